@@ -1,0 +1,65 @@
+"""What a planner is told and what it answers."""
+
+from graph.contract import Contract
+from graph.evidence import Machine, Profiled
+from graph.record import RoundClosed, Spec
+from graph.target import Target
+from graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
+
+
+class Briefing(Value):
+    """Everything a planner may use, already free of masked memory."""
+
+    round: int
+    target: Target
+    contract: Contract
+    machine: Machine
+    specs: tuple[Spec, ...]
+    sources: tuple[FileEdit, ...]
+    """Current text of the editable files of the best version."""
+    best_commit: str
+    best_round: int
+    aggregate: float
+    """Primary metric of the best version (geometric mean)."""
+    bottleneck: Bottleneck
+    bottleneck_evidence: str
+    profile: Profiled | None
+    rounds: tuple[RoundClosed, ...]
+    """Closed rounds, oldest first, masked ones left out."""
+    consecutive_rollbacks: int
+    escalation: str = ""
+    """What R7 asks for now: diagnose, re-profile, ISA, state of the art."""
+    directions: tuple[str, ...] = ()
+    """Of the last stagnation review."""
+    tips: str | None = None
+
+
+class Proposal(Value):
+    """One primary hypothesis, or none left."""
+
+    hypothesis: Hypothesis | None
+    ranked: tuple[str, ...] = ()
+    """Other directions considered, best first."""
+    dropped: tuple[str, ...] = ()
+    """Directions dropped by rule, with the reason."""
+    exhausted: str = ""
+    """Why there is none."""
+    prompts: tuple[str, ...] = ()
+    cost: Cost = Cost()
+
+
+class Draft(Value):
+    """Edits, or the reason why there are none."""
+
+    edits: tuple[FileEdit, ...]
+    explanation: str = ""
+    refusal: str = ""
+    prompts: tuple[str, ...] = ()
+    cost: Cost = Cost()
+
+
+class Review(Value):
+    """At least three different directions, unexplored first."""
+
+    directions: tuple[str, ...]
+    cost: Cost = Cost()

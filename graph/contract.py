@@ -1,0 +1,228 @@
+"""What a project tells Ridgeline about itself: the models behind `ridgeline.yaml`."""
+
+import shlex
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from graph.values import Engine, Value
+
+SHELL_WORDS = frozenset({"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"})
+
+
+def _split(value: object) -> object:
+    """A command may be written as one line; it is never handed to a shell."""
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _plain(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if not argv:
+        raise ValueError("is empty; write the program and its arguments")
+    if found := sorted(SHELL_WORDS & set(argv)):
+        raise ValueError(f"uses the shell ({' '.join(found)}); put it into a script and call the script")
+    return argv
+
+
+Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
+Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Backend = Literal["TRITON", "CK", "HIPBLASLT", "TURBO", "FLYDSL", "HIP", "CUDA", "CUTEDSL", "C"]
+Mode = Literal["repo", "workspace"]
+
+
+class BenchmarkOutput(Value):
+    """Prerequisite 5: what the benchmark writes. The header is frozen at the baseline; drift raises."""
+
+    columns: tuple[str, ...] = Field(min_length=2)
+    """The CSV header, in order, byte for byte."""
+    label: str = "label"
+    check: str = "Check"
+    """Column that says PASS, FAIL or ERROR for the row."""
+    config_columns: tuple[str, ...] = ()
+    """Columns whose values make a configuration class (same launch, tile and kernel path)."""
+
+    @model_validator(mode="after")
+    def _names_its_columns(self) -> Self:
+        for name in (self.label, self.check, *self.config_columns):
+            if name not in self.columns:
+                raise ValueError(f"column {name!r} is not among columns; add it or correct the name")
+        return self
+
+
+class Scoring(Value):
+    """Prerequisite 6: how a row becomes a score."""
+
+    primary_metric: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(min_length=1)
+    """Column that decides. Several independent columns: none may fall and one must rise."""
+    higher_is_better: bool = True
+    forward: str | None = None
+    """Throughput column of the forward pass; with `backward` the combined step 6/(2/F + 4/B) decides."""
+    backward: str | None = None
+    time_ms: str | None = None
+    """Column with the time of one call in milliseconds, for the roofline and the reports."""
+    engine: Engine = "wall"
+
+    @model_validator(mode="after")
+    def _both_directions(self) -> Self:
+        if self.backward and not self.forward:
+            raise ValueError("backward is given without forward; name both columns")
+        return self
+
+    @property
+    def combined(self) -> bool:
+        return self.forward is not None and self.backward is not None
+
+
+class Correctness(Value):
+    """How the test command says right or wrong; exit code 0 is needed in every kind."""
+
+    kind: Literal["exit", "column", "snr", "rel_err", "allclose"] = "exit"
+    column: str | None = None
+    op: Literal["==", "<=", "<", ">=", ">"] = "=="
+    threshold: float = 0.0
+    exit_patterns: tuple[str, ...] = ("mismatch", "AssertionError", "not close", "FAIL")
+    """Output that makes a failed test a correctness failure (repairable), not a broken command."""
+
+
+class Rebuild(Value):
+    """Prerequisite 8: whether a changed source must be built, and how."""
+
+    required: bool
+    command: Argv | None = None
+
+    @model_validator(mode="after")
+    def _says_how(self) -> Self:
+        if self.required and self.command is None:
+            raise ValueError("required is true but command is missing; give the build command")
+        return self
+
+
+class Work(Value):
+    """Operations and bytes of one call, as arithmetic over the row's columns, for example `2*M*N*K`."""
+
+    flops: str | None = None
+    bytes: str | None = None
+
+
+class Profile(Value):
+    """What to run under a profiler: one short, representative call."""
+
+    command: Argv
+    kernel: str | None = None
+    """Name of the function or kernel to look for."""
+
+
+class Timeouts(Value):
+    """Seconds a command of each kind may take before its process group is killed."""
+
+    build_s: float = Field(default=600, gt=0)
+    test_s: float = Field(default=60, gt=0)
+    benchmark_s: float = Field(default=600, gt=0)
+    format_s: float = Field(default=60, gt=0)
+
+
+class Contract(Value):
+    """`ridgeline.yaml`. The eight prerequisites have no default: each one missing is named."""
+
+    contract: Literal[1] = 1
+    """Version of this format."""
+    target_op: str = Field(pattern=r"^[a-z0-9_]+$")
+    """Operator and precision as a slug, for example `gemm_fp8_blockwise`."""
+    target_backend: Backend
+    target_gpu: str | None = None
+    """Product or architecture, for example MI300X or gfx942; `cpu` for this machine's processor."""
+    dtype: str = "fp32"
+    description: str = ""
+    kernel_source: Globs = Field(min_length=1)
+    """Prerequisite 1: the kernel's files, relative to this file's folder."""
+    editable: Globs = ()
+    """Globs a candidate may change; default: the kernel's files."""
+    protected: Globs = ()
+    """Globs nobody may change, over and above everything that is not editable."""
+    test_command: Argv
+    """Prerequisite 2: the focused correctness test."""
+    benchmark_command: Argv
+    """Prerequisite 3: the focused benchmark over all shapes; `{csv}` is the file it must write."""
+    quick_command: Argv
+    """Prerequisite 4: the quick validation; `{csv}`, and `{shapes}`, a comma list of labels."""
+    benchmark_output: BenchmarkOutput
+    """Prerequisite 5."""
+    scoring: Scoring
+    """Prerequisite 6."""
+    execution_mode: Mode
+    """Prerequisite 7: `repo` for small changes and fast builds, `workspace` for heavy ones."""
+    rebuild: Rebuild
+    """Prerequisite 8."""
+    paired_command: Argv | None = None
+    """Times two builds in one process, A B B A: `{a}`, `{b}` folders, `{csv}`, `{shapes}`, `{blocks}`, `{seed}`."""
+    format_command: Argv | None = None
+    """Formats changed files, which are appended as arguments; measured again before a commit."""
+    full_test_command: Argv | None = None
+    """The project's full suite, run once on the best version at the end."""
+    profile: Profile | None = None
+    correctness: Correctness = Correctness()
+    work: Work = Work()
+    flags_file: str | None = None
+    """Editable file with compiler flags, if the build reads one."""
+    target_shapes: Literal["all"] | tuple[str, ...] = "all"
+    core_shapes: tuple[str, ...] = ()
+    """Shapes guarded by the 5 % rule; default: the active set."""
+    skew_shapes: tuple[str, ...] = ()
+    """Grouped operators: rows with a skewed distribution, always measured."""
+    threads: int = Field(default=1, ge=1)
+    performance_target: str | None = None
+    """For example `>500 TFLOPS` or `>60% peak efficiency`."""
+    max_iterations: int | None = None
+    git_commit: bool = True
+    git_branch: str = "auto"
+    timeouts: Timeouts = Timeouts()
+    memory_limit_mb: int = Field(default=8192, ge=64)
+    pass_environment: tuple[str, ...] = ()
+    """Names of environment variables the commands need; everything else is withheld."""
+    limits: dict[str, float | int | bool | str] = Field(default_factory=dict)
+    """Overrides of `graph.limits.Limits`, checked when the limits are resolved."""
+
+    @field_validator("test_command", "benchmark_command", "quick_command", "paired_command")
+    @classmethod
+    def _no_shell(cls, argv: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return argv if argv is None else _plain(argv)
+
+    @field_validator("max_iterations")
+    @classmethod
+    def _bounded(cls, rounds: int | None) -> int | None:
+        if rounds is not None and not 1 <= rounds < 120:
+            raise ValueError(f"is {rounds}; give 1 to 119, or leave it out for no limit")
+        return rounds
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        numeric = (*self.scoring.primary_metric, self.scoring.forward, self.scoring.backward, self.scoring.time_ms)
+        for name in numeric:
+            if name and name not in self.benchmark_output.columns and not self.scoring.combined:
+                raise ValueError(f"scoring: column {name!r} is not in benchmark_output.columns; correct one of them")
+        for field in ("benchmark_command", "quick_command"):
+            if not any("{csv}" in word for word in getattr(self, field)):
+                raise ValueError(f"{field}: has no {{csv}}; say where the benchmark must write its CSV")
+        return self
+
+    @property
+    def editable_globs(self) -> tuple[str, ...]:
+        """The whole editable surface."""
+        extra = (self.flags_file,) if self.flags_file else ()
+        return tuple(dict.fromkeys((*(self.editable or self.kernel_source), *extra)))
+
+
+PREREQUISITES = {
+    "kernel_source": "1 kernel source path",
+    "test_command": "2 focused test command",
+    "benchmark_command": "3 focused benchmark command",
+    "quick_command": "4 quick-validation template",
+    "benchmark_output": "5 benchmark output format",
+    "scoring": "6 scoring rule",
+    "execution_mode": "7 execution_mode recommendation",
+    "rebuild": "8 rebuild requirement and command",
+}
+"""Field of each prerequisite and what a person calls it (rules 3.5)."""

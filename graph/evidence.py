@@ -1,0 +1,182 @@
+"""Everything measured. Each piece carries the commit, the device and the engine that it belongs to."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from graph.values import Artifact, Engine, Named, Value
+
+Level = Literal["quick", "full"]
+Check = Literal["PASS", "FAIL", "ERROR"]
+
+
+class Exit(Value):
+    """What a command did. A command's failure is a value; a provider's failure is an exception."""
+
+    argv: tuple[str, ...]
+    returncode: int | None
+    """None exactly when it was killed for time."""
+    timed_out: bool = False
+    seconds: float
+    output: str = ""
+    """Standard output and error, head and tail, with what was left out stated."""
+
+    @property
+    def ok(self) -> bool:
+        return self.returncode == 0 and not self.timed_out
+
+    @model_validator(mode="after")
+    def _killed_or_exited(self) -> Self:
+        if (self.returncode is None) != self.timed_out:
+            raise ValueError("a command either exited with a code or ran out of time")
+        return self
+
+
+class Machine(Value):
+    """The device numbers are bound to."""
+
+    kind: Literal["cpu", "nvidia", "amd"]
+    name: str
+    arch: str
+    """x86_64, gfx942, sm_90, ..."""
+    fingerprint: str
+    """Changes when numbers stop being comparable: model, clocks policy, driver, core count."""
+    features: tuple[str, ...] = ()
+    """Instruction sets, for example avx2 and fma."""
+    cores: int = 1
+    l1d_bytes: int | None = None
+    l2_bytes: int | None = None
+    l3_bytes: int | None = None
+    compiler: str = ""
+
+
+class Ceilings(Value):
+    """Measured peaks of this machine, and how they were measured. None where nothing could be."""
+
+    copy_gbps: float | None
+    """Copy bandwidth in GB/s counting bytes read plus bytes written."""
+    flops_gflops: float | None
+    """Fused multiply-add peak of one pinned thread, in GFLOP/s, for the contract's dtype."""
+    method: str
+    machine: str
+    """Machine fingerprint."""
+
+
+class BuildResult(Value):
+    ok: bool
+    commit: str
+    exit: Exit | None
+    """None when nothing needed building."""
+    warnings: tuple[str, ...] = ()
+
+
+class TestResult(Value):
+    """Whether a build is right."""
+
+    __test__ = False
+    passed: bool
+    kind: Literal["pass", "incorrect", "timeout", "crash", "tampered"]
+    """incorrect: wrong numbers, repairable. crash: the command itself broke. tampered: evaluation files differ."""
+    commit: str
+    detail: str
+    """Bounded evidence for the repair: the checker's own words."""
+    seconds: float
+
+    @model_validator(mode="after")
+    def _pass_is_pass(self) -> Self:
+        if self.passed != (self.kind == "pass"):
+            raise ValueError("passed exactly when kind is pass")
+        return self
+
+
+class Row(Value):
+    """One shape of one benchmark run."""
+
+    label: str
+    check: Check
+    metrics: tuple[Named, ...]
+    """Numeric columns, named as in the header."""
+    config: tuple[tuple[str, str], ...] = ()
+    """(column, value) of the configuration columns, in the contract's order."""
+
+    def metric(self, name: str) -> float:
+        """The value of a column; KeyError when the row has none."""
+        for item in self.metrics:
+            if item.name == name:
+                return item.value
+        raise KeyError(name)
+
+    @property
+    def config_class(self) -> str:
+        return ", ".join(f"{column}={value}" for column, value in self.config) or "all"
+
+
+class Benchmark(Value):
+    """One run of a benchmark command, already checked against the frozen header."""
+
+    kind: Literal["benchmark"] = "benchmark"
+    commit: str
+    machine: str
+    engine: Engine
+    level: Level
+    repeat: int = 0
+    """0 for the first run of this level in this round, 1.. for re-measurements."""
+    source: Literal["quick", "project"]
+    """Which command: numbers of the two are never compared."""
+    rows: tuple[Row, ...]
+    csv: Artifact
+    seconds: float
+
+
+class BenchmarkFailed(Value):
+    """A benchmark that gave no usable numbers; never a slow kernel."""
+
+    kind: Literal["benchmark_failed"] = "benchmark_failed"
+    commit: str
+    reason: Literal["crash", "timeout", "no_csv", "schema_drift", "zero_rows", "not_a_number", "tampered"]
+    detail: str
+    seconds: float
+
+
+class ShapePairs(Value):
+    """Paired log-ratios of one shape: `pairs[p][b]` = ln(t_best / t_candidate) of ABBA block b in process pair p."""
+
+    label: str
+    config_class: str = "all"
+    pairs: tuple[tuple[float, ...], ...]
+    best_us: float
+    """Median time of one call of the best version in microseconds."""
+    candidate_us: float
+
+
+class Comparison(Value):
+    """Candidate and best timed interleaved, same inputs, fresh processes. Positive log-ratios favour the candidate."""
+
+    kind: Literal["comparison"] = "comparison"
+    best: str
+    candidate: str
+    machine: str
+    engine: Engine
+    shapes: tuple[ShapePairs, ...] = Field(min_length=1)
+    dropped_blocks: int = 0
+    raw: Artifact
+    seconds: float
+
+
+class Profiled(Value):
+    """Counters of one version, from the best rung this machine permits."""
+
+    commit: str
+    machine: str
+    rung: Literal["perf", "cachegrind", "compiler_report", "ncu", "rocprofv3", "timing_only"]
+    counters: tuple[Named, ...]
+    notes: tuple[str, ...] = ()
+    """What could not be seen, and compiler remarks worth reading."""
+    report: Artifact | None = None
+    seconds: float = 0.0
+
+    def counter(self, name: str) -> float | None:
+        return next((c.value for c in self.counters if c.name == name), None)
+
+
+Measured = Benchmark | BenchmarkFailed | Comparison

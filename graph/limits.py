@@ -1,0 +1,93 @@
+"""Every threshold a rule may read, in one frozen place; presets are named sets of them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from graph.values import Value
+
+Preset = Literal["evidence", "campaign", "router", "autonomous"]
+
+
+class Limits(Value):
+    """Numbers are those of the design documents (rules 3.3 and 3.4) unless a field says otherwise."""
+
+    preset: Preset = "evidence"
+    # how candidates are compared (evidence)
+    alpha: float = Field(default=0.01, gt=0, lt=0.5)
+    """False-accept rate per candidate."""
+    margin: float = Field(default=0.01, ge=0, lt=1)
+    """The lower confidence bound of the gain must exceed this."""
+    blocks: int = Field(default=5, ge=2, le=64)
+    """ABBA blocks inside one process pair."""
+    screen_pairs: int = Field(default=3, ge=2)
+    """Fresh process pairs before the first look."""
+    max_pairs: int = Field(default=12, ge=2)
+    looks: tuple[int, ...] = (3, 6, 12)
+    """Numbers of pairs at which a decision may be made; alpha is shared among them."""
+    final_pairs: int = Field(default=8, ge=3)
+    """Pairs of the champion-versus-original test."""
+    shape_guard: float = Field(default=0.02, ge=0)
+    """No shape may be slower than this with confidence."""
+    # gates of the documents
+    core_shape_regress_limit: float = 0.05
+    near_noise_limit: float = 0.02
+    valid_mean_improvement: float = 0.01
+    noise_sigma_fraction: float = 0.5
+    min_remeasure: int = 3
+    borderline_full_limit: float = 0.05
+    chain_tolerance: float = 0.01
+    inflation_gap_limit: float = 0.01
+    hit_rate_min: float = 0.50
+    noise_threshold: float = 0.01
+    repeat_same_direction: int = 2
+    measurement_suspect_delta: float = 0.30
+    accept_tie_with_benefit: bool = False
+    keep_gpu_time: bool = False
+    """The trace gate: kernel time of the profiler must improve too."""
+    occupancy_drop_limit: float = 0.25
+    # repairs and streaks
+    max_repairs: int = Field(default=3, ge=0, le=10)
+    repair_builds: bool = True
+    """A failed build may be repaired too (rules 11.2 roll back at once)."""
+    regression_stop: bool = False
+    max_consecutive_regressions: int = Field(default=5, ge=1, le=50)
+    recent_regressions_window: int = 5
+    stagnation_rollbacks: int = 2
+    stagnation_same_category: int = 3
+    stagnation_same_bottleneck: int = 4
+    stagnation_new_directions: int = 3
+    split: bool = True
+    mask_fraction: float = 0.5
+    max_restarts: int = 1
+    # ends
+    target_peak_fraction: float | None = 0.90
+    """Stop at this share of the bounding ceiling; None never stops for it."""
+    endless: bool = False
+    max_rounds: int | None = Field(default=None, ge=1)
+    """Attempts after the baseline; the command line's and the contract's max_iterations."""
+    max_minutes: float | None = Field(default=None, gt=0)
+    max_dollars: float | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    # waiting
+    poll_max_s: float = 900
+    poll_stuck_windows: int = 2
+    gpu_retry_interval_s: float = 600
+    gpu_max_wait_s: float = 3600
+
+
+PRESETS: dict[Preset, Limits] = {
+    "evidence": Limits(),
+    "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
+    "router": Limits(preset="router", repair_builds=False, split=False, max_restarts=3),
+    "autonomous": Limits(
+        preset="autonomous",
+        repair_builds=False,
+        keep_gpu_time=True,
+        regression_stop=True,
+        endless=True,
+        target_peak_fraction=None,
+        max_restarts=0,
+    ),
+}
+"""`campaign` is design documents 000 and 001, `router` is 002, `autonomous` is 003 (rules 24)."""

@@ -1,0 +1,156 @@
+"""What the loop asks of the world. Adapters live in `sandbox` and `agent`; fakes live in `tests`.
+
+Every call names itself: the same arguments are the same question and get the same answer, which is what makes a
+re-run after a crash, the tape and replay one mechanism.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from graph.briefing import Briefing, Draft, Proposal, Review
+from graph.evidence import (
+    Benchmark,
+    BenchmarkFailed,
+    BuildResult,
+    Ceilings,
+    Comparison,
+    Level,
+    Machine,
+    Profiled,
+    TestResult,
+)
+from graph.record import Body, Line, Reflection
+from graph.trial import Broken, Built, Judged
+from graph.values import Artifact, FileEdit, Value
+
+
+class Applied(Value):
+    """What a commit of edits produced."""
+
+    commit: str
+    tree: str
+    diff: Artifact
+    snapshot: tuple[Artifact, ...]
+    changed: tuple[str, ...]
+
+
+class Refused(Value):
+    """Edits that may not be applied, and why."""
+
+    detail: str
+
+
+class Base(Value):
+    """The start of the campaign's branch."""
+
+    commit: str
+    tree: str
+    branch: str
+    repository: str
+    contract_path: str
+
+
+class Formatting(Value):
+    """What the formatter did to the changed files; no edits when it changed nothing."""
+
+    edits: tuple[FileEdit, ...]
+    detail: str = ""
+
+
+class Planner(Protocol):
+    """Who proposes. Raises `agent.errors.Waiting` when an answer must come from outside first."""
+
+    def propose(self, briefing: Briefing) -> Proposal: ...
+    def draft(self, briefing: Briefing, proposal: Proposal) -> Draft: ...
+    def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft: ...
+    def split(self, briefing: Briefing, judged: Judged) -> Draft: ...
+    def review(self, briefing: Briefing, trigger: str) -> Review: ...
+    def reflect(self, briefing: Briefing, judged: Judged) -> Reflection: ...
+
+
+class Workspace(Protocol):
+    """Git: commits are made beside the user's checkout; only accepted ones reach the campaign's branch."""
+
+    def open(self, branch: str) -> Base: ...
+    def sources(self, commit: str) -> tuple[FileEdit, ...]: ...
+    def snapshot(self, commit: str) -> tuple[Artifact, ...]: ...
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused: ...
+    def accept(self, *, parent: str, tree: str, message: str, at: str) -> str: ...
+    def reset(self, commit: str) -> None: ...
+
+
+class Builder(Protocol):
+    def build(self, commit: str) -> BuildResult: ...
+    def format(self, commit: str, changed: tuple[str, ...]) -> Formatting: ...
+
+
+class Checker(Protocol):
+    def check(self, commit: str, *, purpose: str) -> TestResult: ...
+    def suite(self, commit: str) -> TestResult | None: ...
+
+
+class Timer(Protocol):
+    def benchmark(
+        self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
+    ) -> Benchmark | BenchmarkFailed: ...
+
+    def compare(
+        self, *, best: str, candidate: str, shapes: tuple[str, ...], first_pair: int, pairs: int, blocks: int,
+        purpose: str,
+    ) -> Comparison | BenchmarkFailed: ...
+
+
+class Profiler(Protocol):
+    def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...
+
+
+class Device(Protocol):
+    def machine(self) -> Machine: ...
+    def ceilings(self, dtype: str) -> Ceilings | None: ...
+
+
+class Clock(Protocol):
+    def now(self, moment: str) -> str:
+        """ISO-8601 UTC; `moment` names the instant, so that a replay reads the recorded one."""
+        ...
+
+
+class Signals(Protocol):
+    def stop_requested(self, after_round: int) -> bool: ...
+
+
+class Ledger(Protocol):
+    def append(self, body: Body) -> None: ...
+    def lines(self) -> tuple[Line, ...]: ...
+
+
+class Files(Protocol):
+    def write(self, files: Mapping[str, str | Artifact]) -> None:
+        """Path in the campaign's folder -> text, or a stored artifact. `logs/` only ever grow."""
+        ...
+
+    def tips(self, gpu: str, op: str, backend: str) -> str | None: ...
+    def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None: ...
+
+
+class Artifacts(Protocol):
+    def put(self, name: str, data: bytes) -> Artifact: ...
+    def get(self, artifact: Artifact) -> bytes: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ports:
+    """Run-scoped dependencies, handed to nodes as LangGraph runtime context."""
+
+    planner: Planner
+    workspace: Workspace
+    builder: Builder
+    checker: Checker
+    timer: Timer
+    profiler: Profiler
+    device: Device
+    clock: Clock
+    signals: Signals
+    ledger: Ledger
+    files: Files

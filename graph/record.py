@@ -1,0 +1,233 @@
+"""The ledger: one line per closed event, chained by sha256. Everything else that is known is a fold over these."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from graph.contract import Contract
+from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from graph.limits import Limits
+from graph.target import Target
+from graph.trial import Judged
+from graph.values import SCHEMA, Artifact, Bottleneck, Cost, Value
+
+
+class Spec(Value):
+    """A hardware number and where it stands; value None means UNKNOWN."""
+
+    metric: str
+    value: float | None
+    unit: str
+    source: str
+    """`path:L<n>` of a document, or the command that measured it here."""
+
+    @property
+    def text(self) -> str:
+        """Registered form; regex-checkable."""
+        if self.value is None:
+            return f"{self.metric}: UNKNOWN ({self.source})"
+        return f"{self.metric}: {self.value:g} {self.unit} <- {self.source}"
+
+
+class ShapeRoof(Value):
+    """One shape on the roofline. None where the contract has no formula."""
+
+    label: str
+    flops: float | None
+    bytes: float | None
+    intensity: float | None
+    bound: Literal["compute", "memory", "unknown"]
+    floor_us: float | None
+    """No correct implementation can be faster on these ceilings."""
+
+
+class Opened(Value):
+    kind: Literal["opened"] = "opened"
+    target: Target
+    contract: Contract
+    limits: Limits
+    planner: str
+    machine: Machine
+    base_commit: str
+    """Where the campaign's branch begins."""
+    base_tree: str
+    branch: str
+    contract_path: str
+    """Path of ridgeline.yaml inside the repository."""
+    repository: str
+    """Name of the repository's folder, for people."""
+    confirmation: str
+    """`auto-confirmed`, or who confirmed and what was changed."""
+    tips: str | None
+    """Text of the tips file read before round 1; None when absent."""
+    version: str
+    """Ridgeline's own version."""
+
+
+class Rooflined(Value):
+    kind: Literal["roofline"] = "roofline"
+    ceilings: Ceilings | None
+    specs: tuple[Spec, ...]
+    bound: Literal["compute", "memory", "unknown"]
+    shapes: tuple[ShapeRoof, ...] = ()
+    note: str = ""
+
+
+class BaselineClosed(Value):
+    """Round 1: the unmodified code."""
+
+    kind: Literal["baseline"] = "baseline"
+    round: Literal[1] = 1
+    test: TestResult
+    project: Benchmark
+    """The project's own benchmark over all target shapes."""
+    quick: Benchmark
+    """The quick command over all target shapes: the reference of the per-shape gate."""
+    representative: tuple[str, ...]
+    quick_log: Artifact
+    classes: tuple[str, ...]
+    profile: Profiled | None
+    bottleneck: Bottleneck
+    snapshot: tuple[Artifact, ...]
+    shapes: tuple[ShapeRoof, ...] = ()
+    opened_at: str
+    cost: Cost
+
+
+class Reflection(Value):
+    """What a round taught, in the planner's words."""
+
+    attribution: str
+    root_cause: str = ""
+    """After a rollback: why it did not help."""
+    next_direction: str = ""
+    lesson: str | None = None
+    """A reusable tip, or None when the round taught nothing reusable."""
+    applies: str = ""
+    does_not_apply: str = ""
+    cost: Cost = Cost()
+
+
+class PredictionCheck(Value):
+    """The prediction against what was seen, independent of the verdict."""
+
+    counter: str
+    expected: Literal["down", "up"]
+    before: float | None
+    after: float | None
+    outcome: Literal["confirmed", "refuted", "unclear"]
+
+
+class RoundClosed(Value):
+    kind: Literal["round"] = "round"
+    round: int = Field(ge=2)
+    judged: Judged
+    prediction: PredictionCheck | None
+    reflection: Reflection
+    bottleneck: Bottleneck
+    """Of the best version, when the round began."""
+    bottleneck_evidence: str
+    commit: str | None
+    """The commit on the campaign's branch; None when rolled back or when git_commit is false."""
+    tree: str
+    """Tree of the best version after this round."""
+    snapshot: tuple[Artifact, ...]
+    closed_at: str
+    cost: Cost
+
+    @property
+    def accepted(self) -> bool:
+        return self.judged.verdict.accepted
+
+
+class Reviewed(Value):
+    """Stagnation review: the direction changes, the campaign goes on."""
+
+    kind: Literal["review"] = "review"
+    after_round: int
+    trigger: str
+    directions: tuple[str, ...]
+    escalation: str
+    cost: Cost = Cost()
+
+
+class Restarted(Value):
+    """Partial restart: these memory versions no longer influence planning."""
+
+    kind: Literal["restart"] = "restart"
+    after_round: int
+    masked: tuple[int, ...]
+    note: str
+
+
+class Attribution(Value):
+    """Rule 11 over the accepted lineage, in per cent."""
+
+    structural: float
+    weight_cache: float
+    headline: float
+    real: float
+    gap: float
+    verdict: Literal["clean", "inflated", "rolled-back"]
+    method: str = "sum of log gains"
+
+
+class StopCheck(Value):
+    """One termination condition, evaluated."""
+
+    id: str
+    description: str
+    satisfied: bool
+
+
+class Concluded(Value):
+    kind: Literal["concluded"] = "concluded"
+    stop_reason: str
+    checks: tuple[StopCheck, ...]
+    final: Comparison | None
+    """The one pre-registered test of champion against original; None when nothing was accepted or it failed."""
+    final_note: str = ""
+    project: Benchmark | None
+    """Full validation of the best version with the project's benchmark."""
+    baseline_again: Benchmark | None = None
+    """The original, measured again beside it."""
+    suite: TestResult | None = None
+    attribution: Attribution | None
+    speedup: float | None
+    speedup_lower: float | None
+    closed_at: str
+    cost: Cost
+
+
+Body = Annotated[
+    Opened | Rooflined | BaselineClosed | RoundClosed | Reviewed | Restarted | Concluded, Field(discriminator="kind")
+]
+
+
+class Line(Value):
+    """One line of `ledger.jsonl`."""
+
+    schema_version: int = SCHEMA
+    seq: int
+    key: str
+    """Identity of the event, for example `round-4`: appending it twice is appending it once."""
+    prev: str
+    """sha256 of the previous line; 64 zeros for the first."""
+    body: Body
+    sha256: str
+    """sha256 of this line's canonical JSON without this field."""
+
+
+def key(body: Value) -> str:
+    """Identity of an event: two bodies of one key are the same event."""
+    match body:
+        case BaselineClosed() | RoundClosed():
+            return f"round-{body.round}"
+        case Reviewed():
+            return f"review-after-{body.after_round}"
+        case Restarted():
+            return f"restart-after-{body.after_round}"
+        case Opened() | Rooflined() | Concluded():
+            return body.kind
+        case _:
+            raise TypeError(type(body).__name__)

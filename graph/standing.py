@@ -1,0 +1,67 @@
+"""Where a campaign stands, folded from its ledger; and what the next measurement of a trial should be."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from graph.contract import Contract
+from graph.evidence import Benchmark, Level
+from graph.limits import Limits
+from graph.record import BaselineClosed, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
+from graph.values import Value
+
+
+class History(Value):
+    """The ledger's bodies, sorted by kind. Everything derived is computed from this."""
+
+    opened: Opened
+    roofline: Rooflined | None = None
+    baseline: BaselineClosed | None = None
+    rounds: tuple[RoundClosed, ...] = ()
+    reviews: tuple[Reviewed, ...] = ()
+    restarts: tuple[Restarted, ...] = ()
+    concluded: Concluded | None = None
+
+    @property
+    def limits(self) -> Limits:
+        return self.opened.limits
+
+    @property
+    def contract(self) -> Contract:
+        return self.opened.contract
+
+
+class Standing(Value):
+    """The best version: always the last accepted one."""
+
+    round: int
+    commit: str
+    tree: str
+    quick: Benchmark
+    """Its latest quick-command numbers (level quick or full)."""
+    full: Benchmark | None
+    """Its full-level numbers of the quick command, when it has any."""
+    shapes: tuple[str, ...]
+    """The active set of the quick level: representative shapes."""
+    all_shapes: tuple[str, ...]
+    core_shapes: tuple[str, ...]
+
+
+class BenchmarkWant(Value):
+    """Run a benchmark command once more."""
+
+    kind: Literal["benchmark"] = "benchmark"
+    which: Literal["candidate", "best"]
+    level: Level
+    repeat: int
+
+
+class CompareWant(Value):
+    """Time candidate and best interleaved for some more fresh process pairs."""
+
+    kind: Literal["comparison"] = "comparison"
+    first_pair: int
+    pairs: int
+
+
+Want = Annotated[BenchmarkWant | CompareWant, Field(discriminator="kind")]

@@ -1,0 +1,175 @@
+"""A hypothesis on its way through a round: each stage wraps the one before it and nothing else."""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
+
+from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
+from graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
+from graph.verdict import Verdict
+
+T = TypeVar("T", bound=Value)
+Evidence = Annotated[Benchmark | BenchmarkFailed | Comparison, Field(discriminator="kind")]
+
+
+class Proposed(Value):
+    stage: Literal["proposed"] = "proposed"
+    round: int
+    hypothesis: Hypothesis
+    opened_at: str
+    """ISO-8601 UTC, before any edit exists."""
+    prompts: tuple[str, ...] = ()
+    """`name.vN@sha256` of every template that was used."""
+    cost: Cost = Cost()
+
+
+class Repair(Value):
+    """One repair that was asked for: what was wrong before it."""
+
+    evidence: str
+    explanation: str
+    cost: Cost = Cost()
+
+
+class Drafted(Value):
+    stage: Literal["drafted"] = "drafted"
+    proposed: Proposed
+    edits: tuple[FileEdit, ...]
+    explanation: str = ""
+    """Why it works: goes into the commit message."""
+    repairs: tuple[Repair, ...] = ()
+    split: bool = False
+    """This draft is the class-specialised second attempt of a split."""
+    prompts: tuple[str, ...] = ()
+    cost: Cost = Cost()
+
+
+class Applied(Value):
+    stage: Literal["applied"] = "applied"
+    drafted: Drafted
+    commit: str
+    tree: str
+    diff: Artifact
+    snapshot: tuple[Artifact, ...]
+    """The kernel's files as this candidate has them."""
+    changed: tuple[str, ...]
+
+
+class Built(Value):
+    stage: Literal["built"] = "built"
+    applied: Applied
+    build: BuildResult
+
+
+class Broken(Value):
+    """Built and wrong: on its way to a repair."""
+
+    stage: Literal["broken"] = "broken"
+    built: Built
+    test: TestResult
+
+
+class Verified(Value):
+    stage: Literal["verified"] = "verified"
+    built: Built
+    test: TestResult
+
+
+class Timed(Value):
+    """Measured so far; the policy says whether more is wanted."""
+
+    stage: Literal["timed"] = "timed"
+    verified: Verified
+    evidence: tuple[Evidence, ...]
+
+
+class Traced(Value):
+    stage: Literal["traced"] = "traced"
+    timed: Timed
+    profile: Profiled | None
+    """None where the preset needs no trace or no profiler works here; then the record says so."""
+
+
+class Failed(Value):
+    """Ended before a usable measurement."""
+
+    stage: Literal["failed"] = "failed"
+    reached: Annotated[
+        Proposed | Drafted | Applied | Built | Broken | Verified | Timed, Field(discriminator="stage")
+    ]
+    reason: Literal[
+        "no_edit",
+        "refused_edit",
+        "no_change",
+        "more_than_one_change",
+        "overfit",
+        "build_failed",
+        "build_timeout",
+        "incorrect",
+        "test_timeout",
+        "test_crashed",
+        "tampered",
+        "benchmark_failed",
+    ]
+    detail: str
+
+
+class Formatted(Value):
+    """An accepted candidate after formatting: what was committed is what was measured."""
+
+    applied: Applied
+    evidence: tuple[Evidence, ...] = ()
+    """Re-validation of the formatted tree; empty when formatting changed nothing."""
+
+
+class Judged(Value):
+    stage: Literal["judged"] = "judged"
+    trial: Annotated[Traced | Failed, Field(discriminator="stage")]
+    verdict: Verdict
+    formatted: Formatted | None = None
+
+
+Trial = Annotated[
+    Proposed | Drafted | Applied | Built | Broken | Verified | Timed | Traced | Failed | Judged,
+    Field(discriminator="stage"),
+]
+Stage = Proposed | Drafted | Applied | Built | Broken | Verified | Timed | Traced | Failed | Judged
+
+
+def inner(trial: Stage) -> Stage | None:
+    """The stage that a stage wraps; None for the first."""
+    match trial:
+        case Proposed():
+            return None
+        case Drafted():
+            return trial.proposed
+        case Applied():
+            return trial.drafted
+        case Built():
+            return trial.applied
+        case Broken() | Verified():
+            return trial.built
+        case Timed():
+            return trial.verified
+        case Traced():
+            return trial.timed
+        case Failed():
+            return trial.reached
+        case Judged():
+            return trial.trial
+
+
+def find(trial: Stage | None, kind: type[T]) -> T | None:
+    """The stage of that kind inside a trial, if it got so far."""
+    while trial is not None:
+        if isinstance(trial, kind):
+            return trial
+        trial = inner(trial)
+    return None
+
+
+def proposed(trial: Stage) -> Proposed:
+    """Every trial began as one."""
+    found = find(trial, Proposed)
+    assert found is not None
+    return found

@@ -1,0 +1,108 @@
+"""The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA = 1
+"""Version of every file Ridgeline writes; a campaign of another version is refused, never guessed at."""
+
+Answer = Literal["yes", "no", "unverified"]
+Engine = Literal["wall", "event", "graph", "profiler"]
+"""What took a time. Numbers of two engines are never compared."""
+Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
+"""Rule 11: K = kernel work, W1 = bounded weight cache, W2 and W3 = benchmark-only, forbidden."""
+Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
+Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
+
+
+class Value(BaseModel):
+    """Base of every value: immutable, strict about unknown fields, documented by attribute docstrings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Artifact(Value):
+    """A blob in the campaign's store, addressed by what it contains."""
+
+    sha256: str
+    name: str
+    """What a person would call the file, for example `benchmark.csv`."""
+    size: int
+
+
+class Named(Value):
+    """A measured quantity and its name; the unit is in the name."""
+
+    name: str
+    value: float
+
+
+class Cost(Value):
+    """What something cost. Dollars are None when the price is unknown, never zero in its place."""
+
+    tokens: int = 0
+    dollars: float | None = 0.0
+    gpu_seconds: float = 0.0
+    command_seconds: float = 0.0
+    wall_seconds: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        known = self.dollars is not None and other.dollars is not None
+        return Cost(
+            tokens=self.tokens + other.tokens,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            gpu_seconds=self.gpu_seconds + other.gpu_seconds,
+            command_seconds=self.command_seconds + other.command_seconds,
+            wall_seconds=self.wall_seconds + other.wall_seconds,
+        )
+
+
+class FileEdit(Value):
+    """The whole new text of one file, path relative to the contract's folder. None deletes it."""
+
+    path: str
+    text: str | None
+
+
+class Prediction(Value):
+    """What a hypothesis says will be seen, fixed before anything is measured."""
+
+    counter: str
+    """Name of the profile counter that should move, for example `instructions`."""
+    direction: Literal["down", "up"]
+    ratio: float | None = None
+    """Expected counter after / before, when the hypothesis dares to say."""
+    speedup: float | None = None
+    """Expected time before / after."""
+
+
+class Hypothesis(Value):
+    """A falsifiable claim: this change moves that counter, and so the time."""
+
+    id: str
+    """Stable identity of the direction, so that a repeated one is recognised."""
+    lever: str
+    """Knowledge card or free name of the lever."""
+    claim: str
+    """One sentence: I expect X to improve because Y."""
+    change: str
+    """The one change, in a few words."""
+    category: Category
+    bucket: Bucket
+    evidence: tuple[str, ...]
+    """What was measured that points here: `evidence -> inference -> action`."""
+    risks: str
+    verification: str
+    """What would show that it worked."""
+    prediction: Prediction
+    target_class: str = "global"
+    """Configuration class the change is for."""
+    real_gain_bound: float | None = None
+    """W1 only: quantisation time / step time, the most a training step can gain."""
+    sweep: bool = False
+    """A declared parameter sweep counts as one change."""
+    high_risk: bool = False
+    """Control flow or data layout changes: a quick measurement is not enough."""
+    sources: tuple[str, ...] = ()
+    """`path:line` of the knowledge it rests on."""

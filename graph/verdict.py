@@ -1,0 +1,85 @@
+"""What the judge decided, from a closed list of reasons; numbers are present exactly when they were measured."""
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from graph.values import Answer, Value
+
+Decision = Literal["accepted", "rolled_back", "split", "escalate"]
+"""split: winners and losers diverge by configuration class. escalate is never recorded."""
+
+AcceptReason = Literal["faster", "faster_trade_off", "tie_with_benefit"]
+UnmeasuredReason = Literal[
+    "no_edit",
+    "refused_edit",
+    "no_change",
+    "more_than_one_change",
+    "overfit",
+    "build_failed",
+    "build_timeout",
+    "incorrect",
+    "test_timeout",
+    "test_crashed",
+    "tampered",
+    "benchmark_failed",
+]
+MeasuredReason = Literal[
+    "check_failed",
+    "not_better",
+    "noise",
+    "undecided",
+    "core_regression",
+    "class_regression",
+    "isa_regression",
+    "trace_not_improved",
+    "formatted_not_better",
+]
+"""no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
+overfit: Rule 11. tampered: evaluation files differ. noise: improvement not resolved. undecided: budget of pairs spent.
+core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
+Reason = AcceptReason | UnmeasuredReason | MeasuredReason
+
+
+class ShapeChange(Value):
+    """Gain of one shape, candidate over best: +0.05 is five per cent more of what is better."""
+
+    label: str
+    config_class: str
+    gain: float
+    lower: float | None = None
+    upper: float | None = None
+
+
+class Verdict(Value):
+    """The decision on one round."""
+
+    decision: Decision
+    reason: Reason
+    correct: Answer
+    faster: Answer
+    own_work: Answer
+    gain: float | None = None
+    """Relative change of the aggregate, candidate over best, higher is better."""
+    lower: float | None = None
+    """Lower confidence bound of the gain, where the preset computes one."""
+    upper: float | None = None
+    shapes: tuple[ShapeChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    sentence: str
+    """What an engineer can quote: `Round 4: ACCEPTED - avg +8.4%, ...`."""
+
+    @property
+    def accepted(self) -> bool:
+        return self.decision == "accepted"
+
+    @model_validator(mode="after")
+    def _numbers_tied_to_reason(self) -> Self:
+        accepting = self.reason in ("faster", "faster_trade_off", "tie_with_benefit")
+        if self.accepted and not accepting:
+            raise ValueError(f"accepted cannot be for reason {self.reason}")
+        if self.accepted and (self.correct != "yes" or self.gain is None):
+            raise ValueError("accepted needs a correct candidate and a measured gain")
+        if self.decision == "rolled_back" and accepting:
+            raise ValueError(f"rolled back cannot be for reason {self.reason}")
+        return self
