@@ -32,6 +32,8 @@ class Briefing(Value):
     directions: tuple[str, ...] = ()
     """Of the last stagnation review."""
     tips: str | None = None
+    head: str = ""
+    """sha256 of the ledger's last line: names everything above in one word."""
 
 
 class Proposal(Value):

@@ -125,6 +125,8 @@ class Benchmark(Value):
     """Which command: numbers of the two are never compared."""
     rows: tuple[Row, ...]
     csv: Artifact
+    log: Artifact | None = None
+    """Standard output and error of the command."""
     seconds: float
 
 

@@ -1,0 +1,119 @@
+"""The wiring diagram, readable top to bottom."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from graph import (
+    briefing,
+    contract,
+    edges,
+    evidence,
+    limits,
+    ports,
+    record,
+    standing,
+    target,
+    trial,
+    values,
+    verdict,
+)
+from graph import state as carried
+from graph.nodes.close.check_stop import check_stop
+from graph.nodes.close.conclude import conclude, final_test, full_validation
+from graph.nodes.close.restart import restart
+from graph.nodes.close.review import review
+from graph.nodes.close.round import accept, rollback
+from graph.nodes.round.analyze import analyze
+from graph.nodes.round.apply import apply
+from graph.nodes.round.compile import compile
+from graph.nodes.round.draft import draft
+from graph.nodes.round.format import format
+from graph.nodes.round.judge import judge
+from graph.nodes.round.measure import measure
+from graph.nodes.round.propose import propose
+from graph.nodes.round.repair import repair
+from graph.nodes.round.revalidate import revalidate
+from graph.nodes.round.split import split
+from graph.nodes.round.trace import trace
+from graph.nodes.round.verify import verify
+from graph.nodes.setup.baseline import baseline, baseline_measure, baseline_profile, baseline_test
+from graph.nodes.setup.define import define
+from graph.nodes.setup.prepare import prepare
+from graph.nodes.setup.recall import recall
+from graph.nodes.setup.roofline import roofline
+from graph.ports import Ports
+from graph.state import State, Update
+
+MODULES = (briefing, carried, contract, evidence, limits, ports, record, standing, target, trial, values, verdict)
+CHECKPOINTED = sorted(
+    {
+        (cls.__module__, name)
+        for module in MODULES
+        for name, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, values.Value)
+    }
+)
+"""Every value a checkpoint may hold: what the serializer is allowed to bring back."""
+
+SETUP = (define, prepare, roofline, recall, baseline_test, baseline_measure, baseline_profile, baseline)
+ROUND = (analyze, propose, draft, apply, compile, verify, repair, measure, trace, judge)
+CLOSE = (split, format, revalidate, accept, rollback, check_stop, review, restart, final_test, full_validation, conclude)
+
+
+def declared(node: Callable[..., Update]) -> Callable[..., Update]:
+    """LangGraph drops undeclared keys silently; this makes a typo loud."""
+
+    @wraps(node)
+    def run(*args: Any, **kwargs: Any) -> Update:
+        update = node(*args, **kwargs)
+        if extra := update.keys() - State.__annotations__.keys():
+            raise KeyError(f"{node.__name__} returned undeclared keys {sorted(extra)}")
+        return update
+
+    return run
+
+
+def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, State]:
+    """The compiled loop. Effects come in through the `Ports` given as run-time context."""
+    loop = StateGraph(State, context_schema=Ports)
+    for node in (*SETUP, *ROUND, *CLOSE):
+        loop.add_node(node.__name__, declared(node))
+
+    loop.add_conditional_edges(START, edges.where_to_begin)
+    loop.add_edge("define", "prepare")
+    loop.add_edge("prepare", "roofline")
+    loop.add_edge("roofline", "recall")
+    loop.add_edge("recall", "baseline_test")
+    loop.add_edge("baseline_test", "baseline_measure")
+    loop.add_edge("baseline_measure", "baseline_profile")
+    loop.add_edge("baseline_profile", "baseline")
+    loop.add_edge("baseline", "check_stop")
+
+    loop.add_edge("analyze", "propose")
+    loop.add_conditional_edges("propose", edges.after_propose)
+    loop.add_conditional_edges("draft", edges.after_draft)
+    loop.add_conditional_edges("apply", edges.after_apply)
+    loop.add_conditional_edges("compile", edges.after_compile)
+    loop.add_conditional_edges("verify", edges.after_verify)
+    loop.add_conditional_edges("repair", edges.after_repair)
+    loop.add_conditional_edges("measure", edges.after_measure)
+    loop.add_edge("trace", "judge")
+    loop.add_conditional_edges("judge", edges.after_judge)
+    loop.add_conditional_edges("split", edges.after_split)
+    loop.add_edge("format", "revalidate")
+    loop.add_conditional_edges("revalidate", edges.after_revalidate)
+    loop.add_edge("accept", "check_stop")
+    loop.add_edge("rollback", "check_stop")
+
+    loop.add_conditional_edges("check_stop", edges.after_check_stop)
+    loop.add_edge("review", "analyze")
+    loop.add_edge("restart", "analyze")
+    loop.add_edge("final_test", "full_validation")
+    loop.add_edge("full_validation", "conclude")
+    loop.add_edge("conclude", END)
+    return loop.compile(checkpointer=checkpointer)

@@ -1,0 +1,177 @@
+"""The numbers that the documents quote: which benchmark stands for a round, and its averages against round 1."""
+
+from collections.abc import Iterable
+
+from graph.contract import Contract, Scoring
+from graph.documents.text import unit
+from graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
+from graph.policy import score
+from graph.record import RoundClosed
+from graph.standing import History
+from graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
+from graph.values import Artifact, Hypothesis, Value
+
+
+class Figures(Value):
+    """Averages of one benchmark over its PASS rows; geometric means, in the unit of the metric."""
+
+    forward: float
+    forward_peak: float
+    backward: float | None
+    backward_peak: float | None
+    step: float
+    """The deciding aggregate: the combined step where there is a backward pass, else the forward aggregate."""
+    shapes: int
+    failed: int
+    """Rows that were measured and did not pass; they are not in the averages."""
+
+
+class Gains(Value):
+    """Relative changes against another benchmark on the same shapes, positive is better."""
+
+    step: float
+    forward: float
+    backward: float | None
+
+
+def forward_column(scoring: Scoring) -> str:
+    """Column of the forward pass: the one that decides when the contract names no pair."""
+    return scoring.forward or scoring.primary_metric[0]
+
+
+def metric_unit(contract: Contract) -> str:
+    """Unit of the campaign's metric, for example TFLOPS or GB/s; the column's name where it carries none."""
+    return unit(forward_column(contract.scoring))
+
+
+def passed(rows: Iterable[Row]) -> tuple[Row, ...]:
+    return tuple(row for row in rows if row.check == "PASS")
+
+
+def of(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
+    """Averages of rows; None when none of them passed."""
+    every = tuple(rows)
+    good = passed(every)
+    if not good:
+        return None
+    peak = max if scoring.higher_is_better or scoring.combined else min
+    forward = [row.metric(forward_column(scoring)) for row in good]
+    backward = [row.metric(scoring.backward) for row in good] if scoring.combined and scoring.backward else None
+    average = score.geomean(forward)
+    return Figures(
+        forward=average,
+        forward_peak=peak(forward),
+        backward=score.geomean(backward) if backward else None,
+        backward_peak=peak(backward) if backward else None,
+        step=score.geomean([score.row_score(row, scoring) for row in good]) if scoring.combined else average,
+        shapes=len(every),
+        failed=len(every) - len(good),
+    )
+
+
+def against(rows: Iterable[Row], reference: Iterable[Row], scoring: Scoring) -> Gains | None:
+    """Change from `reference` to `rows` over the shapes that passed in both; None when there is none."""
+    mine, theirs = {r.label: r for r in passed(rows)}, {r.label: r for r in passed(reference)}
+    common = [label for label in mine if label in theirs]
+    new = of((mine[label] for label in common), scoring)
+    old = of((theirs[label] for label in common), scoring)
+    if new is None or old is None:
+        return None
+    higher = scoring.higher_is_better or scoring.combined
+    both = new.backward is not None and old.backward is not None
+    return Gains(
+        step=score.gain(new.step, old.step, higher),
+        forward=score.gain(new.forward, old.forward, higher),
+        backward=score.gain(new.backward, old.backward, higher) if both else None,
+    )
+
+
+def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
+    """Geometric mean of the time of one call in microseconds; None when no column carries it."""
+    column = scoring.time_ms
+    times = [named.value for row in passed(rows) for named in row.metrics if named.name == column]
+    return 1000 * score.geomean(times) if times else None
+
+
+def hypothesis(closed: RoundClosed) -> Hypothesis:
+    return proposed(closed.judged).hypothesis
+
+
+def evidence(judged: Judged) -> tuple[Evidence, ...]:
+    """Everything that was measured in a round; the formatted tree's numbers come last."""
+    timed = find(judged, Timed)
+    formatted = judged.formatted.evidence if judged.formatted else ()
+    return (*(timed.evidence if timed else ()), *formatted)
+
+
+def applied(judged: Judged) -> Applied | None:
+    """What was committed: the formatted candidate where formatting changed it."""
+    return judged.formatted.applied if judged.formatted else find(judged, Applied)
+
+
+def candidate(closed: RoundClosed) -> Benchmark | None:
+    """The benchmark that stands for the round's candidate: the latest of its highest level, formatted if it was."""
+    chosen = applied(closed.judged)
+    if chosen is None:
+        return None
+    plain = find(closed.judged, Applied)
+    runs = [e for e in evidence(closed.judged) if isinstance(e, Benchmark)]
+    for commit in dict.fromkeys((chosen.commit, plain.commit if plain else chosen.commit)):
+        own = [run for run in runs if run.commit == commit]
+        full = [run for run in own if run.level == "full"]
+        if own:
+            return (full or own)[-1]
+    return None
+
+
+def comparisons(closed: RoundClosed) -> tuple[Comparison, ...]:
+    return tuple(e for e in evidence(closed.judged) if isinstance(e, Comparison))
+
+
+def profile(closed: RoundClosed) -> Profiled | None:
+    """Counters of the candidate, where it was traced."""
+    traced = find(closed.judged, Traced)
+    return traced.profile if traced else None
+
+
+def test(closed: RoundClosed) -> TestResult | None:
+    """The last correctness result of the round, right or wrong."""
+    found = find(closed.judged, Verified) or find(closed.judged, Broken)
+    return found.test if found else None
+
+
+def failure(closed: RoundClosed) -> Failed | None:
+    return find(closed.judged, Failed)
+
+
+def snapshot(closed: RoundClosed) -> tuple[Artifact, ...]:
+    """The kernel's files as the candidate has them; those of the best version when no candidate came about."""
+    chosen = applied(closed.judged)
+    return chosen.snapshot if chosen and chosen.snapshot else closed.snapshot
+
+
+def before(history: History, round: int) -> tuple[int, Benchmark] | None:
+    """Round and benchmark of the version that was best when a round began; None before the baseline."""
+    if history.baseline is None:
+        return None
+    best: tuple[int, Benchmark] = (1, history.baseline.quick)
+    for closed in history.rounds:
+        if closed.round >= round:
+            break
+        if closed.accepted and (run := candidate(closed)) is not None:
+            best = (closed.round, run)
+    return best
+
+
+def best(history: History) -> tuple[int, Benchmark] | None:
+    """Round and benchmark of the best version now; None before the baseline."""
+    return before(history, history.rounds[-1].round + 1 if history.rounds else 2)
+
+
+def best_commit(history: History) -> str:
+    """Commit of the best version: the last accepted round's, else where the campaign began."""
+    for closed in reversed(history.rounds):
+        if closed.accepted:
+            chosen = applied(closed.judged)
+            return closed.commit or (chosen.commit if chosen else history.opened.base_commit)
+    return history.opened.base_commit

@@ -1,0 +1,99 @@
+"""Turn data into text that cannot break the document around it: bounded, on one line or fenced, numbers with units."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+LINE = 600
+"""Characters of foreign text that a paragraph, a bullet or a table cell may hold."""
+BLOCK = 4000
+"""Characters of foreign text that a fenced block may hold."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029]")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_OPENER = re.compile(r"^(?:#{1,6}|[-+*>|=~_]|`{3,}|\d+[.)])")
+_UNITS = ("TFLOPS", "GFLOPS", "MFLOPS", "TB/s", "GB/s", "MB/s")
+
+
+def line(text: str, limit: int = LINE) -> str:
+    """Foreign text on one line: white space folded, control characters and HTML defused, cut at `limit`."""
+    head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
+    kept = head[:limit]
+    left_out = len(text) - len(kept) if len(text) > 4 * limit else len(head) - len(kept)
+    kept = _TAG.sub("&lt;", kept)
+    if opener := _OPENER.match(kept):
+        kept = "\\" + kept if not opener[0][0].isdigit() else kept.replace(opener[0], f"{opener[0][:-1]}\\{opener[0][-1]}", 1)
+    return kept + (f" [... {left_out} characters left out]" if left_out > 0 else "")
+
+
+def cell(text: str, limit: int = 200) -> str:
+    """Foreign text inside a table: `line` with the column mark and stray code marks escaped; a dash when empty."""
+    safe = line(text, limit).replace("|", "\\|")
+    return (safe.replace("`", "'") if safe.count("`") % 2 else safe) or "-"
+
+
+def code(text: str, limit: int = LINE) -> str:
+    """Foreign text as inline code, for commands and names."""
+    folded = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())[:limit].replace("`", "'").replace("|", "\\|")
+    return f"`{folded}`" if folded else "-"
+
+
+def fence(text: str, limit: int = BLOCK) -> str:
+    """Foreign text as a fenced block whose fence is longer than any inside; the middle is cut, and that is said."""
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+    text = _CONTROL.sub(" ", text.replace("\r\n", "\n")).strip("\n")
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}text\n{text}\n{marks}"
+
+
+def row(cells: Iterable[str]) -> str:
+    """One line of a Markdown table; the cells are already safe."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table without a closing newline; the cells are already safe."""
+    return "\n".join((row(header), "|" + "---|" * len(header), *(row(cells) for cells in rows)))
+
+
+def percent(gain: float | None, digits: int = 2) -> str:
+    """A relative change such as 0.0836 as `+8.36%`; a dash when it was not measured."""
+    return "-" if gain is None else f"{100 * gain:+.{digits}f}%"
+
+
+def interval(gain: float | None, lower: float | None, upper: float | None) -> str:
+    """A gain with its confidence bounds as far as they are known: `+8.36% [+6.10%, +10.70%]`."""
+    if gain is None or (lower is None and upper is None):
+        return percent(gain)
+    return f"{percent(gain)} [{percent(lower)}, {percent(upper)}]"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A measured quantity with fixed decimals; a dash when it was not measured."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def quantity(value: float | None) -> str:
+    """A number of any size in at most six significant digits; a dash when there is none."""
+    return "-" if value is None else f"{value:.6g}"
+
+
+def times(speedup: float | None) -> str:
+    return "-" if speedup is None else f"{speedup:.3f}x"
+
+
+def minute(stamp: str) -> str:
+    """`YYYY-MM-DD HH:MM` cut out of an ISO-8601 stamp."""
+    return stamp.replace("T", " ")[:16]
+
+
+def unit(column: str) -> str:
+    """Unit of a throughput column such as `Forward TFLOPS`; the column's own name when it carries none."""
+    return next((word for word in _UNITS if column.endswith(word)), column)
+
+
+def command(argv: Iterable[str]) -> str:
+    """An argument list as a person would type it, for display."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else f"'{word}'" for word in argv)

@@ -1,0 +1,101 @@
+"""Where to go next. Pure and total; each router names only the places its node can really lead."""
+
+from typing import Literal
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import history
+from graph.policy import history as fold
+from graph.policy.measure import wanted
+from graph.policy.restart import possible
+from graph.policy.stagnate import trigger
+from graph.policy.stop import should_stop
+from graph.ports import Ports
+from graph.state import State
+from graph.trial import Broken, Built, Failed, Judged, Timed
+
+
+def where_to_begin(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["define", "baseline_test", "check_stop", "__end__"]:
+    """A fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
+    known = fold.fold(runtime.context.ledger.lines())
+    if known is None or known.roofline is None:
+        return "define"
+    if known.baseline is None:
+        return "baseline_test"
+    return "__end__" if known.concluded else "check_stop"
+
+
+def after_propose(state: State) -> Literal["draft", "judge", "check_stop"]:
+    if state["trial"] is None:
+        return "check_stop"
+    return "judge" if isinstance(state["trial"], Failed) else "draft"
+
+
+def after_draft(state: State) -> Literal["apply", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "apply"
+
+
+def after_apply(state: State) -> Literal["compile", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "compile"
+
+
+def after_compile(state: State) -> Literal["verify", "repair", "judge"]:
+    trial = state["trial"]
+    if isinstance(trial, Failed):
+        return "judge"
+    assert isinstance(trial, Built)
+    return "verify" if trial.build.ok else "repair"
+
+
+def after_verify(state: State) -> Literal["measure", "repair", "judge"]:
+    trial = state["trial"]
+    if isinstance(trial, Failed):
+        return "judge"
+    return "repair" if isinstance(trial, Broken) else "measure"
+
+
+def after_repair(state: State) -> Literal["apply", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "apply"
+
+
+def after_measure(state: State, runtime: Runtime[Ports]) -> Literal["measure", "trace"]:
+    trial = state["trial"]
+    assert isinstance(trial, Timed)
+    known = history(runtime.context)
+    return "trace" if wanted(trial, fold.standing(known), known.limits) is None else "measure"
+
+
+def after_judge(state: State) -> Literal["format", "rollback", "split"]:
+    trial = state["trial"]
+    assert isinstance(trial, Judged)
+    if trial.verdict.decision == "split":
+        return "split"
+    return "format" if trial.verdict.accepted else "rollback"
+
+
+def after_split(state: State) -> Literal["apply", "rollback"]:
+    return "rollback" if isinstance(state["trial"], Judged) else "apply"
+
+
+def after_revalidate(state: State) -> Literal["accept", "rollback"]:
+    trial = state["trial"]
+    assert isinstance(trial, Judged)
+    return "accept" if trial.verdict.accepted else "rollback"
+
+
+def after_check_stop(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["analyze", "review", "restart", "final_test"]:
+    known, found = history(runtime.context), state["checks"]
+    assert found is not None
+    if state["exhausted"] and possible(known) and not _stop_but_for_exhaustion(state):
+        return "restart"
+    if should_stop(found):
+        return "final_test"
+    return "review" if trigger(known) else "analyze"
+
+
+def _stop_but_for_exhaustion(state: State) -> bool:
+    return any(check.satisfied and check.id != "T8" for check in state["checks"] or ())

@@ -1,0 +1,24 @@
+"""TERMINATION_CHECK after every closed round."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import history
+from graph.policy.spent import minutes_between
+from graph.policy.stop import checks
+from graph.ports import Ports
+from graph.state import State, Update
+
+
+def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
+    ports = runtime.context
+    known = history(ports)
+    last = known.rounds[-1].round if known.rounds else 1
+    mark = f"{last}.{len(known.restarts)}"
+    began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
+    found = checks(
+        known,
+        stop_requested=ports.signals.stop_requested(last),
+        exhausted=state["exhausted"],
+        elapsed_minutes=minutes_between(began, ports.clock.now(f"check after round-{mark}")),
+    )
+    return {"checks": found}

@@ -1,0 +1,86 @@
+"""REPORT: the one pre-registered test of champion against original, then the final record."""
+
+from langgraph.runtime import Runtime
+
+from graph.evidence import Benchmark, BenchmarkFailed
+from graph.nodes.close.publish import publish
+from graph.nodes.context import history
+from graph.policy import history as fold
+from graph.policy.attribution import attribute
+from graph.policy.final import headline
+from graph.policy.stop import reason
+from graph.ports import Ports
+from graph.record import Concluded
+from graph.state import Final, State, Update
+from graph.values import Cost
+
+
+def final_test(state: State, runtime: Runtime[Ports]) -> Update:
+    """Fresh processes, all shapes, a number of pairs fixed before the campaign began."""
+    ports = runtime.context
+    known = history(ports)
+    best, base = fold.standing(known), known.opened.base_commit
+    if best.commit == base:
+        return {"final": Final(note="nothing was accepted: the best version is the original")}
+    found = ports.timer.compare(
+        best=base,
+        candidate=best.commit,
+        shapes=best.all_shapes,
+        first_pair=0,
+        pairs=known.limits.final_pairs,
+        blocks=known.limits.blocks,
+        purpose="final",
+    )
+    if isinstance(found, BenchmarkFailed):
+        return {"final": Final(note=f"the final test failed ({found.reason}): {found.detail}")}
+    return {"final": Final(comparison=found)}
+
+
+def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
+    """The project's own benchmark on best and original, and its full suite on the best."""
+    ports, final = runtime.context, state["final"]
+    assert final is not None
+    known = history(ports)
+    best, base = fold.standing(known), known.opened.base_commit
+    runs = {
+        commit: ports.timer.benchmark(
+            commit, level="full", source="project", shapes=known.opened.target.target_shapes, repeat=0, purpose="final"
+        )
+        for commit in (base, best.commit)
+    }
+    suite = ports.checker.suite(best.commit)
+    update = {"project": _good(runs[best.commit]), "baseline_again": _good(runs[base]), "suite": suite}
+    return {"final": final.model_copy(update=update)}
+
+
+def conclude(state: State, runtime: Runtime[Ports]) -> Update:
+    """Close the ledger and leave the branch on the best version."""
+    ports, final, found = runtime.context, state["final"], state["checks"]
+    assert final is not None
+    assert found is not None
+    known = history(ports)
+    claim = headline(final.comparison, known.limits)
+    seconds = sum(x.seconds for x in (final.comparison, final.project, final.baseline_again, final.suite) if x)
+    ports.ledger.append(
+        Concluded(
+            stop_reason=reason(found),
+            checks=found,
+            final=final.comparison,
+            final_note=final.note,
+            project=final.project,
+            baseline_again=final.baseline_again,
+            suite=final.suite,
+            attribution=attribute(known),
+            speedup=claim.speedup if claim else None,
+            speedup_lower=claim.lower if claim else None,
+            closed_at=ports.clock.now("campaign closed"),
+            cost=Cost(command_seconds=seconds),
+        )
+    )
+    ports.workspace.reset(fold.standing(known).commit)
+    publish(ports)
+    return {"final": None}
+
+
+def _good(run: Benchmark | BenchmarkFailed) -> Benchmark | None:
+    return run if isinstance(run, Benchmark) and all(row.check == "PASS" for row in run.rows) else None

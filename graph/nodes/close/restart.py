@@ -1,0 +1,21 @@
+"""Partial restart: about half of what is remembered is masked, the best version stays."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.close.publish import publish
+from graph.nodes.context import history
+from graph.policy.restart import mask
+from graph.ports import Ports
+from graph.record import Restarted
+from graph.state import State, Update
+
+
+def restart(state: State, runtime: Runtime[Ports]) -> Update:
+    ports = runtime.context
+    known = history(ports)
+    last = known.rounds[-1].round if known.rounds else 1
+    masked = mask(known, seed=last)
+    note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
+    ports.ledger.append(Restarted(after_round=last, masked=masked, note=note))
+    publish(ports)
+    return {"checks": None, "exhausted": ""}

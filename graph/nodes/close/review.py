@@ -1,0 +1,29 @@
+"""Stagnation review: the direction changes; it is a switch, never a stop."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.close.publish import publish
+from graph.nodes.context import briefing, history
+from graph.policy import stagnate
+from graph.policy.counters import consecutive_rollbacks
+from graph.ports import Ports
+from graph.record import Reviewed
+from graph.state import State, Update
+
+
+def review(state: State, runtime: Runtime[Ports]) -> Update:
+    ports = runtime.context
+    known = history(ports)
+    why = stagnate.trigger(known) or "asked for again"
+    found = ports.planner.review(briefing(state, ports), why)
+    ports.ledger.append(
+        Reviewed(
+            after_round=known.rounds[-1].round,
+            trigger=why,
+            directions=found.directions,
+            escalation=stagnate.escalation(consecutive_rollbacks(known.rounds)),
+            cost=found.cost,
+        )
+    )
+    publish(ports)
+    return {"checks": None}

@@ -1,0 +1,29 @@
+"""Profile the best version and name its bottleneck."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import history
+from graph.policy import history as fold
+from graph.policy.bottleneck import classify
+from graph.policy.counters import consecutive_rollbacks
+from graph.policy.roofline import shape_roofs
+from graph.ports import Ports
+from graph.state import Analysis, State, Update
+
+REPROFILE_AT = 2
+"""Rule 7: from the second rollback in a row on, the best version is profiled afresh."""
+
+
+def analyze(state: State, runtime: Runtime[Ports]) -> Update:
+    ports = runtime.context
+    known = history(ports)
+    best, number = fold.standing(known), fold.next_round(known)
+    opened_at = ports.clock.now(f"round-{number} opened")
+    profile = fold.best_profile(known)
+    if profile is None or consecutive_rollbacks(known.rounds) >= REPROFILE_AT:
+        profile = ports.profiler.profile(best.commit, purpose=f"round-{number} best")
+    ceilings = known.roofline.ceilings if known.roofline else None
+    roofs = shape_roofs(best.quick.rows, known.contract.work, ceilings)
+    bottleneck, evidence = classify(profile, roofs, best.quick.rows, known.contract.scoring)
+    seen = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
+    return {"analysis": seen, "proposal": None, "trial": None, "checks": None}

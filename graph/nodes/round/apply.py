@@ -1,0 +1,30 @@
+"""Commit the edits beside the user's checkout, on top of the best version."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import standing
+from graph.ports import Ports, Refused
+from graph.state import State, Update
+from graph.trial import Applied, Drafted, Failed
+
+
+def apply(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Drafted)
+    best = standing(ports)
+    done = ports.workspace.apply(
+        round=trial.proposed.round, parent=best.commit, edits=trial.edits, at=trial.proposed.opened_at
+    )
+    if isinstance(done, Refused):
+        return {"trial": Failed(reached=trial, reason="refused_edit", detail=done.detail)}
+    applied = Applied(
+        drafted=trial,
+        commit=done.commit,
+        tree=done.tree,
+        diff=done.diff,
+        snapshot=done.snapshot,
+        changed=done.changed,
+    )
+    if done.tree == best.tree:
+        return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
+    return {"trial": applied}

@@ -1,0 +1,21 @@
+"""Build the candidate."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import history
+from graph.ports import Ports
+from graph.state import State, Update
+from graph.trial import Applied, Built, Failed
+
+
+def compile(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - the phase's name
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Applied)
+    build = ports.builder.build(trial.commit)
+    built = Built(applied=trial, build=build)
+    limits = history(ports).limits
+    if build.ok or (limits.repair_builds and len(trial.drafted.repairs) < limits.max_repairs):
+        return {"trial": built}
+    timed_out = build.exit is not None and build.exit.timed_out
+    detail = build.exit.output if build.exit else "the build failed without saying why"
+    return {"trial": Failed(reached=built, reason="build_timeout" if timed_out else "build_failed", detail=detail)}

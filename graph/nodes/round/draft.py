@@ -1,0 +1,26 @@
+"""Ask for the edits that test the hypothesis."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import briefing
+from graph.ports import Ports
+from graph.state import State, Update
+from graph.trial import Drafted, Failed, Proposed
+
+
+def draft(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, proposal = state["trial"], state["proposal"]
+    assert isinstance(trial, Proposed)
+    assert proposal is not None
+    answer = runtime.context.planner.draft(briefing(state, runtime.context), proposal)
+    if not answer.edits:
+        detail = answer.refusal or "the planner gave no edits"
+        return {"trial": Failed(reached=trial, reason="no_edit", detail=detail)}
+    drafted = Drafted(
+        proposed=trial,
+        edits=answer.edits,
+        explanation=answer.explanation,
+        prompts=answer.prompts,
+        cost=answer.cost,
+    )
+    return {"trial": drafted}

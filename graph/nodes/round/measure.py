@@ -1,0 +1,54 @@
+"""One measurement at a time, as long as the policy wants another."""
+
+from langgraph.runtime import Runtime
+
+from graph.evidence import Measured
+from graph.nodes.context import history
+from graph.policy import history as fold
+from graph.policy.measure import wanted
+from graph.ports import Ports
+from graph.standing import BenchmarkWant, CompareWant, Standing
+from graph.state import State, Update
+from graph.trial import Timed, Verified, find, proposed
+
+
+def measure(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Verified | Timed)
+    known = history(ports)
+    best = fold.standing(known)
+    want = wanted(trial, best, known.limits)
+    verified = find(trial, Verified)
+    assert verified is not None
+    so_far = trial.evidence if isinstance(trial, Timed) else ()
+    if want is None:
+        return {"trial": Timed(verified=verified, evidence=so_far)}
+    candidate, number = verified.built.applied.commit, proposed(trial).round
+    found = take(ports, want, best=best, candidate=candidate, purpose=f"round-{number}", blocks=known.limits.blocks)
+    return {"trial": Timed(verified=verified, evidence=(*so_far, found))}
+
+
+def take(
+    ports: Ports, want: BenchmarkWant | CompareWant, *, best: Standing, candidate: str, purpose: str, blocks: int
+) -> Measured:
+    """Carry out one wanted measurement."""
+    match want:
+        case BenchmarkWant():
+            return ports.timer.benchmark(
+                candidate if want.which == "candidate" else best.commit,
+                level=want.level,
+                source="quick",
+                shapes=best.all_shapes if want.level == "full" else best.shapes,
+                repeat=want.repeat,
+                purpose=purpose,
+            )
+        case CompareWant():
+            return ports.timer.compare(
+                best=best.commit,
+                candidate=candidate,
+                shapes=best.all_shapes,
+                first_pair=want.first_pair,
+                pairs=want.pairs,
+                blocks=blocks,
+                purpose=purpose,
+            )

@@ -1,0 +1,28 @@
+"""Ask for exactly one hypothesis, written down before any edit exists."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import analysis, briefing
+from graph.policy.change import forbidden, single_change
+from graph.ports import Ports
+from graph.state import State, Update
+from graph.trial import Failed, Proposed
+
+
+def propose(state: State, runtime: Runtime[Ports]) -> Update:
+    seen = analysis(state)
+    proposal = runtime.context.planner.propose(briefing(state, runtime.context))
+    if proposal.hypothesis is None:
+        return {"exhausted": proposal.exhausted or "the planner has no further direction", "trial": None}
+    trial = Proposed(
+        round=seen.round,
+        hypothesis=proposal.hypothesis,
+        opened_at=seen.opened_at,
+        prompts=proposal.prompts,
+        cost=proposal.cost,
+    )
+    if why := forbidden(proposal.hypothesis):
+        return {"trial": Failed(reached=trial, reason="overfit", detail=why), "proposal": proposal}
+    if why := single_change(proposal.hypothesis):
+        return {"trial": Failed(reached=trial, reason="more_than_one_change", detail=why), "proposal": proposal}
+    return {"trial": trial, "proposal": proposal}

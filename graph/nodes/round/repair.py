@@ -1,0 +1,36 @@
+"""Same hypothesis, smaller fix, at most limits.max_repairs times."""
+
+from langgraph.runtime import Runtime
+
+from graph.nodes.context import briefing
+from graph.ports import Ports
+from graph.state import State, Update
+from graph.trial import Broken, Built, Drafted, Failed, Repair, find
+
+
+def repair(state: State, runtime: Runtime[Ports]) -> Update:
+    trial = state["trial"]
+    assert isinstance(trial, Broken | Built)
+    drafted = find(trial, Drafted)
+    assert drafted is not None
+    attempt = len(drafted.repairs) + 1
+    answer = runtime.context.planner.repair(briefing(state, runtime.context), trial, attempt)
+    evidence = _evidence(trial)
+    asked = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
+    if not answer.edits:
+        reason = "incorrect" if isinstance(trial, Broken) else "build_failed"
+        detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
+        return {"trial": Failed(reached=trial, reason=reason, detail=detail)}
+    update = {
+        "edits": answer.edits,
+        "explanation": answer.explanation or drafted.explanation,
+        "repairs": (*drafted.repairs, asked),
+        "prompts": (*drafted.prompts, *answer.prompts),
+    }
+    return {"trial": drafted.model_copy(update=update)}
+
+
+def _evidence(trial: Broken | Built) -> str:
+    if isinstance(trial, Broken):
+        return trial.test.detail
+    return trial.build.exit.output if trial.build.exit else ""

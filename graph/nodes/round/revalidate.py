@@ -1,0 +1,68 @@
+"""A formatted tree that differs is built, tested and timed again before it may be committed."""
+
+from langgraph.runtime import Runtime
+
+from graph.evidence import Measured
+from graph.nodes.context import history
+from graph.nodes.round.measure import take
+from graph.policy import accept
+from graph.policy import history as fold
+from graph.policy.measure import wanted
+from graph.ports import Ports
+from graph.state import State, Update
+from graph.trial import Applied, Built, Failed, Formatted, Judged, Timed, Traced, Verified, find, proposed
+from graph.verdict import Verdict
+
+
+def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Judged)
+    assert trial.formatted is not None
+    formatted, measured = trial.formatted.applied, find(trial, Applied)
+    assert measured is not None
+    if formatted.tree == measured.tree:
+        return {"trial": trial}
+    again = _again(ports, formatted)
+    evidence = again.timed.evidence if isinstance(again, Traced) else ()
+    known = history(ports)
+    verdict = accept.judge(again, fold.standing(known), known.limits, best_profile=fold.best_profile(known))
+    update = {"formatted": Formatted(applied=formatted, evidence=evidence)}
+    if not verdict.accepted:
+        update["verdict"] = _lost(verdict, trial.verdict)
+    return {"trial": trial.model_copy(update=update)}
+
+
+def _again(ports: Ports, applied: Applied) -> Traced | Failed:
+    known = history(ports)
+    best, number = fold.standing(known), proposed(applied).round
+    built = Built(applied=applied, build=ports.builder.build(applied.commit))
+    if not built.build.ok:
+        return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")
+    test = ports.checker.check(applied.commit, purpose=f"round-{number} formatted")
+    if not test.passed:
+        return Failed(reached=built, reason="incorrect", detail=test.detail)
+    verified = Verified(built=built, test=test)
+    evidence: tuple[Measured, ...] = ()
+    while want := wanted(Timed(verified=verified, evidence=evidence) if evidence else verified, best, known.limits):
+        purpose = f"round-{number} formatted"
+        found = take(
+            ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=known.limits.blocks
+        )
+        evidence = (*evidence, found)
+    profile = ports.profiler.profile(applied.commit, purpose=f"round-{number} formatted")
+    return Traced(timed=Timed(verified=verified, evidence=evidence), profile=profile)
+
+
+def _lost(formatted: Verdict, before: Verdict) -> Verdict:
+    """What formatting took away is not kept."""
+    return before.model_copy(
+        update={
+            "decision": "rolled_back",
+            "reason": "formatted_not_better",
+            "faster": "no",
+            "gain": formatted.gain,
+            "lower": formatted.lower,
+            "upper": formatted.upper,
+            "sentence": before.sentence.split(":")[0] + f": ROLLED BACK - formatted code: {formatted.sentence}",
+        }
+    )

@@ -1,0 +1,105 @@
+"""BASELINE, round 1: the unmodified code is right, and this is how fast it is."""
+
+from langgraph.runtime import Runtime
+
+from graph.errors import BrokenBaseline
+from graph.evidence import Benchmark, BenchmarkFailed
+from graph.nodes.close.publish import publish
+from graph.nodes.context import history
+from graph.policy.bottleneck import classify
+from graph.policy.roofline import shape_roofs
+from graph.policy.shapes import classes, representative
+from graph.ports import Ports
+from graph.record import BaselineClosed
+from graph.state import BaselineSoFar, State, Update
+from graph.values import Cost
+
+
+def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
+    """Build and test the unmodified code."""
+    ports = runtime.context
+    commit = history(ports).opened.base_commit
+    opened_at = ports.clock.now("round-1 opened")
+    built = ports.builder.build(commit)
+    if not built.ok:
+        output = built.exit.output if built.exit else ""
+        raise BrokenBaseline(f"the unmodified code does not build: {_tail(output)}; mend the build command or the code")
+    test = ports.checker.check(commit, purpose="baseline")
+    if not test.passed:
+        raise BrokenBaseline(f"the unmodified code fails its own test ({test.kind}): {_tail(test.detail)}")
+    return {"baseline": BaselineSoFar(opened_at=opened_at, test=test)}
+
+
+def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
+    """The project's benchmark, the quick command over all shapes, then over the representative ones."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    known = history(ports)
+    commit, shapes = known.opened.base_commit, known.opened.target.target_shapes
+    project = _usable(
+        ports.timer.benchmark(commit, level="full", source="project", shapes=shapes, repeat=0, purpose="baseline")
+    )
+    labels = shapes or tuple(row.label for row in project.rows)
+    quick = _usable(
+        ports.timer.benchmark(commit, level="full", source="quick", shapes=labels, repeat=0, purpose="baseline")
+    )
+    chosen = representative(quick.rows, known.contract)
+    spot = _usable(
+        ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline")
+    )
+    update = {"project": project, "quick": quick, "spot": spot, "representative": chosen}
+    return {"baseline": so_far.model_copy(update=update)}
+
+
+def baseline_profile(state: State, runtime: Runtime[Ports]) -> Update:
+    """Counters of the unmodified code, from the best rung this machine permits."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    profile = ports.profiler.profile(history(ports).opened.base_commit, purpose="baseline")
+    return {"baseline": so_far.model_copy(update={"profile": profile})}
+
+
+def baseline(state: State, runtime: Runtime[Ports]) -> Update:
+    """Close round 1."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    assert so_far.project is not None
+    assert so_far.quick is not None
+    assert so_far.spot is not None
+    known = history(ports)
+    ceilings = known.roofline.ceilings if known.roofline else None
+    roofs = shape_roofs(so_far.quick.rows, known.contract.work, ceilings)
+    bottleneck, _ = classify(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring)
+    spent = (so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile)
+    ports.ledger.append(
+        BaselineClosed(
+            test=so_far.test,
+            project=so_far.project,
+            quick=so_far.quick,
+            representative=so_far.representative,
+            quick_log=so_far.spot.log or so_far.spot.csv,
+            classes=classes(so_far.quick.rows),
+            profile=so_far.profile,
+            bottleneck=bottleneck,
+            snapshot=ports.workspace.snapshot(known.opened.base_commit),
+            shapes=roofs,
+            opened_at=so_far.opened_at,
+            cost=Cost(command_seconds=sum(item.seconds for item in spent if item is not None)),
+        )
+    )
+    publish(ports)
+    return {"baseline": None}
+
+
+def _usable(run: Benchmark | BenchmarkFailed) -> Benchmark:
+    if isinstance(run, BenchmarkFailed):
+        raise BrokenBaseline(f"the benchmark of the unmodified code is unusable ({run.reason}): {_tail(run.detail)}")
+    if bad := [row.label for row in run.rows if row.check != "PASS"]:
+        raise BrokenBaseline(f"the unmodified code fails the benchmark's own check on {', '.join(bad)}")
+    return run
+
+
+def _tail(text: str, limit: int = 600) -> str:
+    """The end of a command's words on one line: that is where the reason stands."""
+    line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
+    return line if len(line) <= limit else f"[{len(line) - limit} characters before] {line[-limit:]}"

@@ -1,0 +1,42 @@
+"""READ_HISTORICAL_TIPS once, then open the ledger: from here on it is the record."""
+
+from langgraph.runtime import Runtime
+
+from graph.policy.roofline import specs
+from graph.ports import Ports
+from graph.record import Opened, Rooflined
+from graph.state import State, Update
+
+
+def recall(state: State, runtime: Runtime[Ports]) -> Update:
+    setting, request, ports = state["setting"], state["request"], runtime.context
+    assert setting is not None
+    assert setting.base is not None
+    target, base = setting.target, setting.base
+    ports.ledger.append(
+        Opened(
+            target=target,
+            contract=request.contract,
+            limits=request.limits,
+            planner=request.planner,
+            machine=setting.machine,
+            base_commit=base.commit,
+            base_tree=base.tree,
+            branch=base.branch,
+            contract_path=base.contract_path,
+            repository=base.repository,
+            confirmation="auto-confirmed",
+            tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
+            version=request.version,
+        )
+    )
+    ceilings = setting.ceilings
+    ports.ledger.append(
+        Rooflined(
+            ceilings=ceilings,
+            specs=specs(ceilings, setting.machine),
+            bound="unknown",
+            note="" if ceilings else "the ceilings of this machine could not be measured",
+        )
+    )
+    return {"setting": None}

@@ -1,0 +1,13 @@
+"""Step 0: the ceilings of this machine, measured; the shapes meet them at the baseline."""
+
+from langgraph.runtime import Runtime
+
+from graph.ports import Ports
+from graph.state import State, Update
+
+
+def roofline(state: State, runtime: Runtime[Ports]) -> Update:
+    setting = state["setting"]
+    assert setting is not None
+    ceilings = runtime.context.device.ceilings(setting.target.dtype)
+    return {"setting": setting.model_copy(update={"ceilings": ceilings})}

@@ -1,0 +1,111 @@
+"""What LangGraph carries between nodes, and what a node may return. The record is the ledger, not this."""
+
+from typing import TypedDict
+
+from graph.briefing import Proposal
+from graph.contract import Contract
+from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from graph.limits import Limits
+from graph.ports import Base
+from graph.record import StopCheck
+from graph.target import Target
+from graph.trial import Trial
+from graph.values import SCHEMA, Bottleneck, Value
+
+
+class Request(Value):
+    """What the campaign was asked for, before anything is resolved."""
+
+    contract: Contract
+    contract_path: str
+    instruction: str
+    overrides: tuple[tuple[str, str], ...]
+    limits: Limits
+    planner: str
+    created: str
+    """`YYYY-MM-DD HH:MM`, local time of the shell."""
+    version: str
+    campaign: str = ""
+    """Name to use instead of the derived one, when that one is taken."""
+
+
+class Setting(Value):
+    """What the setup phases know before the ledger is opened."""
+
+    target: Target
+    machine: Machine
+    base: Base | None = None
+    ceilings: Ceilings | None = None
+
+
+class BaselineSoFar(Value):
+    """Round 1 on its way: what has been measured of the unmodified code."""
+
+    opened_at: str
+    test: TestResult
+    project: Benchmark | None = None
+    quick: Benchmark | None = None
+    spot: Benchmark | None = None
+    """The quick command over the representative shapes."""
+    representative: tuple[str, ...] = ()
+    profile: Profiled | None = None
+
+
+class Analysis(Value):
+    """Evidence of the best version at the beginning of a round."""
+
+    round: int
+    opened_at: str
+    profile: Profiled | None
+    bottleneck: Bottleneck
+    evidence: str
+
+
+class Final(Value):
+    """The champion against the original, at the end."""
+
+    comparison: Comparison | None = None
+    note: str = ""
+    project: Benchmark | None = None
+    baseline_again: Benchmark | None = None
+    suite: TestResult | None = None
+
+
+class State(TypedDict):
+    schema: int
+    request: Request
+    setting: Setting | None
+    baseline: BaselineSoFar | None
+    analysis: Analysis | None
+    proposal: Proposal | None
+    trial: Trial | None
+    checks: tuple[StopCheck, ...] | None
+    exhausted: str
+    final: Final | None
+
+
+class Update(TypedDict, total=False):
+    setting: Setting | None
+    baseline: BaselineSoFar | None
+    analysis: Analysis | None
+    proposal: Proposal | None
+    trial: Trial | None
+    checks: tuple[StopCheck, ...] | None
+    exhausted: str
+    final: Final | None
+
+
+def initial(request: Request) -> State:
+    """The whole state of a campaign that has not begun."""
+    return State(
+        schema=SCHEMA,
+        request=request,
+        setting=None,
+        baseline=None,
+        analysis=None,
+        proposal=None,
+        trial=None,
+        checks=None,
+        exhausted="",
+        final=None,
+    )
