@@ -45,6 +45,8 @@ class Standing(Value):
     """The active set of the quick level: representative shapes."""
     all_shapes: tuple[str, ...]
     core_shapes: tuple[str, ...]
+    contract: Contract
+    """How rows become scores, and which shapes are skewed: no measurement can be judged without it."""
 
 
 class BenchmarkWant(Value):

@@ -13,6 +13,10 @@ from graph.trial import Trial
 from graph.values import SCHEMA, Bottleneck, Value
 
 
+BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
+"""Folder of the campaign's branch by preset (rules 24.26); `optimize` otherwise."""
+
+
 class Request(Value):
     """What the campaign was asked for, before anything is resolved."""
 

@@ -1,11 +1,12 @@
 """The numbers that the documents quote: which benchmark stands for a round, and its averages against round 1."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graph.contract import Contract, Scoring
 from graph.documents.text import unit
 from graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
 from graph.policy import score
+from graph.policy.history import best_round, standing
 from graph.record import RoundClosed
 from graph.standing import History
 from graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
@@ -49,14 +50,20 @@ def passed(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def of(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
-    """Averages of rows; None when none of them passed."""
+    """Averages of rows; None when none of them passed, or where a number that it needs is missing or not positive."""
     every = tuple(rows)
     good = passed(every)
-    if not good:
+    try:
+        return _averages(good, scoring, failed=len(every) - len(good)) if good else None
+    except (KeyError, score.ScoreError):
         return None
-    peak = max if scoring.higher_is_better or scoring.combined else min
+
+
+def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
+    peak = max if score.higher_wins(scoring) else min
     forward = [row.metric(forward_column(scoring)) for row in good]
-    backward = [row.metric(scoring.backward) for row in good] if scoring.combined and scoring.backward else None
+    both = scoring.combined and all(score.has_backward(row, scoring) for row in good)
+    backward = [row.metric(scoring.backward) for row in good] if both and scoring.backward else None
     average = score.geomean(forward)
     return Figures(
         forward=average,
@@ -64,8 +71,8 @@ def of(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
         backward=score.geomean(backward) if backward else None,
         backward_peak=peak(backward) if backward else None,
         step=score.geomean([score.row_score(row, scoring) for row in good]) if scoring.combined else average,
-        shapes=len(every),
-        failed=len(every) - len(good),
+        shapes=len(good) + failed,
+        failed=failed,
     )
 
 
@@ -77,12 +84,11 @@ def against(rows: Iterable[Row], reference: Iterable[Row], scoring: Scoring) -> 
     old = of((theirs[label] for label in common), scoring)
     if new is None or old is None:
         return None
-    higher = scoring.higher_is_better or scoring.combined
-    both = new.backward is not None and old.backward is not None
+    higher = score.higher_wins(scoring)
     return Gains(
         step=score.gain(new.step, old.step, higher),
         forward=score.gain(new.forward, old.forward, higher),
-        backward=score.gain(new.backward, old.backward, higher) if both else None,
+        backward=score.gain(new.backward, old.backward, higher) if new.backward and old.backward else None,
     )
 
 
@@ -150,28 +156,26 @@ def snapshot(closed: RoundClosed) -> tuple[Artifact, ...]:
     return chosen.snapshot if chosen and chosen.snapshot else closed.snapshot
 
 
-def before(history: History, round: int) -> tuple[int, Benchmark] | None:
-    """Round and benchmark of the version that was best when a round began; None before the baseline."""
-    if history.baseline is None:
-        return None
-    best: tuple[int, Benchmark] = (1, history.baseline.quick)
-    for closed in history.rounds:
-        if closed.round >= round:
-            break
-        if closed.accepted and (run := candidate(closed)) is not None:
-            best = (closed.round, run)
-    return best
+def until(history: History, round: int) -> History:
+    """The campaign as it stood when a round began."""
+    earlier = tuple(closed for closed in history.rounds if closed.round < round)
+    return history.model_copy(update={"rounds": earlier, "concluded": None})
 
 
 def best(history: History) -> tuple[int, Benchmark] | None:
-    """Round and benchmark of the best version now; None before the baseline."""
-    return before(history, history.rounds[-1].round + 1 if history.rounds else 2)
+    """Round and benchmark of the best version; None before the baseline."""
+    if history.baseline is None:
+        return None
+    kept = best_round(history)
+    run = candidate(kept) if kept else None
+    return (kept.round, run) if kept and run else (1, history.baseline.quick)
+
+
+def before(history: History, round: int) -> tuple[int, Benchmark] | None:
+    """Round and benchmark of the version that was best when a round began; None before the baseline."""
+    return best(until(history, round))
 
 
 def best_commit(history: History) -> str:
     """Commit of the best version: the last accepted round's, else where the campaign began."""
-    for closed in reversed(history.rounds):
-        if closed.accepted:
-            chosen = applied(closed.judged)
-            return closed.commit or (chosen.commit if chosen else history.opened.base_commit)
-    return history.opened.base_commit
+    return standing(history).commit if history.baseline else history.opened.base_commit

@@ -1,6 +1,7 @@
 """Turn data into text that cannot break the document around it: bounded, on one line or fenced, numbers with units."""
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 LINE = 600
@@ -21,8 +22,15 @@ def line(text: str, limit: int = LINE) -> str:
     left_out = len(text) - len(kept) if len(text) > 4 * limit else len(head) - len(kept)
     kept = _TAG.sub("&lt;", kept)
     if opener := _OPENER.match(kept):
-        kept = "\\" + kept if not opener[0][0].isdigit() else kept.replace(opener[0], f"{opener[0][:-1]}\\{opener[0][-1]}", 1)
+        at = opener.end() - 1 if opener[0][0].isdigit() else 0
+        kept = f"{kept[:at]}\\{kept[at:]}"
     return kept + (f" [... {left_out} characters left out]" if left_out > 0 else "")
+
+
+def clip(text: str, limit: int) -> str:
+    """Foreign text on one line of at most `limit` characters, for subjects and titles; the cut shows as `...`."""
+    folded = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
+    return folded if len(folded) <= limit else folded[: limit - 3].rstrip() + "..."
 
 
 def cell(text: str, limit: int = 200) -> str:
@@ -95,5 +103,5 @@ def unit(column: str) -> str:
 
 
 def command(argv: Iterable[str]) -> str:
-    """An argument list as a person would type it, for display."""
-    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else f"'{word}'" for word in argv)
+    """An argument list as a person would type it; placeholders such as `{csv}` stay readable."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in argv)

@@ -1,5 +1,7 @@
 """What every node of a round needs to know, folded from the ledger."""
 
+from itertools import takewhile
+
 from graph.briefing import Briefing
 from graph.policy import history as fold
 from graph.policy import stagnate
@@ -10,9 +12,13 @@ from graph.standing import History, Standing
 from graph.state import Analysis, State
 
 
-def history(ports: Ports) -> History:
-    """The campaign so far. Only called after the ledger was opened."""
-    known = fold.fold(ports.ledger.lines())
+def history(ports: Ports, *, before: str | None = None) -> History:
+    """The campaign so far, or up to the event of that key: a node that is re-run after a crash sees what it saw first.
+
+    Only called after the ledger was opened.
+    """
+    lines = takewhile(lambda line: line.key != before, ports.ledger.lines())
+    known = fold.fold(tuple(lines))
     assert known is not None
     return known
 
@@ -28,8 +34,10 @@ def analysis(state: State) -> Analysis:
 
 
 def briefing(state: State, ports: Ports) -> Briefing:
-    """Everything a planner may use, free of masked memory."""
-    known, seen = history(ports), analysis(state)
+    """Everything a planner may use in the open round, free of masked memory."""
+    seen = state["analysis"] or _without_profile(history(ports))
+    lines = tuple(takewhile(lambda line: line.key != f"round-{seen.round}", ports.ledger.lines()))
+    known = history(ports, before=f"round-{seen.round}")
     best = fold.standing(known)
     streak = consecutive_rollbacks(known.rounds)
     return Briefing(
@@ -50,5 +58,19 @@ def briefing(state: State, ports: Ports) -> Briefing:
         escalation=stagnate.escalation(streak),
         directions=known.reviews[-1].directions if known.reviews else (),
         tips=known.opened.tips,
-        head=ports.ledger.lines()[-1].sha256,
+        head=lines[-1].sha256,
+    )
+
+
+def _without_profile(known: History) -> Analysis:
+    """A campaign that goes on from its ledger alone has no open round yet."""
+    baseline = known.baseline
+    assert baseline is not None
+    last = known.rounds[-1] if known.rounds else None
+    return Analysis(
+        round=fold.next_round(known),
+        opened_at=last.closed_at if last else baseline.opened_at,
+        profile=fold.best_profile(known),
+        bottleneck=last.bottleneck if last else baseline.bottleneck,
+        evidence=last.bottleneck_evidence if last else "",
     )

@@ -58,7 +58,7 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     ports, final, found = runtime.context, state["final"], state["checks"]
     assert final is not None
     assert found is not None
-    known = history(ports)
+    known = history(ports, before="concluded")
     claim = headline(final.comparison, known.limits)
     seconds = sum(x.seconds for x in (final.comparison, final.project, final.baseline_again, final.suite) if x)
     ports.ledger.append(

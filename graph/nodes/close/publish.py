@@ -1,10 +1,13 @@
 """Render every file that the last ledger line touches."""
 
-from graph.documents import render
+from graph.documents import changed
 from graph.nodes.context import history
 from graph.ports import Ports
+
+TREE = "trees/a"
+"""Where a person's quick script looks, relative to the campaign's folder, unless told otherwise."""
 
 
 def publish(ports: Ports) -> None:
     """A round is closed only when its files exist; files are views and are never read back."""
-    ports.files.write(render(history(ports)))
+    ports.files.write(changed(history(ports), worktree=TREE))

@@ -4,6 +4,7 @@ from langgraph.runtime import Runtime
 
 from graph.nodes.close.publish import publish
 from graph.nodes.context import history
+from graph.policy import history as fold
 from graph.policy.restart import mask
 from graph.ports import Ports
 from graph.record import Restarted
@@ -12,8 +13,8 @@ from graph.state import State, Update
 
 def restart(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    known = history(ports)
-    last = known.rounds[-1].round if known.rounds else 1
+    last = fold.next_round(history(ports)) - 1
+    known = history(ports, before=f"restart-after-{last}")
     masked = mask(known, seed=last)
     note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
     ports.ledger.append(Restarted(after_round=last, masked=masked, note=note))

@@ -13,12 +13,14 @@ from graph.state import State, Update
 
 def review(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    known = history(ports)
-    why = stagnate.trigger(known) or "asked for again"
+    last = history(ports).rounds[-1].round
+    known = history(ports, before=f"review-after-{last}")
+    why = stagnate.trigger(known)
+    assert why is not None
     found = ports.planner.review(briefing(state, ports), why)
     ports.ledger.append(
         Reviewed(
-            after_round=known.rounds[-1].round,
+            after_round=last,
             trigger=why,
             directions=found.directions,
             escalation=stagnate.escalation(consecutive_rollbacks(known.rounds)),

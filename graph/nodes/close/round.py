@@ -19,8 +19,8 @@ def accept(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     assert trial.formatted is not None
-    known = history(ports)
-    message = commit_message(trial, known)
+    known = history(ports, before=f"round-{proposed(trial).round}")
+    message = commit_message(trial, known, proposed(trial).round)
     commit = ports.workspace.accept(
         parent=fold.standing(known).commit,
         tree=trial.formatted.applied.tree,
@@ -41,9 +41,8 @@ def rollback(state: State, runtime: Runtime[Ports]) -> Update:
 
 def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, applied: Applied | None) -> Update:
     seen, number = analysis(state), proposed(trial).round
-    # what follows is told from before this round's own line, so that a re-run after a crash tells the same
     told = briefing(state, ports)
-    best = fold.standing(history(ports))
+    best = fold.standing(history(ports, before=f"round-{number}"))
     reflection = ports.planner.reflect(told, trial)
     closed_at = ports.clock.now(f"round-{number} closed")
     body = RoundClosed(
@@ -63,7 +62,7 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, app
     publish(ports)
     if reflection.lesson:
         target = told.target
-        entry = tip_entry(body, history(ports))
+        entry = tip_entry(body, history(ports).opened)
         ports.files.add_tip(target.target_gpu, target.target_op, target.target_backend, entry)
     return {"trial": None, "proposal": None}
 

@@ -18,9 +18,10 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
     evidence = _evidence(trial)
     asked = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
     if not answer.edits:
-        reason = "incorrect" if isinstance(trial, Broken) else "build_failed"
         detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
-        return {"trial": Failed(reached=trial, reason=reason, detail=detail)}
+        if isinstance(trial, Broken):
+            return {"trial": Failed(reached=trial, reason="incorrect", detail=detail)}
+        return {"trial": Failed(reached=trial, reason="build_failed", detail=detail)}
     update = {
         "edits": answer.edits,
         "explanation": answer.explanation or drafted.explanation,

@@ -26,10 +26,9 @@ def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
     evidence = again.timed.evidence if isinstance(again, Traced) else ()
     known = history(ports)
     verdict = accept.judge(again, fold.standing(known), known.limits, best_profile=fold.best_profile(known))
-    update = {"formatted": Formatted(applied=formatted, evidence=evidence)}
-    if not verdict.accepted:
-        update["verdict"] = _lost(verdict, trial.verdict)
-    return {"trial": trial.model_copy(update=update)}
+    kept = trial.verdict if verdict.accepted else _lost(verdict, trial.verdict)
+    done = Formatted(applied=formatted, evidence=evidence)
+    return {"trial": Judged(trial=trial.trial, verdict=kept, formatted=done)}
 
 
 def _again(ports: Ports, applied: Applied) -> Traced | Failed:

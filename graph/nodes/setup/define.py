@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from graph.errors import NeedsAnswer
 from graph.policy.define import Questions, resolve
 from graph.ports import Ports
-from graph.state import Setting, State, Update
+from graph.state import BRANCHES, Setting, State, Update
 
 
 def define(state: State, runtime: Runtime[Ports]) -> Update:
@@ -17,9 +17,11 @@ def define(state: State, runtime: Runtime[Ports]) -> Update:
         contract_path=request.contract_path,
         machine=machine,
         overrides=dict(request.overrides),
+        branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
     )
     if isinstance(target, Questions):
         raise NeedsAnswer("; ".join(f"{q.field}: {q.message}" for q in target.questions))
     if request.campaign:
-        target = target.model_copy(update={"campaign": request.campaign})
+        branch = target.git_branch.replace(target.campaign, request.campaign)
+        target = target.model_copy(update={"campaign": request.campaign, "git_branch": branch})
     return {"setting": Setting(target=target, machine=machine)}

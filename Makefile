@@ -1,0 +1,61 @@
+# Every target makes what it needs. torch and triton are never installed by default.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := uv==0.13.9
+
+# uv where there is one, else a uv of our own in the environment, else plain pip
+define install
+{ command -v uv >/dev/null && uv pip install -q --python $(BIN)/python -c constraints.txt $(1); } \
+|| { $(BIN)/python -m pip install -q --disable-pip-version-check $(UV) \
+     && $(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt $(1); } \
+|| $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
+endef
+
+.PHONY: help install dev demo test check bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(VENV)/.installed ## make .venv with the ridgeline command in it
+	@echo "ridgeline: ready: $(BIN)/ridgeline"
+
+dev: $(VENV)/.dev
+
+demo: $(VENV)/.installed ## optimize a real kernel on this machine's processor, nothing to configure
+	@$(BIN)/ridgeline demo
+
+test: $(VENV)/.dev ## all tests
+	@$(BIN)/python -m pytest $(PYTEST)
+
+check: $(VENV)/.dev ## format, lint, types, import direction
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/ruff check -q .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
+	@$(BIN)/python -m tests.bench $(BENCH)
+
+clean: ## remove what the targets made; campaigns and demos stay
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "ridgeline: $(PYTHON) is older than 3.11; try make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "ridgeline: making $(VENV)"
+	@{ command -v uv >/dev/null && uv venv -q --seed --python "$$(command -v $(PYTHON))" $(VENV); } \
+	  || $(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "ridgeline: installing the command and its dependencies"
+	@$(call install,-e .)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "ridgeline: installing what tests and checks need"
+	@$(call install,-e '.[dev]')
+	@touch $@

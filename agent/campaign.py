@@ -1,0 +1,181 @@
+"""Start a campaign, or go on with one after any stop."""
+
+import json
+import shutil
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from agent.checkpoints import checkpoints, prune
+from agent.contract_file import LoadedContract
+from agent.errors import UserError, Waiting
+from agent.live import Live
+from agent.outcome import Outcome
+from agent.progress import Progress
+from agent.request import StartRequest
+from agent.summary import outcome
+from agent.version import VERSION
+from agent.wiring import Place, connect
+from graph.build import build
+from graph.errors import NeedsAnswer
+from graph.policy.define import Questions, resolve
+from graph.ports import Ports
+from graph.state import BRANCHES, Request, State, initial
+from graph.values import SCHEMA
+from sandbox.durable import write_whole
+from sandbox.errors import SchemaMismatch
+from sandbox.lease import lease
+from sandbox.repository import find_repository
+
+REQUEST = "request.json"
+FUSE = 20_000
+"""LangGraph's recursion limit: a fuse, not a stop rule."""
+
+
+def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
+    """Run a campaign to its end. Raises errors with an `exit_code` and a one-line message."""
+    repository = find_repository(asked.contract.path.parent)
+    inside = PurePosixPath(asked.contract.path.parent.resolve().relative_to(repository).as_posix())
+    created = _recorded(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    request = _request(asked, created, str(inside / asked.contract.path.name))
+    place = Place(
+        repository=repository,
+        contract_dir=inside,
+        campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
+        recording=recording.resolve() if recording else None,
+    )
+    request = request.model_copy(update={"campaign": place.campaign_dir.name})
+    ports = _prepare(place, request, asked.contract)
+    try:
+        return _run(place, request, ports, asked.progress)
+    except Exception:
+        if not ports.ledger.lines():
+            # nothing was recorded yet: a refused start leaves nothing behind
+            shutil.rmtree(place.campaign_dir, ignore_errors=True)
+        raise
+
+
+def resume(campaign_dir: Path, progress: Progress) -> Outcome:
+    """Go on where the campaign stopped. A concluded one is only summed up."""
+    kept = _read(campaign_dir)
+    place = Place(
+        repository=_repository(campaign_dir, Path(kept["repository"])),
+        contract_dir=PurePosixPath(kept["contract_dir"]),
+        campaign_dir=campaign_dir,
+        recording=Path(kept["recording"]) if kept["recording"] else None,
+    )
+    request = Request.model_validate(kept["request"])
+    return _run(place, request, connect(place, request.contract, request.planner), progress)
+
+
+def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
+    live = Live(place.campaign_dir, ports, progress)
+    with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
+        try:
+            _drive(saver, request, ports, live)
+        except (KeyboardInterrupt, Waiting) as stop:
+            live.ended("waiting" if isinstance(stop, Waiting) else "interrupted")
+            raise
+        except Exception as error:
+            live.ended("stopped", problem=str(error))
+            raise
+    done = outcome(place, ports, status="concluded")
+    live.ended("concluded")
+    progress.finished(done)
+    return done
+
+
+def _drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> None:
+    graph = build(saver)
+    config: Any = {"configurable": {"thread_id": "campaign"}, "recursion_limit": FUSE}
+    given: State | None = initial(request)
+    saved = graph.get_state(config)
+    if saved.values:
+        if saved.values.get("schema") != SCHEMA:
+            raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
+        given = None if saved.next else initial(request)
+    stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="sync")
+    for event in stream:
+        if not isinstance(event, dict):
+            continue
+        if "input" in event:
+            live.entered(event["name"], event["input"])
+        elif live.left(event["name"]):
+            prune(saver)
+
+
+def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
+    return Request(
+        contract=asked.contract.contract,
+        contract_path=contract_path,
+        instruction=asked.instruction,
+        overrides=tuple(sorted(asked.overrides.items())),
+        limits=asked.limits,
+        planner=asked.planner,
+        created=created,
+        version=VERSION,
+    )
+
+
+def _name(asked: StartRequest, request: Request, repository: Path) -> str:
+    """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
+    from sandbox.machine import LocalDevice
+
+    target = resolve(
+        request.contract,
+        instruction=request.instruction,
+        created=request.created,
+        contract_path=request.contract_path,
+        machine=LocalDevice(request.contract).machine(),
+        overrides=dict(asked.overrides),
+        branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
+    )
+    if isinstance(target, Questions):
+        raise NeedsAnswer("\n".join(f"{asked.contract.path}: {q.field}: {q.message}" for q in target.questions))
+    taken = repository / "agent" / "workspace"
+    names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
+    return next(name for name in names if not (taken / name).exists())
+
+
+def _prepare(place: Place, request: Request, contract: LoadedContract) -> Ports:
+    if (place.campaign_dir / REQUEST).exists():
+        raise UserError(f"{place.campaign_dir}: holds a campaign already; `ridgeline resume` it or give another folder")
+    place.campaign_dir.mkdir(parents=True, exist_ok=True)
+    kept = {
+        "schema": SCHEMA,
+        "repository": str(place.repository),
+        "contract_dir": str(place.contract_dir),
+        "contract_file": str(contract.path),
+        "recording": str(place.recording) if place.recording else None,
+        "request": request.model_dump(mode="json"),
+    }
+    write_whole(place.campaign_dir / REQUEST, json.dumps(kept, indent=1).encode() + b"\n")
+    return connect(place, request.contract, request.planner)
+
+
+def _read(campaign_dir: Path) -> dict[str, Any]:
+    path = campaign_dir / REQUEST
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: not found; give the folder of a campaign") from error
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: is not JSON any more ({error.msg}); restore it from a copy") from error
+    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
+        found = kept.get("schema") if isinstance(kept, dict) else None
+        raise SchemaMismatch(f"{path}: schema: is {found}, this Ridgeline writes {SCHEMA}; resume with the version it was made with")
+    return kept
+
+
+def _recorded(recording: Path) -> Request:
+    return Request.model_validate(_read(recording)["request"])
+
+
+def _repository(campaign_dir: Path, noted: Path) -> Path:
+    """The repository the campaign was started in, or the one that its folder lies in now."""
+    if (noted / ".git").exists():
+        return noted
+    inside = campaign_dir.parents[2] if len(campaign_dir.parents) > 2 else noted
+    return inside if (inside / ".git").exists() else noted

@@ -1,0 +1,106 @@
+"""Find a campaign's directory from what a person typed, and read how it stands, without changing anything."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from graph.standing import History
+
+WORKSPACE = Path("agent/workspace")
+DEMO = Path("ridgeline-demo")
+LEDGER = "ledger.jsonl"
+STATUS = "status.json"
+
+
+def find(given: str | None, start: Path | None = None) -> Path:
+    """Directory of a campaign: a path, a name below `agent/workspace`, or without either the newest one here.
+
+    Raises `UserError` when there is none.
+    """
+    here = start or Path.cwd()
+    if given is None:
+        return _newest(here)
+    path = here / given
+    if is_campaign(path):
+        return path.resolve()
+    if path.is_dir() and (inside := [*_below(path)]):
+        return max(inside, key=_age).resolve()
+    named = [campaign for campaign in _around(here) if campaign.name == given]
+    if named:
+        return max(named, key=_age).resolve()
+    if path.is_dir():
+        raise UserError(f"{given}: holds no campaign (no {LEDGER}); give a campaign's directory")
+    known = sorted(campaign.name for campaign in _around(here))
+    mend = f"known here: {', '.join(known)}" if known else "start one with `ridgeline run`"
+    raise UserError(f"{given}: no such campaign; {mend}")
+
+
+def is_campaign(path: Path) -> bool:
+    """Whether a folder is one; a campaign has a status before it has a ledger."""
+    return (path / LEDGER).is_file() or (path / STATUS).is_file()
+
+
+def read_status(campaign: Path) -> dict[str, Any]:
+    """`status.json` of a campaign; empty when there is none or it is not readable as JSON yet."""
+    try:
+        found = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_alive(status: dict[str, Any]) -> bool:
+    """Whether the process that wrote the status still runs on this machine."""
+    pid = status.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    import psutil
+
+    return bool(psutil.pid_exists(pid))
+
+
+def history(campaign: Path) -> "History":
+    """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
+    from graph.policy.history import fold
+    from sandbox.ledger import JsonlLedger
+
+    found = fold(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
+    if found is None:
+        raise UserError(f"{campaign}: has no closed event yet; see `ridgeline status {campaign.name}`")
+    return found
+
+
+def repository(start: Path) -> Path | None:
+    """Root of the git repository around a folder."""
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+
+
+def _newest(here: Path) -> Path:
+    found = [*_around(here)]
+    if not found:
+        raise UserError("CAMPAIGN: none found here; give its directory, or start one with `ridgeline run`")
+    return max(found, key=_age).resolve()
+
+
+def _around(here: Path) -> Iterator[Path]:
+    if is_campaign(here):
+        yield here
+    root = repository(here)
+    for folder in {here, root} - {None}:
+        assert folder is not None
+        yield from _below(folder)
+    for demo in sorted((here / DEMO).glob("*")):
+        yield from _below(demo)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    yield from (path for path in sorted((folder / WORKSPACE).glob("*")) if is_campaign(path))
+
+
+def _age(campaign: Path) -> float:
+    files = (campaign / LEDGER, campaign / STATUS)
+    return max(file.stat().st_mtime for file in files if file.is_file())

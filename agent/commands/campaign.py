@@ -1,0 +1,179 @@
+"""`run`, `resume`, `stop`: a campaign's life from the shell."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import campaigns, console
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.contract_file import LoadedContract
+    from agent.outcome import Outcome
+    from agent.settings import Raw, Settings
+
+EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "interrupted": 130}
+
+Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
+Campaign = Annotated[
+    str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
+]
+Instruction = Annotated[str, typer.Option("--instruction", "-i", help="What to optimize, in your words.")]
+Planner = Annotated[str | None, typer.Option(help="Who proposes changes; default: catalog (no model needed).")]
+Preset = Annotated[str | None, typer.Option(help="evidence (default), campaign, router or autonomous.")]
+MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
+MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
+Dollars = Annotated[float | None, typer.Option("--budget-usd", help="Stop before a model costs more than this.")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
+]
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Campaign directory; default: agent/workspace/ in the repository.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(run)
+    app.command()(resume)
+    app.command()(stop)
+
+
+def run(  # noqa: PLR0913 -- one parameter per option of the command line
+    contract: Contract,
+    instruction: Instruction = "",
+    planner: Planner = None,
+    preset: Preset = None,
+    max_rounds: MaxRounds = None,
+    max_minutes: MaxMinutes = None,
+    budget_usd: Dollars = None,
+    assignments: Assignments = None,
+    target: Targets = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Optimize the kernel of a contract: a campaign of rounds, each kept only if it is proven."""
+    from agent.contract_file import load
+
+    loaded = load(contract)
+    flags: dict[str, Raw] = {
+        "preset": preset,
+        "max_rounds": max_rounds,
+        "max_minutes": max_minutes,
+        "max_dollars": budget_usd,
+    }
+    outcome = launch(
+        loaded,
+        settings=resolved(loaded, flags, assignments or []),
+        instruction=instruction,
+        planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
+        overrides=pairs("--target", target or []),
+        directory=directory,
+    )
+    tell(outcome, as_json=as_json)
+
+
+def resume(campaign: Campaign = None, as_json: Json = False) -> None:
+    """Go on with a campaign after any stop: interruption, crash, another machine."""
+    found = campaigns.find(campaign)
+    if (found / campaigns.LEDGER).is_file() and campaigns.history(found).concluded is not None:
+        console.note(f"{found.name}: has concluded; nothing to resume. Read it with `ridgeline report {found.name}`")
+    from agent.campaign import resume as go_on
+    from agent.spectator import progress
+
+    tell(go_on(found, progress()), as_json=as_json)
+
+
+def stop(campaign: Campaign = None, as_json: Json = False) -> None:
+    """Ask a running campaign to finish its round, conclude and write its report."""
+    from agent.inspection import status_of
+    from sandbox.signals import request_stop
+
+    found = campaigns.find(campaign)
+    before = status_of(found)
+    if before.status == "concluded":
+        raise UserError(f"{found.name}: has concluded already; read it with `ridgeline report {found.name}`")
+    request_stop(found)
+    acting = "concludes after its present round" if before.status == "running" else "concludes when it is resumed"
+    if as_json:
+        console.emit({"campaign": found.name, "dir": str(found), "status": before.status, "stop_requested": True})
+    else:
+        console.say(f"{found.name}: asked to stop; it {acting}")
+
+
+def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
+    """The limits of a campaign, layer by layer."""
+    from agent import settings
+
+    return settings.resolve(
+        [
+            settings.from_contract(loaded.contract, loaded.path.name),
+            settings.from_environment(os.environ),
+            settings.from_flags(flags),
+            settings.from_assignments(assignments),
+        ]
+    )
+
+
+def launch(
+    loaded: "LoadedContract",
+    *,
+    settings: "Settings",
+    instruction: str = "",
+    planner: str = "catalog",
+    overrides: dict[str, str] | None = None,
+    directory: Path | None = None,
+) -> "Outcome":
+    """Start a campaign and watch it until it stops for any reason."""
+    from agent.campaign import start
+    from agent.request import StartRequest
+    from agent.spectator import progress
+
+    return start(
+        StartRequest(
+            contract=loaded,
+            instruction=instruction,
+            limits=settings.limits,
+            planner=planner,
+            overrides=overrides or {},
+            progress=progress(),
+            campaign_dir=directory.absolute() if directory else None,
+        )
+    )
+
+
+def tell(outcome: "Outcome", *, as_json: bool) -> None:
+    """Print how it ended and leave with the code that says so."""
+    if as_json:
+        console.emit(outcome)
+    else:
+        _summary(outcome)
+    if code := EXIT_CODES[outcome.status]:
+        raise typer.Exit(code)
+
+
+def pairs(option: str, texts: list[str]) -> dict[str, str]:
+    """`key=value` words as a mapping. Raises `UserError` for a word without `=`."""
+    for text in texts:
+        if "=" not in text:
+            raise UserError(f"{option}: {text!r} is not key=value; write for example {option} git_branch=none")
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def _summary(outcome: "Outcome") -> None:
+    console.say(f"campaign   {outcome.campaign} ({outcome.status}: {outcome.stop_reason or 'not concluded'})")
+    console.say(f"rounds     {outcome.rounds}: {outcome.accepted} kept, {outcome.rolled_back} rolled back")
+    if outcome.baseline is not None and outcome.best is not None:
+        console.say(
+            f"{outcome.metric:<10} {outcome.baseline:.4g} -> {outcome.best:.4g} (quick command, geometric mean)"
+        )
+    if outcome.speedup is not None:
+        lower = f", at least {outcome.speedup_lower:.3f}x with confidence" if outcome.speedup_lower is not None else ""
+        console.say(f"speedup    {outcome.speedup:.3f}x{lower} (final test against the original)")
+    if outcome.best_commit:
+        console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
+    console.say(f"report     {outcome.report}")

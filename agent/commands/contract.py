@@ -1,0 +1,84 @@
+"""`init` and `check`: write a contract, and find out whether it holds."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import console
+
+if TYPE_CHECKING:
+    from agent.rehearsal import Rehearsal
+
+Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the kernel; with --task, the folder to make.")]
+Task = Annotated[str | None, typer.Option(help="Copy a ready-made task instead, as a new git repository.")]
+Test = Annotated[str | None, typer.Option("--test-command", help="The correctness test, if you know it already.")]
+Bench = Annotated[str | None, typer.Option("--benchmark-command", help="The benchmark; {csv} is added if absent.")]
+Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(init)
+    app.command()(check)
+
+
+def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = None) -> None:
+    """Write a commented ridgeline.yaml, or copy a ready-made task (--task matmul_c)."""
+    if task is not None:
+        from agent.tasks import copy
+
+        folder = copy(task, path)
+        console.say(f"{folder}: task {task}, committed; run it with `ridgeline run {folder}`")
+        return
+    from agent.scaffold import write
+
+    file = write(path, test=test, benchmark=benchmark)
+    console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {path}`")
+
+
+def check(contract: Contract, static: Static = False, as_json: Json = False) -> None:
+    """Validate a contract, then build, test and benchmark the unmodified kernel once and estimate noise and time."""
+    import os
+
+    from agent import settings
+    from agent.contract_file import load
+
+    loaded = load(contract)
+    layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
+    found = settings.resolve(layers)
+    if static:
+        if as_json:
+            console.emit({"contract": str(loaded.path), "ok": True, "warnings": list(loaded.warnings)})
+        else:
+            console.say(f"{loaded.path}: valid")
+        return
+    from agent.rehearsal import rehearse
+
+    rehearsal = rehearse(loaded, found.limits, console.note)
+    if as_json:
+        origins = dict(found.origins)
+        console.emit({**rehearsal.model_dump(mode="json"), "ok": not rehearsal.failing, "settings": origins})
+    else:
+        _show(rehearsal)
+    if rehearsal.failing:
+        raise typer.Exit(2)
+
+
+def _show(found: "Rehearsal") -> None:
+    low, high = found.minutes_per_round
+    built = "nothing to build" if found.build_s is None else f"{found.build_s:.1f} s"
+    console.say(f"contract   {found.contract} at {found.commit[:12]}, on {found.machine}")
+    console.say(f"build      {built}")
+    console.say(f"test       passes, {found.test_s:.1f} s")
+    console.say(f"benchmark  {len(found.shapes)} shapes, {found.benchmark_s:.1f} s: {', '.join(found.shapes)}")
+    if found.failing:
+        console.say(f"FAILING    {', '.join(found.failing)}: the unmodified kernel must pass every Check")
+    if found.noise_percent:
+        seen = ", ".join(f"{value:+.2f} %" for value in found.noise_percent)
+        console.say(f"noise      the kernel against itself, per process pair: {seen} (truth: 0)")
+    console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
+    for warning in found.warnings:
+        console.say(f"advice     {warning}")

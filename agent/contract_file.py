@@ -1,0 +1,226 @@
+"""Find, read and check a `ridgeline.yaml`; every problem becomes one line with file, field and mend."""
+
+import logging
+import re
+import shutil
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from agent.errors import UserError, UserErrors
+from agent.nearness import nearest
+from graph.contract import PREREQUISITES, Contract
+from graph.values import Value
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "ridgeline.yaml"
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+INTERPRETER = re.compile(r"python[\d.]*|bash|sh|perl|node")
+SCRIPT = re.compile(r"^[^{}-].*\.(py|sh|pl|js)$")
+COMMANDS = (
+    "test_command",
+    "benchmark_command",
+    "quick_command",
+    "paired_command",
+    "format_command",
+    "full_test_command",
+)
+
+
+class LoadedContract(Value):
+    """A contract that was read from a file and agrees with the folder it lies in."""
+
+    contract: Contract
+    path: Path
+    """The file, absolute."""
+    root: Path
+    """Its folder: every path in the contract is relative to it."""
+    warnings: tuple[str, ...] = ()
+    """What is allowed and still worth a look, one line each."""
+
+
+def load(path: Path) -> LoadedContract:
+    """Read and check a contract, or the `ridgeline.yaml` of a folder. Raises `UserError`, several problems at once."""
+    file = _find(path)
+    document = _document(file)
+    problems = [*_unknown_keys(document, Contract, ""), *_missing(document)]
+    try:
+        contract = Contract.model_validate(document)
+    except ValidationError as error:
+        problems.extend(line for line in _translated(error) if line.split(":")[0] not in _fields(problems))
+        raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
+    problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent)]
+    if problems:
+        raise UserErrors([f"{file.name}: {line}" for line in problems])
+    warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
+    for line in warnings:
+        logger.warning("%s", line)
+    return LoadedContract(contract=contract, path=file, root=file.parent, warnings=warnings)
+
+
+def schema() -> dict[str, object]:
+    """JSON Schema of `ridgeline.yaml`."""
+    return Contract.model_json_schema()
+
+
+def _find(path: Path) -> Path:
+    file = path / FILE_NAME if path.is_dir() else path
+    if file.is_file():
+        return file.resolve()
+    if path.is_dir():
+        raise UserError(f"{path}: has no {FILE_NAME}; write one with `ridgeline init {path}`")
+    if not path.exists():
+        raise UserError(f"{path}: no such file; give a {FILE_NAME} or its folder, or write one with `ridgeline init`")
+    raise UserError(f"{path}: is not a regular file; give a {FILE_NAME} or its folder")
+
+
+def _document(file: Path) -> dict[str, object]:
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file.name}: byte {error.start} is not UTF-8; save the file as UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file.name}:{mark.line + 1}:{mark.column + 1}" if mark else file.name
+        raise UserError(f"{where}: is not YAML: {error.problem}; correct that line") from None
+    except yaml.YAMLError as error:
+        said = str(error).splitlines()[0]
+        raise UserError(f"{file.name}: is not YAML: {said}; remove what YAML cannot hold") from None
+    if document is None:
+        raise UserError(f"{file.name}: is empty; write a commented one with `ridgeline init {file.parent}`")
+    if not isinstance(document, dict):
+        raise UserError(f"{file.name}: is a {type(document).__name__}, not a mapping; write `field: value` lines")
+    return {str(name): value for name, value in document.items()}
+
+
+def _nested(annotation: object) -> type[BaseModel] | None:
+    """The model inside an annotation such as `Profile | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return next((found for part in typing.get_args(annotation) if (found := _nested(part))), None)
+    return None
+
+
+def _unknown_keys(document: Mapping[str, object], model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, value in document.items():
+        field = model.model_fields.get(str(name))
+        if field is None:
+            yield f"{prefix}{name}: unknown field; {nearest(str(name), model.model_fields)}"
+            continue
+        nested = _nested(field.annotation)
+        if nested is not None and isinstance(value, dict):
+            yield from _unknown_keys(value, nested, f"{prefix}{name}.")
+
+
+def _missing(document: Mapping[str, object]) -> Iterator[str]:
+    mends = {
+        "kernel_source": "name the kernel's files, for example `kernel_source: [kernel.c]`",
+        "test_command": "give the test of this kernel alone, for example `test_command: python test_op.py`",
+        "benchmark_command": "give it with {csv}, for example `benchmark_command: python bench.py --csv {csv}`",
+        "quick_command": "give it with {csv} and {shapes}, for example `python bench.py --csv {csv} --shapes {shapes}`",
+        "benchmark_output": "list the CSV header under `benchmark_output: columns:`",
+        "scoring": "name the deciding column under `scoring: primary_metric:`",
+        "execution_mode": "write `repo` (small change, fast build) or `workspace` (heavy build)",
+        "rebuild": "write `rebuild: {required: false}`, or `required: true` and the `command`",
+    }
+    for name, title in PREREQUISITES.items():
+        if document.get(name) is None:
+            yield f"{name}: missing (prerequisite {title}); {mends[name]}"
+
+
+def _fields(problems: list[str]) -> set[str]:
+    return {line.split(":")[0] for line in problems}
+
+
+def _translated(error: ValidationError) -> Iterator[str]:
+    """One line per field; the alternatives of a field that may be several things are told together."""
+    said: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        # pydantic names the member of a union in the path, for example `tuple[str, ...]`
+        where = ".".join(str(part) for part in problem["loc"] if "[" not in str(part))
+        said.setdefault(where, []).append(_said(problem))
+    for where, problems in said.items():
+        text = " or ".join(dict.fromkeys(problems))
+        yield f"{where}: {text}" if where else text
+
+
+def _said(problem: ErrorDetails) -> str:
+    message = str(problem["msg"])
+    match problem["type"]:
+        case "missing":
+            return "missing; add it"
+        case "extra_forbidden":
+            return "unknown field; remove it or correct the name"
+        case "value_error":
+            return message.removeprefix("Value error, ")
+        case _:
+            return f"{message[:1].lower()}{message[1:]}, found {_shown(problem['input'])}; correct the value"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unmatched(contract: Contract, root: Path) -> Iterator[str]:
+    flags = (contract.flags_file,) if contract.flags_file else ()
+    for field, globs in (
+        ("kernel_source", contract.kernel_source),
+        ("editable", contract.editable),
+        ("protected", contract.protected),
+        ("flags_file", flags),
+    ):
+        for glob in globs:
+            if Path(glob).is_absolute() or ".." in Path(glob).parts:
+                yield f"{field}: {glob!r} leaves the contract's folder; give paths below {root}"
+            elif not any(match.is_file() for match in _matches(root, glob)):
+                yield f"{field}: {glob!r} matches no file in {root}; correct the path or the pattern"
+
+
+def _matches(root: Path, glob: str) -> Iterator[Path]:
+    """Files of a glob; a trailing `**` and a bare folder mean everything below."""
+    if (root / glob).is_dir():
+        return root.joinpath(glob).rglob("*")
+    return root.glob(f"{glob}/*" if glob.endswith("**") else glob)
+
+
+def _programs(contract: Contract, root: Path) -> Iterator[str]:
+    named = [(name, getattr(contract, name)) for name in COMMANDS]
+    named.append(("rebuild.command", contract.rebuild.command))
+    named.append(("profile.command", contract.profile.command if contract.profile else None))
+    built = contract.rebuild.required
+    for name, argv in named:
+        if not argv:
+            continue
+        if _exists(argv[0], root):
+            yield from _script(name, argv, root)
+            continue
+        if built and "/" in argv[0] and not argv[0].startswith("/"):
+            continue  # a program that the build makes
+        yield f"{name}: program {argv[0]!r} not found; install it, or give a path inside {root}"
+
+
+def _script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
+    """An interpreter exists almost always; what it is told to run may not."""
+    interpreted = INTERPRETER.fullmatch(Path(argv[0]).name) and len(argv) > 1 and SCRIPT.search(argv[1])
+    if interpreted and not (root / argv[1]).is_file():
+        yield f"{name}: file {argv[1]!r} not found in {root}; write it, or correct the command"
+
+
+def _exists(program: str, root: Path) -> bool:
+    if "{" in program:
+        return True
+    return (root / program).is_file() if "/" in program else shutil.which(program) is not None
+
+
+def _secrets(contract: Contract) -> Iterator[str]:
+    for name in contract.pass_environment:
+        if SECRET.search(name):
+            yield f"pass_environment: {name} looks like a secret and every candidate could read it; leave it out"

@@ -1,0 +1,61 @@
+"""What other packages add: commands (`ridgeline.commands`) and ready-made tasks (`ridgeline.tasks`)."""
+
+import logging
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import typer
+
+logger = logging.getLogger(__name__)
+
+COMMANDS = "ridgeline.commands"
+"""Entry points `module:register`, called with the application."""
+TASKS = "ridgeline.tasks"
+"""Entry points `module:folders`, called without arguments: name of each task and its folder."""
+Register = Callable[[typer.Typer], None]
+Folders = Callable[[], Mapping[str, Path]]
+
+
+def registrations() -> Iterator[Register]:
+    """What to call with the application. A package that cannot be imported is said and left out."""
+    for found in _loaded(COMMANDS):
+        register: Register = found
+        yield register
+
+
+def tasks() -> dict[str, Path]:
+    """Folder of every ready-made task, by name."""
+    known: dict[str, Path] = {}
+    for found in _loaded(TASKS):
+        folders: Folders = found
+        known.update(folders())
+    return known
+
+
+def _loaded(group: str) -> Iterator[Any]:
+    for name, target in sorted(_declared(group).items()):
+        module, _, attribute = target.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            logger.warning("%s %s of %s cannot be loaded: %s", group, name, target, error)
+            continue
+        yield found
+
+
+def _declared(group: str) -> dict[str, str]:
+    """Installed entry points; in a clone that is not installed, those of its `pyproject.toml`."""
+    installed = {point.name: point.value for point in entry_points(group=group)}
+    return installed or _of_clone(Path(__file__).resolve().parent.parent / "pyproject.toml", group)
+
+
+def _of_clone(project: Path, group: str) -> dict[str, str]:
+    if not project.is_file():
+        return {}
+    document = tomllib.loads(project.read_text(encoding="utf-8"))
+    points: dict[str, str] = document.get("project", {}).get("entry-points", {}).get(group, {})
+    return points

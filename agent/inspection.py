@@ -1,0 +1,100 @@
+"""How a campaign stands, read from its ledger and its status file without changing either."""
+
+from pathlib import Path
+
+from agent import campaigns
+from agent.outcome import Status
+from graph.policy.history import fold, standing
+from graph.policy.score import aggregate
+from graph.standing import History
+from graph.values import Value
+from sandbox.ledger import JsonlLedger, verify
+
+
+class CampaignStatus(Value):
+    """The JSON object of `ridgeline status`."""
+
+    campaign: str
+    dir: str
+    status: Status
+    phase: str
+    """Phase of the loop that was last begun; empty when nothing says so."""
+    detail: str
+    """The hypothesis that is being worked on; empty between rounds."""
+    round: int
+    accepted: int
+    rolled_back: int
+    metric: str
+    baseline: float | None
+    best: float | None
+    """Aggregate of the primary metric of the best version; None before the baseline."""
+    ledger_lines: int
+    chain_ok: bool
+    problem: str
+    """What is wrong with the ledger, or why the last process ended; empty when nothing is."""
+    pid: int | None
+    updated: str
+    """ISO-8601 UTC."""
+
+
+def status_of(campaign: Path) -> CampaignStatus:
+    """Read-only. A damaged ledger is reported in `problem`, never raised."""
+    written = campaigns.read_status(campaign)
+    ledger = campaign / campaigns.LEDGER
+    checked = verify(ledger)
+    history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
+    rounds = history.rounds if history else ()
+    begun = not checked.ok and not ledger.exists()
+    return CampaignStatus(
+        campaign=history.opened.target.campaign if history else campaign.name,
+        dir=str(campaign),
+        status=_status(written, history),
+        phase=str(written.get("phase", "")),
+        detail=str(written.get("detail", "")),
+        round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
+        accepted=sum(closed.accepted for closed in rounds),
+        rolled_back=sum(not closed.accepted for closed in rounds),
+        metric=history.opened.target.primary_metric if history else "",
+        baseline=_baseline(history),
+        best=_best(history),
+        ledger_lines=checked.lines,
+        chain_ok=checked.ok or begun,
+        problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
+        pid=written.get("pid"),
+        updated=_moment(written.get("updated")),
+    )
+
+
+def _baseline(history: History | None) -> float | None:
+    if history is None or history.baseline is None:
+        return None
+    return aggregate(history.baseline.quick.rows, history.contract.scoring)
+
+
+def _best(history: History | None) -> float | None:
+    if history is None or history.baseline is None:
+        return None
+    return aggregate(standing(history).quick.rows, history.contract.scoring)
+
+
+def _moment(written: object) -> str:
+    from datetime import UTC, datetime
+
+    if isinstance(written, int | float):
+        return datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
+    return str(written or "")
+
+
+def _status(written: dict[str, object], history: History | None) -> Status:
+    """What the files say; a process that is gone did not finish."""
+    if history is not None and history.concluded is not None:
+        return "concluded"
+    match written.get("status"):
+        case "waiting":
+            return "waiting"
+        case "stopped":
+            return "stopped"
+        case "running" if campaigns.is_alive(written):
+            return "running"
+        case _:
+            return "interrupted"

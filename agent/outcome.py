@@ -1,0 +1,37 @@
+"""How a campaign stands when `run` or `resume` returns: the one JSON object those commands print."""
+
+from typing import Literal
+
+from graph.values import Cost, Value
+
+Status = Literal["running", "stopped", "concluded", "waiting", "interrupted"]
+
+
+class Outcome(Value):
+    """Numbers are plain: `baseline` and `best` are the aggregate of `metric`, both from the quick command."""
+
+    campaign: str
+    dir: str
+    """Campaign directory, absolute."""
+    status: Status
+    stop_reason: str
+    """Empty while the campaign has not concluded."""
+    rounds: int
+    """Closed rounds after the baseline."""
+    accepted: int
+    rolled_back: int
+    metric: str
+    baseline: float | None
+    """None when the campaign ended before its baseline."""
+    best: float | None
+    speedup: float | None
+    """Time of the original / time of the best version, from the final test; None when there was none."""
+    speedup_lower: float | None
+    """Lower confidence bound of `speedup`."""
+    best_commit: str | None
+    branch: str
+    cost: Cost
+    report: str
+    """Path of the final report."""
+    preset: str
+    planner: str

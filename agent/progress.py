@@ -1,0 +1,35 @@
+"""What a running campaign tells whoever watches it. No decision reads it."""
+
+from typing import Protocol
+
+from agent.outcome import Outcome
+from graph.record import Body
+
+
+class Progress(Protocol):
+    """Called by the campaign runner, in order, from one thread; must not raise and must not block."""
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """A phase of the loop began, for example `("measure", 4, "unroll the inner loop")`."""
+        ...
+
+    def closed(self, body: Body) -> None:
+        """A line reached the ledger. The first is always `Opened`."""
+        ...
+
+    def finished(self, outcome: Outcome) -> None:
+        """The command is about to return; called once, also after an interruption."""
+        ...
+
+
+class SilentProgress:
+    """Nobody is watching."""
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Say nothing."""
+
+    def closed(self, body: Body) -> None:
+        """Say nothing."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """Say nothing."""

@@ -1,0 +1,169 @@
+"""Rehearse a contract: build, test, benchmark and time the unmodified kernel against itself, for real."""
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from agent.contract_file import LoadedContract
+from agent.errors import UserError
+from agent.wiring import Place, connect
+from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit
+from graph.limits import Limits
+from graph.ports import Ports
+from graph.values import Value
+from sandbox.process import run
+from sandbox.worktree import find_repository
+
+PAIRS = 2
+"""Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
+Say = Callable[[str], None]
+
+
+class Rehearsal(Value):
+    """What `ridgeline check` found out; times in seconds."""
+
+    contract: str
+    commit: str
+    machine: str
+    build_s: float | None
+    """None when nothing needs building."""
+    test_s: float
+    benchmark_s: float
+    shapes: tuple[str, ...]
+    failing: tuple[str, ...]
+    """Shapes whose Check is not PASS."""
+    pair_s: float | None
+    """One process pair of the comparison; None when the benchmark already failed a shape."""
+    noise_percent: tuple[float, ...]
+    """Apparent gain of the kernel over itself, per process pair; the truth is 0."""
+    minutes_per_round: tuple[float, float]
+    """From the earliest decision to the last look, without the planner's time."""
+    warnings: tuple[str, ...]
+
+
+def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
+    """Run everything once. Raises `UserError` naming the contract's field that failed."""
+    file = loaded.path.name
+    with _ports(loaded) as ports:
+        base = ports.workspace.open("none")
+        machine = ports.device.machine()
+        say("building")
+        built = ports.builder.build(base.commit)
+        if not built.ok:
+            raise UserError(f"{file}: rebuild.command: {_end(built.exit)}; make the unmodified kernel build")
+        say("testing")
+        test = ports.checker.check(base.commit, purpose="rehearsal")
+        if not test.passed:
+            raise UserError(
+                f"{file}: test_command: the unmodified kernel does not pass ({test.kind}): {_last(test.detail)};"
+                " a campaign needs a test that passes"
+            )
+        say("benchmarking all shapes")
+        full = _measured(ports, base.commit, loaded)
+        failing = tuple(row.label for row in full.rows if row.check != "PASS")
+        say(f"timing the kernel against itself ({PAIRS} process pairs)")
+        noise = None if failing else _noise(ports, base.commit, full, limits)
+    build_s = built.exit.seconds if built.exit else None
+    return Rehearsal(
+        contract=str(loaded.path),
+        commit=base.commit,
+        machine=machine.name,
+        build_s=build_s,
+        test_s=test.seconds,
+        benchmark_s=full.seconds,
+        shapes=tuple(row.label for row in full.rows),
+        failing=failing,
+        pair_s=noise.seconds / PAIRS if noise else None,
+        noise_percent=_apparent(noise) if noise else (),
+        minutes_per_round=_minutes((build_s or 0.0) + test.seconds + full.seconds, noise, limits),
+        warnings=(*loaded.warnings, *_advice(loaded)),
+    )
+
+
+@contextmanager
+def measuring(loaded: LoadedContract) -> Iterator[tuple[Ports, str]]:
+    """Ports on a throwaway campaign of a contract, and the commit that is checked out now."""
+    with _ports(loaded) as ports:
+        yield ports, ports.workspace.open("none").commit
+
+
+@contextmanager
+def _ports(loaded: LoadedContract) -> Iterator[Ports]:
+    repository = find_repository(loaded.root)
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-check-"))
+    place = Place(
+        repository=repository,
+        contract_dir=PurePosixPath(loaded.root.relative_to(repository.resolve()).as_posix()),
+        campaign_dir=folder,
+    )
+    try:
+        yield connect(place, loaded.contract, "catalog")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        # the checked-out trees are gone: let git forget them too
+        run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
+
+
+def _measured(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
+    full = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="rehearsal")
+    if isinstance(full, BenchmarkFailed):
+        field = (
+            "benchmark_output" if full.reason in ("schema_drift", "zero_rows", "not_a_number") else "benchmark_command"
+        )
+        raise UserError(
+            f"{loaded.path.name}: {field}: {full.reason}: {_last(full.detail)}; correct the benchmark or the contract"
+        )
+    return full
+
+
+def _noise(ports: Ports, commit: str, full: Benchmark, limits: Limits) -> Comparison | None:
+    shapes = tuple(row.label for row in full.rows)
+    compared = ports.timer.compare(
+        best=commit,
+        candidate=commit,
+        shapes=shapes,
+        first_pair=0,
+        pairs=PAIRS,
+        blocks=limits.blocks,
+        purpose="rehearsal",
+    )
+    if isinstance(compared, BenchmarkFailed):
+        raise UserError(f"paired_command: {compared.reason}: {_last(compared.detail)}; correct the command")
+    return compared
+
+
+def _apparent(compared: Comparison) -> tuple[float, ...]:
+    """Per process pair: mean over shapes of the mean log-ratio, as per cent."""
+    found = []
+    for pair in range(min(len(shape.pairs) for shape in compared.shapes)):
+        means = [sum(shape.pairs[pair]) / len(shape.pairs[pair]) for shape in compared.shapes]
+        found.append(100 * (math.exp(sum(means) / len(means)) - 1))
+    return tuple(found)
+
+
+def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[float, float]:
+    each = noise.seconds / PAIRS if noise else 0.0
+    return ((fixed_s + limits.looks[0] * each) / 60, (fixed_s + limits.looks[-1] * each) / 60)
+
+
+def _advice(loaded: LoadedContract) -> Iterator[str]:
+    if loaded.contract.paired_command is None:
+        yield "paired_command: not given; runs of two processes are compared, which needs more of them"
+    if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
+        yield "work: not given; no roofline, and no bound on what can still be gained"
+
+
+def _end(exit: Exit | None) -> str:
+    if exit is None:
+        return "no build command ran"
+    how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
+    return f"{' '.join(exit.argv)} {how}: {_last(exit.output)}"
+
+
+def _last(text: str) -> str:
+    """The most telling line of a program's output: its last one that is not empty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no output"

@@ -1,0 +1,148 @@
+"""Settings in layers: preset, contract, environment, command line. The later layer wins; every value keeps its origin.
+
+Merge order, weakest first:
+
+1. the preset (`evidence` unless a later layer names another),
+2. the contract: `limits:` and `max_iterations`,
+3. the environment: `RIDGELINE_<KEY>`, for example `RIDGELINE_MAX_MINUTES=30`,
+4. the command line: flags such as `--max-rounds`, and `--set key=value`, which wins over its flag.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from pydantic import ValidationError
+
+from agent.errors import UserError
+from agent.nearness import nearest
+from graph.contract import Contract
+from graph.limits import PRESETS, Limits
+from graph.values import Value
+
+PREFIX = "RIDGELINE_"
+OTHER_VARIABLES = frozenset({"RIDGELINE_PLANNER"})
+"""Variables of ours that are no limits."""
+MAX_ROUNDS = 119
+"""Rules 3.1: a number of rounds is below 120, or absent for no limit."""
+
+Raw = str | int | float | bool | tuple[int, ...] | None
+
+
+class Setting(Value):
+    """One value that a layer gives."""
+
+    key: str
+    """Field of `Limits`."""
+    value: Raw
+    """As written; text is converted when the layers are resolved."""
+    origin: str
+    """What a person would change to change it, for example `ridgeline.yaml limits.margin`."""
+
+
+class Layer(Value):
+    """What one source says; every key is optional."""
+
+    settings: tuple[Setting, ...] = ()
+
+
+class Settings(Value):
+    """The outcome: complete limits, and where each value that differs from the bare preset came from."""
+
+    limits: Limits
+    origins: tuple[tuple[str, str], ...]
+    """(key, origin), for every key that a layer gave."""
+
+
+def from_contract(contract: Contract, file: str = "ridgeline.yaml") -> Layer:
+    """The contract's layer. Raises `UserError` for a key that no limit has."""
+    found = [_setting(key, value, f"{file}: limits.{key}") for key, value in contract.limits.items()]
+    if contract.max_iterations is not None:
+        found.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
+    return Layer(settings=tuple(found))
+
+
+def from_environment(environment: Mapping[str, str]) -> Layer:
+    """Variables `RIDGELINE_<KEY>`. Raises `UserError` for one that names nothing."""
+    names = sorted(name for name in environment if name.startswith(PREFIX) and name not in OTHER_VARIABLES)
+    return Layer(settings=tuple(_setting(name[len(PREFIX) :].lower(), environment[name], name) for name in names))
+
+
+def from_flags(flags: Mapping[str, Raw]) -> Layer:
+    """Flags that were given, by field of `Limits`; None means not given."""
+    named = {"max_dollars": "--budget-usd"}
+    found = [
+        Setting(key=key, value=value, origin=named.get(key, f"--{key.replace('_', '-')}"))
+        for key, value in flags.items()
+        if value is not None
+    ]
+    return Layer(settings=tuple(found))
+
+
+def from_assignments(assignments: Iterable[str]) -> Layer:
+    """Values of `--set key=value`. Raises `UserError` for one without `=` or with an unknown key."""
+    found: list[Setting] = []
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set: {text!r} is not key=value; write for example --set margin=0.02")
+        found.append(_setting(key.strip(), value.strip(), f"--set {key.strip()}"))
+    return Layer(settings=tuple(found))
+
+
+def resolve(layers: Iterable[Layer]) -> Settings:
+    """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be."""
+    given = {setting.key: setting for layer in layers for setting in layer.settings}
+    values: dict[str, Raw] = {key: _parsed(setting) for key, setting in given.items()}
+    for setting in given.values():
+        _bounded(setting, values[setting.key])
+    preset = str(values.get("preset", "evidence"))
+    if preset not in PRESETS:
+        raise UserError(f"{given['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
+    try:
+        limits = Limits.model_validate({**dict(PRESETS[preset]), **values})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = str(problem["loc"][0])
+        said = str(problem["msg"])
+        raise UserError(f"{given[key].origin}: {said[:1].lower()}{said[1:]}; correct the value") from None
+    _agrees(limits, given)
+    return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in given.items()))
+
+
+def _setting(key: str, value: Raw, origin: str) -> Setting:
+    if key not in Limits.model_fields:
+        raise UserError(f"{origin}: unknown setting {key!r}; {nearest(key, Limits.model_fields)}")
+    return Setting(key=key, value=value, origin=origin)
+
+
+def _parsed(setting: Setting) -> Raw:
+    """Text as the command line and the environment have it: `none` for no limit, `3,6,12` for a list."""
+    value = setting.value
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("none", "null", ""):
+        return None
+    if setting.key != "looks":
+        return value
+    try:
+        return tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise UserError(f"{setting.origin}: {value!r} is not a list of numbers; write for example 3,6,12") from None
+
+
+def _bounded(setting: Setting, value: Raw) -> None:
+    if setting.key != "max_rounds" or value is None:
+        return
+    try:
+        rounds = int(str(value))
+    except ValueError:
+        raise UserError(f"{setting.origin}: {value!r} is not a whole number; give 1 to {MAX_ROUNDS}") from None
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise UserError(f"{setting.origin}: is {rounds}; give 1 to {MAX_ROUNDS}, or leave it out for no limit")
+
+
+def _agrees(limits: Limits, given: Mapping[str, Setting]) -> None:
+    looks = limits.looks
+    if not looks or looks[0] < 2 or any(later <= earlier for earlier, later in pairwise(looks)):
+        origin = given["looks"].origin if "looks" in given else "looks"
+        raise UserError(f"{origin}: looks must rise and begin with 2 or more, found {looks}; write for example 3,6,12")

@@ -1,0 +1,165 @@
+"""The spectators of a running campaign: a live line on a terminal, plain lines anywhere else."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agent.console import note
+from agent.outcome import Outcome
+from graph.record import BaselineClosed, Body, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+QUIET_S = 10.0
+"""Plain output repeats a phase only when nothing was said for this long."""
+
+
+class Course:
+    """What the bodies of a ledger amount to for somebody who watches: best so far, counts, time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._max_minutes: float | None = None
+        self.ratio = 1.0
+        self.accepted = 0
+        self.rolled_back = 0
+
+    def take(self, body: Body) -> str:
+        """Fold one body; the line worth showing for it."""
+        match body:
+            case Opened():
+                self._max_minutes = body.limits.max_minutes
+                return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
+            case Rooflined():
+                return f"roofline: {body.bound}-bound" + (f" ({body.note})" if body.note else "")
+            case BaselineClosed():
+                return f"baseline: {len(body.project.rows)} shapes, all kept for comparison; bound by {body.bottleneck}"
+            case RoundClosed():
+                return self._round(body)
+            case Reviewed():
+                return f"review after round {body.after_round} ({body.trigger}): {'; '.join(body.directions)}"
+            case Restarted():
+                return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
+            case Concluded():
+                return f"concluded: {body.stop_reason}"
+
+    def _round(self, body: RoundClosed) -> str:
+        verdict = body.judged.verdict
+        if verdict.accepted:
+            self.accepted += 1
+            self.ratio *= 1.0 + (verdict.gain or 0.0)
+        else:
+            self.rolled_back += 1
+        return f"{verdict.sentence} [best {self.ratio:.2f}x]"
+
+    @property
+    def elapsed(self) -> str:
+        """Minutes and seconds since the command began."""
+        return _minutes(self._clock() - self._began)
+
+    @property
+    def left(self) -> str:
+        """Time left, where the campaign has a time limit."""
+        if self._max_minutes is None:
+            return ""
+        return f", {_minutes(max(0.0, self._max_minutes * 60 - (self._clock() - self._began)))} left"
+
+    @property
+    def summary(self) -> str:
+        """Best so far, counts and time in one phrase."""
+        return f"best {self.ratio:.2f}x, {self.accepted} kept, {self.rolled_back} rolled back{self.left}"
+
+
+class PlainProgress:
+    """Lines for a log file or a pipe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._course = Course(clock)
+        self._clock = clock
+        self._said = -QUIET_S
+        self._round = -1
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Said at the start of a round, and later when nothing was said for a while."""
+        now = self._clock()
+        if round == self._round and now - self._said < QUIET_S:
+            return
+        self._round = round
+        self._line(f"round {round}: {name}" + (f": {detail}" if detail else ""))
+
+    def closed(self, body: Body) -> None:
+        """Always said."""
+        self._line(self._course.take(body))
+
+    def finished(self, outcome: Outcome) -> None:
+        """The last line."""
+        self._line(f"{outcome.status}: {self._course.summary}")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _line(self, text: str) -> None:
+        self._said = self._clock()
+        note(f"[{self._course.elapsed}] {text}")
+
+
+class ConsoleProgress:
+    """A live line at the bottom of a terminal; what has closed scrolls above it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._course = Course(clock)
+        self._now = ("starting", 0, "")
+        self._live: Live | None = None
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Shown until the next one."""
+        self._now = (name, round, detail)
+        if self._live is None:
+            self._live = _live(self._rendered)
+
+    def closed(self, body: Body) -> None:
+        """Printed above the live line."""
+        line = f"[{self._course.elapsed}] {self._course.take(body)}"
+        if self._live is None:
+            note(line)
+        else:
+            self._live.console.print(line, markup=False, highlight=False)
+
+    def finished(self, outcome: Outcome) -> None:
+        """Give the terminal back and say the last line."""
+        self.close()
+        note(f"[{self._course.elapsed}] {outcome.status}: {self._course.summary}")
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _rendered(self) -> Any:
+        from rich.text import Text
+
+        name, number, detail = self._now
+        text = f"[{self._course.elapsed}] round {number}: {name}" + (f": {detail}" if detail else "")
+        return Text(f"{text}  ({self._course.summary})", style="cyan", no_wrap=True, overflow="ellipsis")
+
+
+def progress() -> PlainProgress | ConsoleProgress:
+    """The one that fits standard error."""
+    return ConsoleProgress() if sys.stderr.isatty() else PlainProgress()
+
+
+def _live(render: Callable[[], Any]) -> "Live":
+    from rich.console import Console
+    from rich.live import Live
+
+    live = Live(get_renderable=render, console=Console(stderr=True), refresh_per_second=4, transient=True)
+    live.start()
+    return live
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"

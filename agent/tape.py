@@ -1,0 +1,134 @@
+"""The tape: answers of the outside world, kept by the question that was asked.
+
+A port call names itself completely, so the same question has one answer. That makes three things one mechanism:
+a live campaign that crashed asks again and reads what was already answered; a replay reads a finished tape; a
+question that a replay has never heard is an error, not a guess.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from functools import cache, wraps
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, cast, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from graph import ports as declared
+from graph.briefing import Briefing
+from graph.values import SCHEMA
+from sandbox.durable import append_whole
+
+Mode = Literal["live", "replay"]
+PROTOCOLS: dict[str, type] = {
+    "planner": declared.Planner,
+    "builder": declared.Builder,
+    "checker": declared.Checker,
+    "timer": declared.Timer,
+    "profiler": declared.Profiler,
+    "device": declared.Device,
+    "clock": declared.Clock,
+    "signals": declared.Signals,
+}
+ASKED_AFRESH = frozenset({"device"})
+"""Ports that a live campaign always asks again: a campaign may go on on another machine."""
+
+
+class TapeMiss(Exception):
+    """A replay asked something that was never recorded."""
+
+    exit_code = 2
+
+
+class Tape:
+    """Append-only JSONL of answers: `{schema, key, port, method, about, answer}`."""
+
+    def __init__(self, path: Path, *, mode: Mode = "live") -> None:
+        self._path = path
+        self.mode = mode
+        self._answers = self._read()
+
+    def _read(self) -> dict[str, Any]:
+        if not self._path.exists():
+            return {}
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) != len(data) and self.mode == "live":
+            # a kill in the middle of a write leaves half a line: the call is asked again
+            os.truncate(self._path, len(whole))
+        lines = (json.loads(line) for line in whole.splitlines())
+        return {line["key"]: line["answer"] for line in lines}
+
+    def known(self, key: str) -> bool:
+        return key in self._answers
+
+    def answer(self, key: str) -> Any:
+        return self._answers[key]
+
+    def record(self, key: str, *, port: str, method: str, about: str, answer: Any) -> None:
+        """Kept on disk before anybody acts on it."""
+        self._answers[key] = answer
+        line = {"schema": SCHEMA, "key": key, "port": port, "method": method, "about": about, "answer": answer}
+        append_whole(self._path, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+class Taped:
+    """A port whose calls go through the tape. Exceptions are never recorded: the world may be mended."""
+
+    def __init__(self, name: str, inner: object | None, tape: Tape) -> None:
+        for method in _methods(name):
+            call = getattr(inner, method) if inner is not None else None
+            setattr(self, method, _through(name, method, call, tape))
+
+
+def taped(name: str, inner: object | None, tape: Tape) -> Any:
+    """Any port of `PROTOCOLS`; `inner` None is allowed in replay only."""
+    return Taped(name, inner, tape)
+
+
+def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:
+    @wraps(cast("Callable[..., Any]", getattr(PROTOCOLS[port], method)))
+    def run(*args: Any, **kwargs: Any) -> Any:
+        question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
+        key = sha256(question.encode()).hexdigest()
+        adapter = _adapter(port, method)
+        if tape.known(key) and (tape.mode == "replay" or port not in ASKED_AFRESH):
+            return adapter.validate_python(tape.answer(key), strict=False)
+        about = _about(kwargs, args)
+        if tape.mode == "replay" or call is None:
+            raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
+        found = call(*args, **kwargs)
+        tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(found, mode="json"))
+        return found
+
+    return run
+
+
+def _plain(value: Any) -> Any:
+    """A question in JSON. A briefing is named by its round and the ledger's head, which fix all of it."""
+    if isinstance(value, Briefing):
+        return {"round": value.round, "head": value.head}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return to_jsonable_python(value)
+
+
+def _about(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
+    """The question in a few words, for people."""
+    words = [f"round {arg.round}" if isinstance(arg, Briefing) else str(arg)[:40] for arg in args]
+    words += [f"{name}={str(value)[:40]}" for name, value in kwargs.items()]
+    return ", ".join(words)
+
+
+@cache
+def _methods(port: str) -> tuple[str, ...]:
+    return tuple(name for name in vars(PROTOCOLS[port]) if not name.startswith("_"))
+
+
+@cache
+def _adapter(port: str, method: str) -> TypeAdapter[Any]:
+    return TypeAdapter(get_type_hints(getattr(PROTOCOLS[port], method))["return"])

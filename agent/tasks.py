@@ -1,0 +1,41 @@
+"""Ready-made tasks: copy one into a fresh git repository, where a campaign can work on it."""
+
+import shutil
+from pathlib import Path
+
+from agent.errors import UserError
+from agent.extensions import tasks
+from agent.nearness import nearest
+from sandbox.errors import GitFailed
+from sandbox.process import run
+
+IDENTITY = ("-c", "user.name=Ridgeline", "-c", "user.email=ridgeline@localhost")
+"""Given for this one commit: nobody's git configuration is read or written."""
+GIT_S = 60.0
+
+
+def copy(name: str, destination: Path) -> Path:
+    """Copy a task into a new folder, make it a repository with one commit; returns the folder.
+
+    Raises `UserError` for an unknown task or a folder that is not empty.
+    """
+    known = tasks()
+    if name not in known:
+        raise UserError(f"--task: unknown task {name!r}; {nearest(name, known)}")
+    if destination.exists() and any(destination.iterdir()):
+        raise UserError(f"{destination}: is not empty; name a folder that does not exist yet")
+    ignored = shutil.ignore_patterns("build", "__pycache__")
+    shutil.copytree(known[name], destination, ignore=ignored, dirs_exist_ok=True)
+    ignore = destination / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("build/\n", encoding="utf-8")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", f"Task {name} as shipped")):
+        _git(destination, *arguments)
+    return destination
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    argv = ("git", *IDENTITY, "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", *arguments)
+    done = run(argv, cwd=folder, timeout_s=GIT_S)
+    if not done.ok:
+        raise GitFailed(f"git {arguments[0]} in {folder}: {done.output.strip() or f'exit code {done.returncode}'}")

@@ -1,0 +1,57 @@
+"""Commands that the evaluation side adds to the command line, and the tasks it ships."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TASKS = Path(__file__).parent / "tasks"
+
+Task = Annotated[str, typer.Option(help="matmul_c or softmax_c.")]
+MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
+MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
+Planner = Annotated[str, typer.Option(help="Who proposes changes.")]
+Directory = Annotated[Path | None, typer.Option("--dir", help="Folder to make; default: ridgeline-demo/<task>-<time>.")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+ROUNDS = 8
+MINUTES = 4.5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands; called through the entry-point group `ridgeline.commands`."""
+    app.command()(demo)
+
+
+def folders() -> dict[str, Path]:
+    """Folder of every task that ships, by name; called through the entry-point group `ridgeline.tasks`."""
+    return {path.parent.name: path.parent for path in sorted(TASKS.glob("*/ridgeline.yaml"))}
+
+
+def demo(
+    task: Task = "matmul_c",
+    max_rounds: MaxRounds = ROUNDS,
+    max_minutes: MaxMinutes = MINUTES,
+    planner: Planner = "catalog",
+    directory: Directory = None,
+    assignments: Assignments = None,
+    as_json: Json = False,
+) -> None:
+    """The whole thing with nothing to configure: optimize a naive C kernel on this machine's processor."""
+    from agent import console
+    from agent.commands.campaign import launch, resolved, tell
+    from agent.contract_file import load
+    from agent.tasks import copy
+
+    folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    loaded = load(copy(task, folder))
+    settings = resolved(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
+    console.note(
+        f"demo: task {task} in {folder}, planner {planner}; interrupt with Ctrl-C, go on with `ridgeline resume`"
+    )
+    outcome = launch(loaded, settings=settings, planner=planner)
+    tell(outcome, as_json=as_json)
+    if not as_json and outcome.best_commit:
+        console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")

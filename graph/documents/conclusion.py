@@ -1,0 +1,208 @@
+"""The end of a campaign in tables and lists; shared by the log's last section and the final report."""
+
+from collections.abc import Sequence
+
+from graph.documents import figures
+from graph.documents.results import versus
+from graph.documents.text import cell, interval, line, minute, number, percent, table, times
+from graph.evidence import Benchmark
+from graph.policy.attribution import attribute
+from graph.policy.attribution import table as attribution_rows
+from graph.policy.history import accepted, best_round, rolled_back, total_cost
+from graph.record import Attribution, Concluded, RoundClosed
+from graph.standing import History
+from graph.values import Cost
+from prompts.render import render
+
+
+def termination(history: History, concluded: Concluded) -> str:
+    """`### Termination Check` and `## Final Report` as `logs/optimize.md` ends."""
+    return render(
+        "optimize_end.v1.md",
+        time=minute(concluded.closed_at),
+        checks=check_lines(concluded),
+        satisfied=satisfied(concluded),
+        reason=line(concluded.stop_reason),
+        headline=headline(history),
+        versus=versus_text(history),
+        accepted=len(accepted(history)),
+        rolled_back=len(rolled_back(history)),
+        effective=effective(history),
+        ineffective=ineffective(history),
+        next_steps=next_steps(history),
+        audit=audit(history),
+    )
+
+
+def check_lines(concluded: Concluded) -> str:
+    """T1.. with a tick or a cross."""
+    return "\n".join(
+        f"- [{'x' if check.satisfied else ' '}] {check.id}: {line(check.description, 300)} "
+        f"({'satisfied' if check.satisfied else 'not satisfied'})"
+        for check in concluded.checks
+    )
+
+
+def satisfied(concluded: Concluded) -> str:
+    return ", ".join(check.id for check in concluded.checks if check.satisfied) or "none"
+
+
+def headline(history: History) -> str:
+    """The one number: champion against original, from the pre-registered final test; or why there is none."""
+    concluded = history.concluded
+    if concluded is None:
+        return "No headline yet: the final test of champion against original runs when the campaign concludes."
+    if concluded.speedup is None:
+        why = line(concluded.final_note) or "no version was kept"
+        return f"No speedup is claimed: {why}."
+    level = 100 * (1 - history.limits.alpha)
+    bound = f", at least {times(concluded.speedup_lower)} at {level:g}% confidence" if concluded.speedup_lower else ""
+    note = f" {line(concluded.final_note)}" if concluded.final_note else ""
+    return f"Speedup over the original: {times(concluded.speedup)}{bound} (interleaved, fresh processes).{note}"
+
+
+def versus_text(history: History) -> str:
+    """Baseline against best, shape by shape: the quick command's numbers, and the project's where both were taken."""
+    found = figures.best(history)
+    if found is None or history.baseline is None:
+        return "There is no baseline yet."
+    number_of_best, run = found
+    if number_of_best == 1:
+        return "The original is still the best version: no change was kept."
+    quick = versus(history.baseline.quick, run, history.contract)
+    text = f"Quick command, round 1 against round {number_of_best}:\n\n{quick}"
+    end = history.concluded
+    first = (end.baseline_again or history.baseline.project) if end else None
+    if end and end.project and first:
+        text += f"\n\n{_full(first, end.project, history)}"
+    return text
+
+
+def _full(first: Benchmark, last: Benchmark, history: History) -> str:
+    again = bool(history.concluded and history.concluded.baseline_again)
+    when = "both measured at the end" if again else "baseline measured in round 1"
+    return f"Full validation with the project's benchmark, {when}:\n\n{versus(first, last, history.contract)}"
+
+
+def effective(history: History) -> str:
+    """Every kept change with its gain over the version before it."""
+    rows = [
+        (
+            f"round-{closed.round}",
+            cell(figures.hypothesis(closed).change),
+            f"{figures.hypothesis(closed).bucket}, {figures.hypothesis(closed).category}",
+            interval(closed.judged.verdict.gain, closed.judged.verdict.lower, closed.judged.verdict.upper),
+            cell(closed.reflection.attribution),
+        )
+        for closed in accepted(history)
+    ]
+    return table(("Version", "Change", "Kind", "Gain over the best before", "Why"), rows) if rows else "None was kept."
+
+
+def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
+    """Direction, version, failure reason of the rounds that were rolled back."""
+    return [
+        (
+            cell(figures.hypothesis(closed).change),
+            f"round-{closed.round}",
+            f"{closed.judged.verdict.reason}: " + cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
+        )
+        for closed in rounds
+        if not closed.accepted
+    ]
+
+
+def ineffective(history: History) -> str:
+    rows = ineffective_rows(history.rounds)
+    return table(("Direction", "Version", "Failure Reason"), rows) if rows else "No round was rolled back."
+
+
+def next_steps(history: History) -> list[str]:
+    """The three most recent directions that were named and not yet tried, latest first."""
+    tried = {figures.hypothesis(closed).change for closed in history.rounds}
+    named = [closed.reflection.next_direction for closed in reversed(history.rounds)]
+    if history.reviews:
+        named += list(history.reviews[-1].directions)
+    fresh = dict.fromkeys(direction for direction in named if direction and direction not in tried)
+    return [line(direction, 300) for direction in list(fresh)[:3]]
+
+
+def audit(history: History) -> str:
+    """Rules 14.12: where the gain comes from, and what of it a training step would see."""
+    found = history.concluded.attribution if history.concluded else None
+    if found is None and accepted(history):
+        found = attribute(history)
+    if found is None:
+        return "Nothing was kept: there is no gain to attribute."
+    rows = [tuple(cell(item) for item in entry) for entry in attribution_rows(found)]
+    header = ("Source", "Buckets", "Benchmark gain", "Real-training-equivalent gain")
+    return f"{table(header, rows)}\n\n{_closing(found, history)}"
+
+
+def _closing(found: Attribution, history: History) -> str:
+    lines = (
+        f"- Headline: {found.headline:+.2f}%",
+        f"- Real-training equivalent: {found.real:+.2f}%",
+        f"- Gap: {found.gap:+.2f} points ({found.method})",
+        f"- Verdict: {_verdict(found, history)}",
+    )
+    return "\n".join(lines)
+
+
+def _verdict(found: Attribution, history: History) -> str:
+    limit = f"{100 * history.limits.inflation_gap_limit:g}%"
+    match found.verdict:
+        case "clean":
+            return f"clean - gap < {limit}"
+        case "inflated":
+            return (
+                f"inflated - call out residual: {found.gap:+.2f} points exist only in the benchmark's loop; "
+                "roll back the rounds that they come from"
+            )
+        case "rolled-back":
+            last = next((closed for closed in reversed(history.rounds) if not closed.accepted), None)
+            return f"rolled-back - see round-{last.round}" if last else "rolled-back"
+
+
+def predictions(history: History) -> str:
+    """How often what was predicted was seen."""
+    counted = {"confirmed": 0, "refuted": 0, "unclear": 0}
+    for closed in history.rounds:
+        counted[closed.prediction.outcome if closed.prediction else "unclear"] += 1
+    return ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
+
+
+def costs(history: History) -> str:
+    """One line for each kind of cost; dollars are UNKNOWN when a price was."""
+    total: Cost = total_cost(history)
+    dollars = "UNKNOWN (a price was not known)" if total.dollars is None else f"{total.dollars:.4f} USD"
+    rows = (
+        ("Wall time", f"{total.wall_seconds / 60:.1f} min"),
+        ("Commands", f"{total.command_seconds:.1f} s"),
+        ("GPU time", f"{total.gpu_seconds:.1f} s"),
+        ("Tokens", f"{total.tokens}"),
+        ("Money", dollars),
+    )
+    return table(("Cost", "Amount"), rows)
+
+
+def lineage(history: History) -> str:
+    """Aggregate of every kept version against round 1, in order: the curve of the campaign."""
+    baseline = history.baseline
+    if baseline is None or best_round(history) is None:
+        return ""
+    rows = []
+    for closed in accepted(history):
+        run = figures.candidate(closed)
+        found = figures.of(run.rows, history.contract.scoring) if run else None
+        gains = figures.against(run.rows, baseline.quick.rows, history.contract.scoring) if run else None
+        rows.append(
+            (
+                f"round-{closed.round}",
+                number(found.step if found else None),
+                percent(gains.step if gains else None),
+                f"`{(closed.commit or '')[:12]}`" if closed.commit else "not committed",
+            )
+        )
+    unit = cell(figures.metric_unit(history.contract))
+    return table(("Version", f"{unit} (geomean)", "vs baseline", "Commit"), rows)

@@ -1,0 +1,95 @@
+"""`final_report.md`: what a kernel engineer reads in the morning."""
+
+from graph.documents import conclusion, figures
+from graph.documents.text import cell, command, line, minute, table
+from graph.evidence import TestResult
+from graph.policy.attribution import overfit_in_lineage
+from graph.policy.history import accepted, rolled_back
+from graph.standing import History
+from prompts.render import render
+
+
+def report(history: History) -> str:
+    """The final report; before the end it says at its top that it is not final."""
+    opened, ended = history.opened, history.concluded
+    return render(
+        "final_report.v1.md",
+        target=opened.target,
+        opened=opened,
+        ended=ended,
+        time=minute(ended.closed_at) if ended else minute(_latest(history)),
+        reason=line(ended.stop_reason) if ended else "",
+        satisfied=conclusion.satisfied(ended) if ended else "",
+        rounds=len(history.rounds),
+        headline=conclusion.headline(history),
+        versus=conclusion.versus_text(history),
+        lineage=conclusion.lineage(history),
+        accepted=len(accepted(history)),
+        rolled_back=len(rolled_back(history)),
+        effective=conclusion.effective(history),
+        ineffective=conclusion.ineffective(history),
+        predictions=conclusion.predictions(history),
+        next_steps=conclusion.next_steps(history),
+        audit=conclusion.audit(history),
+        overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
+        costs=conclusion.costs(history),
+        suite=_suite(ended.suite) if ended else "runs at the end",
+        environment=_environment(history),
+        ceilings=_ceilings(history),
+        commands=reproduce(history),
+        links=_links(history),
+    )
+
+
+def _latest(history: History) -> str:
+    """Instant of the latest event."""
+    if history.rounds:
+        return history.rounds[-1].closed_at
+    return history.baseline.opened_at if history.baseline else history.opened.target.created
+
+
+def _suite(suite: TestResult | None) -> str:
+    if suite is None:
+        return "the contract names none, or nothing was kept"
+    return f"{suite.kind} in {suite.seconds:.1f} s" + ("" if suite.passed else f": {line(suite.detail, 300)}")
+
+
+def _environment(history: History) -> str:
+    machine = history.opened.machine
+    caches = (("L1d", machine.l1d_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
+    rows = (
+        ("Machine", f"{cell(machine.name)} ({machine.kind}, {machine.arch}, {machine.cores} cores)"),
+        ("Caches", ", ".join(f"{name} {size // 1024} KiB" for name, size in caches if size) or "UNKNOWN"),
+        ("Compiler", cell(machine.compiler) if machine.compiler else "UNKNOWN"),
+        ("Fingerprint", f"`{machine.fingerprint}`"),
+        ("Preset", f"{history.limits.preset} (alpha {history.limits.alpha:g}, margin {history.limits.margin:g})"),
+        ("Planner", cell(history.opened.planner)),
+        ("Ridgeline", history.opened.version),
+        ("Base commit", f"`{history.opened.base_commit}`"),
+    )
+    return table(("What", "Value"), rows)
+
+
+def _ceilings(history: History) -> str:
+    if history.roofline is None or not history.roofline.specs:
+        return "- none were registered"
+    return "\n".join(f"- {spec.text}" for spec in history.roofline.specs)
+
+
+def reproduce(history: History) -> str:
+    """One command line for the repository's folder: best version, build, test, benchmark."""
+    contract = history.contract
+    folder = history.opened.contract_path.rpartition("/")[0]
+    steps = [f"git checkout --detach {figures.best_commit(history)}"]
+    steps += [f"cd {command((folder,))}"] if folder else []
+    if contract.rebuild.required and contract.rebuild.command:
+        steps.append(command(contract.rebuild.command))
+    steps.append(command(contract.test_command))
+    steps.append(command(word.replace("{csv}", "benchmark.csv") for word in contract.benchmark_command))
+    return " && ".join(steps)
+
+
+def _links(history: History) -> list[str]:
+    links = ["logs/optimize.md", "logs/performance_trend.md", "performance.md", "manifest.yaml", "ledger.jsonl"]
+    best = figures.best(history)
+    return links + ([f"rounds/round-{best[0]}/summary.md"] if best else [])

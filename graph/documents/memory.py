@@ -1,0 +1,250 @@
+"""`memory/v<N>.json`: what later planning may read of a version; round N is v<N-1>, v0 is the baseline."""
+
+import json
+import math
+from collections.abc import Iterable
+
+from graph.documents import figures, lessons
+from graph.documents.lessons import WORDS, Entry, Json
+from graph.documents.text import clip
+from graph.documents.transfer import transfer_check
+from graph.evidence import Benchmark, Profiled
+from graph.policy.history import best_profile, masked
+from graph.record import BaselineClosed, RoundClosed
+from graph.standing import History
+from graph.trial import Drafted, find
+from graph.values import Bottleneck, Hypothesis
+
+
+def baseline_memory(history: History, baseline: BaselineClosed) -> str:
+    """v0."""
+    empty: Entry = {"action_category": "", "action_description": "no code change", "expected_impact": ""}
+    roof = history.roofline
+    unknown: list[Json] = [
+        lessons.pitfall("runtime", spec.text, "no source for this number", lesson="the target that needs it is off")
+        for spec in (roof.specs if roof else ())
+        if spec.value is None
+    ]
+    memory: Entry = {
+        "version": "v0",
+        "masked": 0 in masked(history),
+        "timestamp": baseline.opened_at,
+        "performance": _performance(history, baseline.quick, None),
+        "optimization": {**empty, "risks_and_rollback": "", "performance_validated": "YES", "improvement_summary": ""},
+        "profile_evidence": _profile(baseline.profile, baseline.bottleneck, "", ()),
+        "correctness": {"rel_err": None, "status": "PASS" if baseline.test.passed else "FAIL"},
+        "isa_metric_progress": [],
+        "search_log": [],
+        "pitfalls_and_fixes": unknown + lessons.restart_notes(history, 0),
+        "references": [
+            {"source_type": "user-input", "path_or_url": history.opened.contract_path, "description": "contract"}
+        ],
+        "quality_gate": {"result": "PASS" if baseline.test.passed else "FAIL", "failure_reason": ""},
+        "git_commit_hash": history.opened.base_commit,
+        "open_directions": [],
+        "experience": {"experiment_count": 0, "recorded_experiment_count": 0, "experiments": []},
+        "round": 1,
+        "decision": "BASELINE",
+        "bucket": None,
+        "config_class": "global",
+        "gpu_time_us": {"best": None, "cand": _counter(baseline.profile, "kernel_time_us")},
+        "transfer_check": {},
+        "counters": _counters(baseline.profile),
+    }
+    return dump(memory)
+
+
+def round_memory(history: History, closed: RoundClosed) -> str:
+    """v<N-1> of round N: the fields of rules 16.1, the later ones of 16.2, and ours."""
+    hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
+    prior = figures.before(history, closed.round)
+    chosen = figures.applied(closed.judged)
+    commit = closed.commit or (chosen.commit if chosen else "")
+    memory: Entry = {
+        "version": f"v{closed.round - 1}",
+        "masked": closed.round - 1 in masked(history),
+        "timestamp": closed.closed_at,
+        "performance": _performance(history, figures.candidate(closed), prior[1] if prior else None),
+        "optimization": _optimization(hypothesis, closed),
+        "profile_evidence": _profile(
+            figures.profile(closed), closed.bottleneck, closed.bottleneck_evidence, hypothesis.evidence
+        ),
+        "correctness": {"rel_err": None, "status": _status(closed)},
+        "isa_metric_progress": _progress(closed),
+        "search_log": [_searched(source, hypothesis) for source in hypothesis.sources],
+        "pitfalls_and_fixes": lessons.pitfalls(closed) + lessons.restart_notes(history, closed.round - 1),
+        "references": [_reference(source, hypothesis) for source in hypothesis.sources],
+        "quality_gate": _gate(closed),
+        "git_commit_hash": commit,
+        "open_directions": _open(closed),
+        "experience": _experience(closed, hypothesis),
+        "round": closed.round,
+        "decision": "ACCEPTED" if closed.accepted else "ROLLED BACK",
+        "bucket": hypothesis.bucket,
+        "config_class": clip(hypothesis.target_class, WORDS),
+        "gpu_time_us": _gpu_time(history, closed),
+        "transfer_check": dict(transfer_check(closed, history.contract).fields()),
+        "counters": _counters(figures.profile(closed)),
+        "gain": {"estimate": verdict.gain, "lower": verdict.lower, "upper": verdict.upper},
+    }
+    return dump(memory)
+
+
+def dump(memory: Entry) -> str:
+    """Canonical form: sorted keys, two spaces, strings for hashes."""
+    return json.dumps(_finite(memory), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Json) -> Json:
+    """JSON has no NaN and no infinity: such a number was not measured."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: _finite(item) for name, item in value.items()}
+        case list():
+            return [_finite(item) for item in value]
+        case _:
+            return value
+
+
+def _performance(history: History, run: Benchmark | None, prior: Benchmark | None) -> Entry:
+    scoring, ceilings = history.contract.scoring, history.roofline.ceilings if history.roofline else None
+    new, old = _speeds(history, run), _speeds(history, prior)
+    shapes: Entry = {}
+    for item in figures.passed(run.rows) if run else ():
+        shapes[item.label] = figures.time_us((item,), scoring)
+    flops = ceilings.flops_gflops if ceilings else None
+    copy = ceilings.copy_gbps if ceilings else None
+    return {
+        "latency_us": new["latency_us"],
+        "tflops": new["tflops"],
+        "bandwidth_gbps": new["bandwidth_gbps"],
+        "tflops_peak_utilization_pct": _share(new["tflops"], flops / 1000 if flops else None),
+        "bandwidth_peak_utilization_pct": _share(new["bandwidth_gbps"], copy),
+        "comparison_with_previous": {
+            "latency_delta": _change(new["latency_us"], old["latency_us"]),
+            "tflops_delta": _change(new["tflops"], old["tflops"]),
+            "bandwidth_delta": _change(new["bandwidth_gbps"], old["bandwidth_gbps"]),
+        },
+        "latency_us_by_shape": shapes,
+    }
+
+
+def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
+    """Geometric means; only the metric that the contract measures is there, nothing is derived from it."""
+    speeds: dict[str, float | None] = {"latency_us": None, "tflops": None, "bandwidth_gbps": None}
+    scoring = history.contract.scoring
+    found = figures.of(run.rows, scoring) if run else None
+    if run is None or found is None:
+        return speeds
+    speeds["latency_us"] = figures.time_us(run.rows, scoring)
+    scale = {"TFLOPS": 1.0, "GFLOPS": 1e-3, "MFLOPS": 1e-6, "TB/s": 1e3, "GB/s": 1.0, "MB/s": 1e-3}
+    name = figures.metric_unit(history.contract)
+    if name in scale:
+        speeds["tflops" if name.endswith("FLOPS") else "bandwidth_gbps"] = found.step * scale[name]
+    return speeds
+
+
+def _share(value: float | None, ceiling: float | None) -> float | None:
+    """Per cent of a measured ceiling; None where either is unknown."""
+    return 100 * value / ceiling if value is not None and ceiling else None
+
+
+def _change(new: float | None, old: float | None) -> float | None:
+    """Per cent from the best version before to this one."""
+    return 100 * (new / old - 1) if new is not None and old else None
+
+
+def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
+    drafted = find(closed.judged, Drafted)
+    told = hypothesis.prediction
+    return {
+        "action_category": hypothesis.category,
+        "action_description": clip(hypothesis.change, WORDS),
+        "expected_impact": clip(f"{hypothesis.claim} ({told.counter} {told.direction})", WORDS),
+        "risks_and_rollback": clip(hypothesis.risks, WORDS),
+        "performance_validated": "YES"
+        if closed.accepted
+        else "NO"
+        if closed.judged.verdict.gain is None
+        else "INEFFECTIVE",
+        "improvement_summary": clip(closed.judged.verdict.sentence, WORDS),
+        "explanation": clip(drafted.explanation, WORDS) if drafted else "",
+    }
+
+
+def _profile(profile: Profiled | None, bottleneck: Bottleneck, summary: str, chain: Iterable[str]) -> Entry:
+    return {
+        "tool_used": profile.rung if profile else "none",
+        "evidence_summary": clip(summary, WORDS),
+        "bottleneck_type": "unknown" if bottleneck == "unknown" else f"{bottleneck}_bound",
+        "evidence_chain": [clip(item, WORDS) for item in chain],
+    }
+
+
+def _status(closed: RoundClosed) -> str:
+    test, reason = figures.test(closed), closed.judged.verdict.reason
+    if reason == "test_timeout" or (test is not None and test.kind == "timeout"):
+        return "TIMEOUT_FAIL"
+    return "PASS" if test is not None and test.passed else "FAIL"
+
+
+def _gate(closed: RoundClosed) -> Entry:
+    reason = closed.judged.verdict.reason
+    if closed.accepted:
+        return {"result": "PASS", "failure_reason": ""}
+    late = "TIMEOUT_FAIL" if reason in ("build_timeout", "test_timeout") else "FAIL"
+    return {"result": late, "failure_reason": clip(f"{reason}: {closed.judged.verdict.sentence}", WORDS)}
+
+
+def _progress(closed: RoundClosed) -> list[Json]:
+    check = closed.prediction
+    if check is None:
+        return []
+    target = f"{check.expected} from {check.before:g}" if check.before is not None else check.expected
+    return [{"metric": check.counter, "target": target, "current": check.after, "met": check.outcome == "confirmed"}]
+
+
+def _searched(source: str, hypothesis: Hypothesis) -> Entry:
+    return {
+        "source": "gpu-wiki",
+        "query": clip(hypothesis.lever, WORDS),
+        "finding": clip(f"{source}: {hypothesis.claim}", WORDS),
+        "actionability": clip(hypothesis.change, WORDS),
+    }
+
+
+def _reference(source: str, hypothesis: Hypothesis) -> Entry:
+    return {"source_type": "gpu-wiki", "path_or_url": clip(source, WORDS), "description": clip(hypothesis.lever, WORDS)}
+
+
+def _open(closed: RoundClosed) -> list[Json]:
+    ahead = closed.reflection.next_direction
+    return [{"direction": clip(ahead, WORDS), "rationale": clip(closed.reflection.attribution, WORDS)}] if ahead else []
+
+
+def _experience(closed: RoundClosed, hypothesis: Hypothesis) -> Entry:
+    only: Entry = {
+        "index": 1,
+        "name": clip(hypothesis.id, WORDS),
+        "hypothesis": clip(hypothesis.claim, WORDS),
+        "change": clip(hypothesis.change, WORDS),
+        "evidence": [clip(item, WORDS) for item in hypothesis.evidence],
+        "result": clip(closed.judged.verdict.sentence, WORDS),
+        "decision": "ACCEPTED" if closed.accepted else "ROLLED BACK",
+    }
+    return {"experiment_count": 1, "recorded_experiment_count": 1, "experiments": [only]}
+
+
+def _gpu_time(history: History, closed: RoundClosed) -> Entry:
+    best = best_profile(figures.until(history, closed.round))
+    return {"best": _counter(best, "kernel_time_us"), "cand": _counter(figures.profile(closed), "kernel_time_us")}
+
+
+def _counter(profile: Profiled | None, name: str) -> float | None:
+    return profile.counter(name) if profile else None
+
+
+def _counters(profile: Profiled | None) -> Entry:
+    return {named.name: named.value for named in profile.counters} if profile else {}

@@ -1,0 +1,141 @@
+"""`logs/optimize.md`: the story of the campaign, append-only; what changes over time is a new dated section."""
+
+from graph.contract import Contract
+from graph.documents import figures
+from graph.documents.conclusion import ineffective_rows, termination
+from graph.documents.memo import once
+from graph.documents.results import aggregate_table, shape_table, versus
+from graph.documents.text import cell, code, command, interval, line, minute, table
+from graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
+from graph.standing import History
+from prompts.render import render
+
+
+def optimize_log(history: History) -> str:
+    """The whole log; the text after any event is a prefix of the text after the next."""
+    opened, baseline = history.opened, history.baseline
+    return render(
+        "optimize.v1.md",
+        target=opened.target,
+        opened=opened,
+        instruction=line(opened.target.instruction) or "none",
+        tips="absent" if opened.tips is None else f"read ({len(opened.tips)} characters)",
+        confirmation=line(opened.confirmation),
+        baseline=_baseline(history) if baseline else "",
+        entries=_entries(history) if baseline else [],
+        final=_final(history),
+    )
+
+
+def _baseline(history: History) -> str:
+    baseline, contract = history.baseline, history.contract
+    assert baseline is not None
+    return render(
+        "optimize_baseline.v1.md",
+        time=minute(baseline.opened_at),
+        opened=history.opened,
+        check=baseline.test.kind,
+        rows=shape_table(baseline.quick.rows, contract),
+        aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
+        bottleneck=baseline.bottleneck,
+        command=code(command(contract.quick_command)),
+    )
+
+
+def _entries(history: History) -> list[str]:
+    """Reviews and restarts before the first attempt, then each round with what followed it."""
+    entries = _interludes(history, 1)
+    since: list[RoundClosed] = []
+    opened, baseline = history.opened, history.baseline
+    assert baseline is not None
+    for closed in history.rounds:
+        since.append(closed)
+        entries.append(once(_round, opened, closed))
+        if closed.accepted:
+            entries.append(once(_snapshot, opened.contract, baseline, *since))
+            since = []
+        entries += _interludes(history, closed.round)
+    return entries
+
+
+def _interludes(history: History, round: int) -> list[str]:
+    reviews = [_review(item) for item in history.reviews if item.after_round == round]
+    return reviews + [_restart(item) for item in history.restarts if item.after_round == round]
+
+
+def _round(opened: Opened, closed: RoundClosed) -> str:
+    hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
+    test, run, chosen = figures.test(closed), figures.candidate(closed), figures.applied(closed.judged)
+    gain = "not measured" if verdict.gain is None else interval(verdict.gain, verdict.lower, verdict.upper)
+    ineffective = cell(hypothesis.change)
+    fields = (
+        ("Time", minute(closed.closed_at)),
+        ("Validation level", f"{run.level} ({len(run.rows)} shapes)" if run else "none"),
+        ("Hypothesis", line(hypothesis.claim)),
+        (
+            "Changes",
+            f"{line(hypothesis.change)} ({', '.join(code(p, 200) for p in chosen.changed) if chosen else 'no file'})",
+        ),
+        ("Result", f"{opened.target.primary_metric} {gain} over the best version"),
+        ("Test", test.kind if test else "not reached"),
+        (
+            "Decision",
+            f"{'ACCEPTED' if closed.accepted else 'ROLLED BACK'} ({verdict.reason}): {line(verdict.sentence)}",
+        ),
+        ("Detailed data", f"`rounds/round-{closed.round}/summary.md`"),
+        ("Notes", "; ".join(line(note, 200) for note in verdict.notes) or "none"),
+    )
+    text = f"\n### round-{closed.round} - {line(hypothesis.change, 120)}\n\n" + "\n".join(
+        f"- {n}: {t}" for n, t in fields
+    )
+    if not closed.accepted:
+        text += f"\n- Ineffective direction: {ineffective} (round-{closed.round})"
+    return text + "\n"
+
+
+def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed) -> str:
+    """The dated view of rules 24.9: best version, directions, and what failed since the view before."""
+    closed = since[-1]
+    run = figures.candidate(closed)
+    return (
+        f"\n## Current Best (after round-{closed.round}, {minute(closed.closed_at)})\n\n"
+        + (versus(baseline.quick, run, contract) if run else "Not measured.")
+        + f"\n\n## Directions to Try (after round-{closed.round})\n\n"
+        + _directions(since)
+        + f"\n\n## Verified Ineffective Directions (after round-{closed.round})\n\n"
+        + _ineffective(since)
+        + "\n"
+    )
+
+
+def _directions(since: tuple[RoundClosed, ...]) -> str:
+    tried = [f"- [x] ~~{line(figures.hypothesis(c).change, 200)}~~ (round-{c.round})" for c in since]
+    ahead = since[-1].reflection.next_direction
+    return "\n".join([*tried, *([f"- [ ] {line(ahead, 200)}"] if ahead else [])])
+
+
+def _ineffective(since: tuple[RoundClosed, ...]) -> str:
+    rows = ineffective_rows(since)
+    return table(("Direction", "Version", "Failure Reason"), rows) if rows else "None since the section before."
+
+
+def _review(review: Reviewed) -> str:
+    lines = "\n".join(f"- [ ] {line(direction, 300)}" for direction in review.directions)
+    return (
+        f"\n### Stagnation review (after round-{review.after_round})\n\n- Trigger: {line(review.trigger)}\n"
+        f"- Escalation: {line(review.escalation) or 'none'}\n\nDirections to try:\n\n{lines}\n"
+    )
+
+
+def _restart(restart: Restarted) -> str:
+    versions = ", ".join(f"v{version}" for version in restart.masked) or "none"
+    return (
+        f"\n### Partial restart (after round-{restart.after_round})\n\n- Masked memory: {versions}\n"
+        f"- Note: {line(restart.note) or 'none'}\n- The kernel stays at the best version.\n"
+    )
+
+
+def _final(history: History) -> str:
+    if history.concluded is None:
+        return ""
+    return termination(history, history.concluded)

@@ -1,0 +1,102 @@
+"""`performance.md`: the baseline and what was kept, nothing else; at the end of some campaigns a Stop Summary."""
+
+from graph.documents import figures
+from graph.documents.text import cell, code, command, interval, line, minute, number, row
+from graph.evidence import Benchmark, Profiled
+from graph.policy import counters
+from graph.policy.history import accepted
+from graph.record import BaselineClosed, RoundClosed
+from graph.standing import History
+from graph.trial import Drafted, find
+from prompts.render import render
+
+COLUMNS = (
+    "Date",
+    "Commit",
+    "Status",
+    "Benchmark command",
+    "Target class / dispatch condition",
+    "Kernel",
+    "script us",
+    "GPU time",
+    "% vs previous best",
+    "Note",
+)
+STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available for 60 minutes"}
+"""Conditions that owe a Stop Summary (rules 15.4)."""
+
+
+def performance(history: History) -> str:
+    """Rules 15.4: ten columns, status `baseline` or `keep`."""
+    rows = [] if history.baseline is None else [_baseline(history, history.baseline)]
+    rows += [_keep(history, closed) for closed in accepted(history)]
+    return render(
+        "performance.v1.md",
+        campaign=history.opened.target.campaign,
+        header=row(COLUMNS),
+        rule="|" + "---|" * len(COLUMNS),
+        rows=rows,
+        stop=_stop_summary(history),
+    )
+
+
+def _shared(history: History, run: Benchmark | None, profile: Profiled | None) -> tuple[str, str, str]:
+    """Kernel, script us, GPU time: times of one call in microseconds, a dash where nothing measured them."""
+    contract = history.contract
+    kernel = contract.profile.kernel if contract.profile and contract.profile.kernel else contract.kernel_source[0]
+    time = figures.time_us(run.rows, contract.scoring) if run else None
+    return cell(kernel), number(time), number(profile.counter("kernel_time_us") if profile else None)
+
+
+def _baseline(history: History, baseline: BaselineClosed) -> str:
+    kernel, script, gpu = _shared(history, baseline.quick, baseline.profile)
+    bench = code(command(history.contract.quick_command), 160)
+    start = (minute(baseline.opened_at), f"`{history.opened.base_commit[:12]}`", "baseline", bench)
+    return row((*start, "all classes", kernel, script, gpu, "-", f"bottleneck: {baseline.bottleneck}; unmodified code"))
+
+
+def _keep(history: History, closed: RoundClosed) -> str:
+    hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
+    kernel, script, gpu = _shared(history, figures.candidate(closed), figures.profile(closed))
+    chosen, drafted = figures.applied(closed.judged), find(closed.judged, Drafted)
+    commit = closed.commit or (chosen.commit if chosen else "-")
+    split = "; split: the class named dispatches to its own kernel, all others keep the one before"
+    note = f"bottleneck: {closed.bottleneck}; {cell(hypothesis.change)}"
+    return row(
+        (
+            minute(closed.closed_at),
+            f"`{commit[:12]}`",
+            "keep",
+            code(command(history.contract.quick_command), 160),
+            cell(hypothesis.target_class),
+            kernel,
+            script,
+            gpu,
+            interval(verdict.gain, verdict.lower, verdict.upper),
+            note + (split if drafted and drafted.split else ""),
+        )
+    )
+
+
+def _stop_summary(history: History) -> str:
+    ended = history.concluded
+    owed = [check.id for check in ended.checks if check.satisfied and check.id in STOPS] if ended else []
+    if ended is None or not owed:
+        return ""
+    reasons = [STOPS[name] for name in owed]
+    if "T5" in owed:
+        reasons[owed.index("T5")] = f"{history.limits.max_consecutive_regressions} {STOPS['T5']}"
+    found = figures.best(history)
+    best = figures.of(found[1].rows, history.contract.scoring) if found else None
+    return render(
+        "stop_summary.v1.md",
+        time=minute(ended.closed_at),
+        reason="; ".join(reasons),
+        detail=line(ended.stop_reason),
+        commit=figures.best_commit(history),
+        metric=cell(history.opened.target.primary_metric),
+        aggregate=number(best.step if best else None),
+        time_us=number(figures.time_us(found[1].rows, history.contract.scoring) if found else None),
+        regressions=counters.recent_regressions(history.rounds, history.limits),
+        cell=cell,
+    )

@@ -1,0 +1,245 @@
+"""The folder of one round: summary, kernel snapshot, raw artifacts, plan and iteration report."""
+
+from pathlib import PurePosixPath
+
+from graph.documents import figures
+from graph.documents.results import aggregate_table, shape_table
+from graph.documents.text import cell, code, command, fence, interval, line, minute, number, percent, quantity, table
+from graph.documents.transfer import transfer_check
+from graph.evidence import Benchmark, BenchmarkFailed, Profiled
+from graph.policy.history import best_profile
+from graph.record import BaselineClosed, RoundClosed
+from graph.standing import History
+from graph.trial import Drafted, find
+from graph.values import Artifact
+from prompts.render import render
+
+Documents = dict[str, str | Artifact]
+
+
+def baseline_files(history: History, baseline: BaselineClosed) -> Documents:
+    """`rounds/round-1/`: the unmodified code."""
+    files: Documents = {
+        "rounds/round-1/summary.md": _baseline_summary(history, baseline),
+        "rounds/round-1/artifacts/benchmark.csv": baseline.quick.csv,
+        "rounds/round-1/artifacts/project_benchmark.csv": baseline.project.csv,
+        "rounds/round-1/artifacts/quick_baseline.log": baseline.quick_log,
+    }
+    files |= placed("rounds/round-1/kernel_snapshot", baseline.snapshot)
+    return files | _profile_files(0, baseline.profile)
+
+
+def round_files(history: History, closed: RoundClosed) -> Documents:
+    """`rounds/round-N/`: everything that was seen of one hypothesis, kept or not."""
+    folder = f"rounds/round-{closed.round}"
+    files: Documents = {f"{folder}/summary.md": summary(history, closed)}
+    files[f"{folder}/iteration_report.md"] = iteration_report(history, closed)
+    files |= placed(f"{folder}/kernel_snapshot", figures.snapshot(closed))
+    if (chosen := figures.applied(closed.judged)) is not None:
+        files[f"{folder}/artifacts/candidate.diff"] = chosen.diff
+    files |= {f"{folder}/artifacts/{name}": artifact for name, artifact in _raw(closed).items()}
+    return files | _profile_files(closed.round - 1, figures.profile(closed))
+
+
+def placed(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
+    """Artifacts under a folder by their own names; a name can never lead out of the folder."""
+    files: Documents = {}
+    for artifact in artifacts:
+        parts = [part for part in PurePosixPath(artifact.name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+        name = "/".join(parts) or artifact.sha256[:12]
+        path = f"{folder}/{name}"
+        files[path if path not in files else f"{folder}/{artifact.sha256[:12]}-{parts[-1]}"] = artifact
+    return files
+
+
+def _profile_files(version: int, profile: Profiled | None) -> Documents:
+    return placed(f"profiles/v{version}", (profile.report,)) if profile and profile.report else {}
+
+
+def _raw(closed: RoundClosed) -> dict[str, Artifact]:
+    """Every CSV and every set of paired times of the round; the plain names are those that stand for it."""
+    main = figures.candidate(closed)
+    files = {"benchmark.csv": main.csv} if main else {}
+    for run in figures.evidence(closed.judged):
+        if isinstance(run, Benchmark) and run is not main:
+            files[f"benchmark-{run.level}-{run.repeat}-{run.commit[:7]}.csv"] = run.csv
+    for index, comparison in enumerate(figures.comparisons(closed), start=1):
+        files["comparison.json" if index == 1 else f"comparison-{index}.json"] = comparison.raw
+    return files
+
+
+def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
+    contract, roof = history.contract, history.roofline
+    return render(
+        "summary_baseline.v1.md",
+        time=minute(baseline.opened_at),
+        contract=contract,
+        test=code(command(contract.test_command)),
+        benchmark=code(command(contract.quick_command)),
+        project=code(command(contract.benchmark_command)),
+        seconds=number(baseline.quick.seconds, 2),
+        checked=baseline.test,
+        rows=shape_table(baseline.quick.rows, contract),
+        aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
+        project_rows=shape_table(baseline.project.rows, contract),
+        bottleneck=baseline.bottleneck,
+        bound=roof.bound if roof else "unknown",
+        profile=profile_table(None, baseline.profile),
+        representative=[cell(label) for label in baseline.representative],
+        classes=[cell(name) for name in baseline.classes],
+        machine=history.opened.machine,
+        commit=history.opened.base_commit,
+    )
+
+
+def summary(history: History, closed: RoundClosed) -> str:
+    """Rules 4 and 15.1: six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
+    contract, hypothesis = history.contract, figures.hypothesis(closed)
+    verdict, reflection = closed.judged.verdict, closed.reflection
+    chosen, drafted = figures.applied(closed.judged), find(closed.judged, Drafted)
+    return render(
+        "summary.v1.md",
+        round=closed.round,
+        hypothesis=hypothesis,
+        claim=line(hypothesis.claim),
+        change=line(hypothesis.change),
+        evidence=[line(item) for item in hypothesis.evidence],
+        expected=expected(closed),
+        risks=line(hypothesis.risks),
+        verification=line(hypothesis.verification),
+        lever=code(hypothesis.lever, 120),
+        changed=[code(path, 200) for path in chosen.changed] if chosen else [],
+        explanation=line(drafted.explanation) if drafted else "",
+        repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]
+        if drafted
+        else [],
+        validation=validation(history, closed),
+        accepted=closed.accepted,
+        decision="ACCEPTED" if closed.accepted else "ROLLED BACK",
+        verdict=verdict,
+        sentence=line(verdict.sentence),
+        gain=interval(verdict.gain, verdict.lower, verdict.upper),
+        notes=[line(note) for note in verdict.notes],
+        attribution=line(reflection.attribution) or "none was given",
+        prediction=prediction(closed),
+        profile=profile_table(best_profile(figures.until(history, closed.round)), figures.profile(closed)),
+        next_direction=line(reflection.next_direction) or "none was named; the next round chooses afresh",
+        root_cause=line(reflection.root_cause) or "not established",
+        lesson=line(reflection.lesson) if reflection.lesson else "nothing reusable",
+        transfer=transfer_check(closed, contract).fields(),
+    )
+
+
+def validation(history: History, closed: RoundClosed) -> str:
+    """The `Validation` and `Aggregate` sub-sections of a round, or what stood in their way."""
+    contract = history.contract
+    run, test, failed = figures.candidate(closed), figures.test(closed), figures.failure(closed)
+    prior = figures.before(history, closed.round)
+    baseline = history.baseline.quick.rows if history.baseline else ()
+    broken = next((e for e in figures.evidence(closed.judged) if isinstance(e, BenchmarkFailed)), None)
+    detail = broken.detail if broken else failed.detail if failed else ""
+    return render(
+        "validation.v1.md",
+        time=minute(closed.closed_at),
+        level=run.level if run else "none (ended before a usable measurement)",
+        test_command=code(command(contract.test_command)),
+        quick_command=code(command(contract.quick_command)),
+        test=test,
+        run=run,
+        files=[f"artifacts/{name}" for name in _raw(closed)],
+        rows=shape_table(run.rows, contract, closed.judged.verdict) if run else "",
+        aggregate=aggregate_table(run.rows, contract, baseline=baseline, best=prior[1].rows if prior else ())
+        if run
+        else "Not measured.",
+        best_round=prior[0] if prior else 1,
+        pairs=paired(closed),
+        reason=failed.reason if failed else "",
+        detail=fence(detail) if detail else "",
+    )
+
+
+def paired(closed: RoundClosed) -> str:
+    """One sentence on the interleaved comparison, empty when there was none."""
+    runs = figures.comparisons(closed)
+    if not runs:
+        return ""
+    verdict = closed.judged.verdict
+    pairs = sum(max(len(shape.pairs) for shape in run.shapes) for run in runs)
+    dropped = sum(run.dropped_blocks for run in runs)
+    return (
+        f"Interleaved with the best version in {pairs} fresh process pairs over {len(runs[0].shapes)} shapes "
+        f"({runs[0].engine} clock, {dropped} blocks dropped): {interval(verdict.gain, verdict.lower, verdict.upper)}."
+    )
+
+
+def expected(closed: RoundClosed) -> str:
+    """The prediction in words: counter, direction, and size where the hypothesis dared one."""
+    told = figures.hypothesis(closed).prediction
+    size = f" to {told.ratio:g} times" if told.ratio is not None else ""
+    speed = f"; speedup {told.speedup:g}x" if told.speedup is not None else ""
+    return f"{code(told.counter, 80)} {told.direction}{size}{speed}"
+
+
+def prediction(closed: RoundClosed) -> str:
+    """The prediction against what was seen."""
+    check = closed.prediction
+    if check is None:
+        return "not checked: no trace of this candidate"
+    return (
+        f"{check.outcome}: {code(check.counter, 80)} was predicted {check.expected}, "
+        f"measured {quantity(check.before)} -> {quantity(check.after)}"
+    )
+
+
+def profile_table(before: Profiled | None, after: Profiled | None) -> str:
+    """Counters of the best version and of the candidate; says so when there is no trace."""
+    if after is None:
+        return "No trace: there are no counters for this version."
+    body = []
+    for named in after.counters[:40]:
+        old = before.counter(named.name) if before else None
+        change = percent(named.value / old - 1) if old else "-"
+        body.append((cell(named.name), quantity(old), quantity(named.value), change))
+    notes = "".join(f"\n- {line(note, 300)}" for note in after.notes[:12])
+    return table(("Counter", "Best before", "This version", "Change"), body) + f"\n\nProfiler: {after.rung}.{notes}"
+
+
+def iteration_report(history: History, closed: RoundClosed) -> str:
+    """Rules 4.8: action, evidence, performance before and after, correctness, progress of the counters."""
+    contract, run, prior = history.contract, figures.candidate(closed), figures.before(history, closed.round)
+    test, hypothesis = figures.test(closed), figures.hypothesis(closed)
+    return render(
+        "iteration.v1.md",
+        version=closed.round - 1,
+        action=line(hypothesis.change),
+        category=hypothesis.category,
+        bottleneck=closed.bottleneck,
+        evidence=line(closed.bottleneck_evidence),
+        chain=[line(item) for item in hypothesis.evidence],
+        best_version=prior[0] - 1 if prior else 0,
+        performance=_performance(history, prior[1] if prior else None, run),
+        status="not reached" if test is None else test.kind,
+        detail=line(test.detail, 300) if test else "",
+        correctness=contract.correctness.kind,
+        prediction=prediction(closed),
+    )
+
+
+def _performance(history: History, old: Benchmark | None, new: Benchmark | None) -> str:
+    if old is None or new is None:
+        return "Not measured."
+    scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)
+    labels = {r.label for r in figures.passed(old.rows)} & {r.label for r in figures.passed(new.rows)}
+    first = tuple(r for r in old.rows if r.label in labels)
+    last = tuple(r for r in new.rows if r.label in labels)
+    before, after = figures.of(first, scoring), figures.of(last, scoring)
+    if before is None or after is None:
+        return "No shape passed in both versions."
+    slow, fast = figures.time_us(first, scoring), figures.time_us(last, scoring)
+    gains = figures.against(last, first, scoring)
+    body = [
+        (f"{cell(unit)} (geomean)", number(before.step), number(after.step), percent(gains.step if gains else None))
+    ]
+    if slow and fast:
+        body.append(("latency (us, geomean)", number(slow), number(fast), percent(fast / slow - 1)))
+    return table(("Metric", "Best before", "This version", "Change"), body)

@@ -1,0 +1,110 @@
+"""Whether a round's gain carries over to a real training step: the eight fields of Rule 11."""
+
+from typing import Literal
+
+from graph.contract import Contract
+from graph.documents import figures
+from graph.documents.text import line, percent
+from graph.record import RoundClosed
+from graph.values import Bucket, Value
+
+Decision = Literal["ACCEPT-as-real", "ACCEPT-with-asterisk", "REJECT-as-overfit"]
+
+BUCKETS: dict[Bucket, str] = {
+    "K1": "kernel-internal",
+    "K2": "layout duplication",
+    "K3": "single-launch fusion",
+    "K4": "same-call data flow",
+    "W1": "bounded weight cache",
+    "W2": "cache on activations, benchmark-only",
+    "W3": "generic memo, benchmark-only",
+}
+
+
+class TransferCheck(Value):
+    """The section `Real-training transfer check`, one attribute a field, ready to print."""
+
+    bucket: str
+    cache_key: str
+    id_audit: str
+    hit_rate: str
+    robustness: str
+    benchmark_gain: str
+    real_gain: str
+    decision: Decision
+    """What the bucket permits; whether the round was kept is the verdict's matter."""
+
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """(exact name, text) of the eight fields in order."""
+        return (
+            ("Bucket", self.bucket),
+            ("Cache key (if any)", self.cache_key),
+            ("id(...) audit", self.id_audit),
+            ("4-step pen-and-paper trace hit rate", self.hit_rate),
+            ("Workload distribution robustness (GroupGemm / MoE only)", self.robustness),
+            ("Benchmark gain on this round", self.benchmark_gain),
+            ("Estimated real-training gain", self.real_gain),
+            ("Decision", self.decision),
+        )
+
+
+def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> TransferCheck:
+    """The eight fields of one round; what was not examined is said to be so, never assumed."""
+    hypothesis = figures.hypothesis(closed)
+    verdict, bucket = closed.judged.verdict, hypothesis.bucket
+    caching = bucket in ("W1", "W2", "W3")
+    overfit = (
+        bucket in ("W2", "W3") or verdict.reason == "overfit" or (bucket == "W1" and hypothesis.real_gain_bound is None)
+    )
+    asterisk: Decision = "ACCEPT-with-asterisk" if bucket == "W1" else "ACCEPT-as-real"
+    measure = "combined-step" if contract and contract.scoring.combined else "aggregate"
+    return TransferCheck(
+        bucket=f"{bucket} ({BUCKETS[bucket]})",
+        cache_key=f"declared by the hypothesis: {line(hypothesis.change, 200)}" if caching else "none",
+        id_audit=_audit(bucket),
+        hit_rate=_hits(bucket),
+        robustness=_robustness(contract),
+        benchmark_gain=f"{percent(verdict.gain)} {measure}" if verdict.gain is not None else "not measured",
+        real_gain=_real_gain(closed, overfit),
+        decision="REJECT-as-overfit" if overfit else asterisk,
+    )
+
+
+def _audit(bucket: Bucket) -> str:
+    match bucket:
+        case "W1":
+            return "key rests on the weight and its version, stable within one forward and backward pass"
+        case "W2" | "W3":
+            return "key rests on an identity that changes every step: fails"
+        case _:
+            return "not needed: no cache and no identity in this bucket"
+
+
+def _hits(bucket: Bucket) -> str:
+    match bucket:
+        case "W1":
+            return "4/4 (one hit a step for an unchanged weight, by the definition of W1)"
+        case "W2" | "W3":
+            return "0/4 (activations and gradients are new objects in every step)"
+        case _:
+            return "n/a (no cache)"
+
+
+def _robustness(contract: Contract | None) -> str:
+    grouped = contract is not None and any(word in contract.target_op for word in ("group", "moe"))
+    if not grouped or contract is None:
+        return "n/a (not a grouped operator)"
+    if not contract.skew_shapes:
+        return "not shown: the contract names no skewed shape"
+    return f"skewed shapes measured in every round: {line(', '.join(contract.skew_shapes), 200)}"
+
+
+def _real_gain(closed: RoundClosed, overfit: bool) -> str:
+    gain, bound = closed.judged.verdict.gain, figures.hypothesis(closed).real_gain_bound
+    if overfit:
+        return "+0.00% (benchmark-only: nothing carries over)"
+    if not closed.accepted or gain is None:
+        return "+0.00% (not kept)"
+    if bound is not None and figures.hypothesis(closed).bucket == "W1":
+        return f"{percent(min(gain, bound))} (the lesser of the benchmark's gain and quantisation time / step time)"
+    return f"{percent(gain)} (kernel work carries over one to one while this kernel runs)"

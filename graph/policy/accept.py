@@ -1,0 +1,68 @@
+"""The judge: a trial, the best version and the limits give one verdict. The only place where a change is kept."""
+
+from typing import assert_never
+
+from graph.evidence import Profiled
+from graph.limits import Limits
+from graph.policy import autonomous, campaign, interleaved
+from graph.policy.gates import before_numbers, isa, skew, suspicion
+from graph.policy.outcome import Outcome, settle
+from graph.policy.readings import Readings, readings
+from graph.policy.sentence import cause, sentence
+from graph.standing import Standing
+from graph.trial import Failed, Traced, Verified, find
+from graph.values import Answer
+from graph.verdict import Verdict
+
+
+def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_profile: Profiled | None) -> Verdict:
+    """Hard gates in the order of rules 11.2, the preset's own rule between them, and the notes.
+
+    `best_profile` holds the counters of the best version, None where it has none. Raises MixedEvidence for numbers
+    that may not be compared.
+    """
+    if isinstance(trial, Failed):
+        return _failed(trial)
+    found = readings(trial, standing)
+    blocked = before_numbers(trial, found, standing)
+    return settle(trial, blocked or _weighed(trial, found, standing, limits, best_profile=best_profile))
+
+
+def _weighed(
+    trial: Traced, found: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
+) -> Outcome:
+    own = _preset(trial, found, standing, limits, best_profile=best_profile)
+    final = skew(own, standing, limits) or isa(own, best_profile, trial.profile, limits) or own
+    return final.model_copy(update={"notes": (*final.notes, *suspicion(final, limits))})
+
+
+def _preset(
+    trial: Traced, found: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
+) -> Outcome:
+    match limits.preset:
+        case "evidence":
+            return interleaved.outcome(trial, found, standing, limits)
+        case "campaign":
+            return campaign.outcome(trial, found, standing, limits)
+        case "router":
+            return campaign.any_gain(trial, found, standing, limits)
+        case "autonomous":
+            return autonomous.outcome(trial, found, standing, limits, before=best_profile)
+        case _:
+            assert_never(limits.preset)
+
+
+def _failed(trial: Failed) -> Verdict:
+    verified = find(trial, Verified)
+    correct: Answer = "yes" if verified is not None and verified.test.passed else "unverified"
+    if trial.reason == "tampered":
+        correct = "unverified"
+    return Verdict(
+        decision="rolled_back",
+        reason=trial.reason,
+        correct="no" if trial.reason == "incorrect" else correct,
+        faster="unverified",
+        own_work="no" if trial.reason in ("tampered", "overfit") else "unverified",
+        notes=(trial.detail,) if trial.detail else (),
+        sentence=sentence(trial, "rolled_back", why=cause(trial)),
+    )

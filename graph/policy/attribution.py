@@ -1,0 +1,103 @@
+"""Rule 11 at the end: how much of the headline reaches a real training step (rules 14.11, 14.12)."""
+
+from collections.abc import Sequence
+from math import expm1, log1p
+
+from graph.policy.history import accepted
+from graph.record import Attribution, RoundClosed
+from graph.standing import History
+from graph.trial import proposed
+from graph.values import Bucket
+
+KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
+FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
+GAP_PERCENT = 1.0
+"""Rules 14.11: a residual above one per cent is called out."""
+
+Claim = tuple[Bucket, float, float | None]
+"""Bucket, benchmark gain, and for W1 the most that a training step can gain; None is no proven bound."""
+
+
+def attribute(history: History, *, headline: float | None = None) -> Attribution:
+    """Re-attribution over the accepted lineage, in per cent.
+
+    Gains are summed as logarithms and turned back at the end, because round gains multiply: adding their per cents
+    would show a gap where there is none. `headline` is the measured gain of best over original as a fraction; without
+    it the headline is the product of the lineage's own benchmark gains, free of drift between two separate runs.
+    """
+    claims = [_claim(closed) for closed in accepted(history)]
+    structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
+    cache = sum(log1p(_bounded(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
+    total = sum(log1p(bench) for _, bench, _ in claims) if headline is None else log1p(headline)
+    return _attribution(
+        structural=100 * expm1(structural),
+        weight_cache=100 * expm1(cache),
+        real=100 * expm1(structural + cache),
+        headline=100 * expm1(total),
+        limit=100 * history.limits.inflation_gap_limit,
+        method="round gains multiplied (sum of log gains)",
+    )
+
+
+def attribute_percent(rounds: Sequence[Claim], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
+    """The plain form of rules 14.11: per cents added up as they stand. Everything is in per cent."""
+    structural = sum(bench for bucket, bench, _ in rounds if bucket in KERNEL)
+    cache = sum(_bounded(bench, bound) for bucket, bench, bound in rounds if bucket == "W1")
+    return _attribution(
+        structural=structural,
+        weight_cache=cache,
+        real=structural + cache,
+        headline=headline,
+        limit=limit,
+        method="plain sum of per cents",
+    )
+
+
+def overfit_in_lineage(history: History) -> tuple[int, ...]:
+    """Accepted rounds that rest on a forbidden bucket; each must be rolled back before a report (F054)."""
+    return tuple(closed.round for closed in accepted(history) if proposed(closed.judged).hypothesis.bucket in FORBIDDEN)
+
+
+def table(attribution: Attribution) -> tuple[tuple[str, str, str, str], ...]:
+    """Rows of rules 14.12: source, buckets, benchmark gain, real-training-equivalent gain.
+
+    The weight cache's own row holds its bounded part; what its benchmark showed beyond that is in the residual.
+    """
+    return (
+        ("Structural kernel work", "K1-K4", _percent(attribution.structural), _percent(attribution.structural)),
+        ("Bounded weight cache", "W1", _percent(attribution.weight_cache), _percent(attribution.weight_cache)),
+        ("Benchmark-only residual", "-", _percent(attribution.gap), _percent(0.0)),
+        ("Total", "all", _percent(attribution.headline), _percent(attribution.real)),
+    )
+
+
+def _claim(closed: RoundClosed) -> Claim:
+    hypothesis = proposed(closed.judged).hypothesis
+    gain = closed.judged.verdict.gain
+    assert gain is not None  # a verdict cannot be accepted without one
+    return hypothesis.bucket, gain, hypothesis.real_gain_bound
+
+
+def _bounded(bench: float, bound: float | None) -> float:
+    """What of a weight cache's benchmark gain a training step can have; without a bound nothing is proven."""
+    return min(bench, bound if bound is not None else 0.0)
+
+
+def _attribution(
+    *, structural: float, weight_cache: float, real: float, headline: float, limit: float, method: str
+) -> Attribution:
+    # Rounded far below anything measurable, so that a gap of exactly the limit is not decided by the last bit.
+    gap = round(headline - real, 9)
+    return Attribution(
+        structural=structural,
+        weight_cache=weight_cache,
+        headline=headline,
+        real=real,
+        gap=gap,
+        verdict="inflated" if gap > limit else "clean",
+        method=method,
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}%"  # adding zero turns -0.00 into +0.00

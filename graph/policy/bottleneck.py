@@ -1,0 +1,105 @@
+"""What limits the best version, with the chain from evidence over inference to action (rules 9.3, 9.4).
+
+Counters decide. Names read here, as far as a profiler gives them. Processor: `instructions`, `cycles`, `d1_misses`,
+`ll_misses`, `branch_misses`, `vectorized_loops`, `missed_vectorizations`. Accelerator: `spills`, `occupancy`,
+`gpu_busy_pct`, `dram_pct`, `compute_pct`, all shares in per cent.
+"""
+
+from collections.abc import Sequence
+
+from graph.contract import Scoring
+from graph.evidence import Profiled, Row
+from graph.policy.timing import from_timing
+from graph.record import ShapeRoof
+from graph.values import Bottleneck
+
+Found = tuple[Bottleneck, str]
+
+BUSY_LOW, OCCUPANCY_LOW, DRAM_HIGH, DRAM_LOW, COMPUTE_LOW = 30.0, 25.0, 60.0, 30.0, 40.0
+"""Per cent, rules 9.3."""
+LL_MISSES, D1_MISSES, BRANCH_MISSES = 10.0, 30.0, 5.0
+"""Per 1000 instructions. Ours: at three instructions per cycle, a miss of about 100, 14 and 15 cycles then costs as
+much time as the instructions between two of them, or a sizeable part of it."""
+IPC_LOW = 1.0
+
+
+def classify(
+    profiled: Profiled | None, roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring
+) -> tuple[Bottleneck, str]:
+    """The bottleneck and why. A claim without counters says in its text that it rests on timing alone (F087)."""
+    if profiled is not None:
+        for rule in (_accelerator, _processor, _compiler):
+            if (found := rule(profiled)) is not None:
+                label, chain = found
+                return label, f"{chain} ({profiled.rung})"
+    label, chain = from_timing(roofs, rows, scoring)
+    return label, f"{chain} (rests on timing alone: no counter of the kernel was read)"
+
+
+def _accelerator(profiled: Profiled) -> Found | None:
+    busy, occupancy = profiled.counter("gpu_busy_pct"), profiled.counter("occupancy")
+    dram, compute = profiled.counter("dram_pct"), profiled.counter("compute_pct")
+    spills = profiled.counter("spills")
+    if spills:
+        return "resource", f"spills {spills:g} -> registers run out -> smaller tile or fewer live values"
+    if busy is not None and busy < BUSY_LOW:
+        return (
+            "launch",
+            f"gpu_busy_pct {busy:g} -> the device waits for launches -> fewer dispatches, persistent kernel",
+        )
+    if dram is not None and dram >= DRAM_HIGH:
+        return "memory", f"dram_pct {dram:g} -> memory is near its peak -> move fewer bytes: reuse, fusion, layout"
+    if occupancy is not None and occupancy < OCCUPANCY_LOW:
+        return "resource", f"occupancy {occupancy:g} % -> too few waves hide latency -> fewer registers, less LDS"
+    if dram is None or compute is None:
+        return None
+    if dram < DRAM_LOW and compute < COMPUTE_LOW:
+        return (
+            "latency",
+            f"dram_pct {dram:g}, compute_pct {compute:g} -> neither is busy -> prefetch, overlap, pipeline",
+        )
+    if compute >= dram:
+        return "compute", f"compute_pct {compute:g} over dram_pct {dram:g} -> arithmetic leads -> better instructions"
+    return "memory", f"dram_pct {dram:g} over compute_pct {compute:g} -> data movement leads -> layout, reuse, prefetch"
+
+
+def _processor(profiled: Profiled) -> Found | None:
+    instructions, cycles = profiled.counter("instructions"), profiled.counter("cycles")
+    if not instructions:
+        return None
+    branch, last, first = (
+        _per_thousand(profiled, name, instructions) for name in ("branch_misses", "ll_misses", "d1_misses")
+    )
+    if last >= LL_MISSES:
+        return "memory", f"ll_misses {last:.1f} per 1000 instructions -> loads reach memory -> blocking, reuse, fusion"
+    if first >= D1_MISSES:
+        return (
+            "memory",
+            f"d1_misses {first:.1f} per 1000 instructions -> loads leave the first cache -> loop order, blocking",
+        )
+    if branch >= BRANCH_MISSES:
+        return "latency", f"branch_misses {branch:.1f} per 1000 instructions -> the pipeline restarts -> fewer branches"
+    if (found := _compiler(profiled)) is not None:
+        return found
+    if cycles and instructions / cycles < IPC_LOW:
+        ipc = instructions / cycles
+        return (
+            "latency",
+            f"{ipc:.2f} instructions per cycle, few misses -> a chain of waits -> independent accumulators",
+        )
+    return (
+        "compute",
+        f"instructions {instructions:.4g}, few misses -> the number of instructions leads -> vectorise, do less work",
+    )
+
+
+def _compiler(profiled: Profiled) -> Found | None:
+    done, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
+    if done == 0 and missed:
+        return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
+    return None
+
+
+def _per_thousand(profiled: Profiled, name: str, instructions: float) -> float:
+    """A counter that was not read accuses nobody."""
+    return 1000 * (profiled.counter(name) or 0.0) / instructions

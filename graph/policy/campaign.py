@@ -1,0 +1,235 @@
+"""Presets `campaign` and `router`: the throughput rules of design documents 000, 001 and 002 (rules 11.1 and 11.4).
+
+The spread of re-measurements is the sample standard deviation (divisor n - 1): with three samples the population
+formula understates it by a fifth, and the limit of half the mean is meant for the real one.
+"""
+
+import math
+import statistics
+from typing import Literal
+
+from graph.evidence import Benchmark, Level
+from graph.limits import Limits
+from graph.policy.divergence import class_gains, split
+from graph.policy.outcome import Outcome, accept, at_least, averaged, faster, losses, lost, reject
+from graph.policy.readings import Readings, active, guarded, reference
+from graph.policy.score import Delta, delta, relative_stddev
+from graph.standing import BenchmarkWant, Standing
+from graph.trial import Stage, proposed
+from graph.values import Value
+from graph.verdict import ShapeChange
+
+SIGMAS = 2.0
+"""A core drop within so many standard deviations of its own row is measured again before it rejects (rules 8.8)."""
+STEADIER = 0.5
+"""A tie brings a benefit when the rows' relative spread is at most this share of what it was."""
+
+
+class Weighed(Value):
+    """One level of a trial, candidate against best."""
+
+    level: Level
+    first: Delta
+    samples: tuple[Delta, ...]
+    """Re-measurements, candidate and best taken again; the first reading, which asked for them, is not among them."""
+
+    @property
+    def gain(self) -> float:
+        return statistics.fmean(s.gain for s in self.samples) if self.samples else self.first.gain
+
+    @property
+    def shapes(self) -> tuple[ShapeChange, ...]:
+        return averaged([s.shapes for s in self.samples]) if self.samples else self.first.shapes
+
+    def steady(self, limits: Limits) -> bool:
+        """Rules 11.4c: enough samples, mean above the minimum, spread below half the mean."""
+        if len(self.samples) < _needed(limits):
+            return False
+        spread = statistics.stdev(s.gain for s in self.samples)
+        return self.gain > limits.valid_mean_improvement and spread < limits.noise_sigma_fraction * self.gain
+
+
+def want(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
+    """Quick; near noise again, candidate and best alternately; then full where quick does not suffice."""
+    if ask := _at_level("quick", found, standing, limits):
+        return ask
+    quick = weigh("quick", found, standing)
+    if quick is None or not _needs_full(trial, quick, standing, limits):
+        return None
+    return _at_level("full", found, standing, limits)
+
+
+def want_quick(found: Readings) -> BenchmarkWant | None:
+    """Preset `router`: one quick run."""
+    if found.run("candidate", "quick", 0):
+        return None
+    return BenchmarkWant(which="candidate", level="quick", repeat=0)
+
+
+def weigh(level: Level, found: Readings, standing: Standing) -> Weighed | None:
+    """None when the candidate or the best version has no numbers at that level."""
+    first, best = found.run("candidate", level, 0), reference(found, standing, level)
+    if first is None or best is None:
+        return None
+    return Weighed(
+        level=level,
+        first=_delta(first, best, standing),
+        samples=tuple(_delta(a, b, standing) for a, b in _repeats(found, level)),
+    )
+
+
+def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
+    """Rules 11.4 on the highest level that was measured."""
+    weighed = weigh("full", found, standing) or weigh("quick", found, standing)
+    if weighed is None:
+        return reject("undecided", "candidate and best were not measured at the same level", faster="unverified")
+    rejected = _below_best(weighed, found, standing, limits) or _core(trial, weighed, standing, limits)
+    if rejected:
+        return rejected
+    if weighed.gain < limits.near_noise_limit and not weighed.steady(limits):
+        return _noise(weighed, found, standing, limits)
+    if weighed.level == "quick" and _needs_full(trial, weighed, standing, limits):
+        return reject(
+            "undecided",
+            f"a quick gain of {weighed.gain:+.1%} needs the full validation, which is missing",
+            faster="unverified",
+            gain=weighed.gain,
+            shapes=weighed.shapes,
+        )
+    return accept(weighed.gain, weighed.shapes, limits)
+
+
+def any_gain(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
+    """Preset `router`: whatever passes the quality gate and is better at all (rules 24.4)."""
+    weighed = weigh("quick", found, standing)
+    if weighed is None:
+        return reject("undecided", "the candidate has no quick numbers", faster="unverified")
+    rejected = _below_best(weighed, found, standing, limits) or _core(trial, weighed, standing, limits)
+    return rejected or accept(weighed.gain, weighed.shapes, limits)
+
+
+def _at_level(level: Level, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
+    if found.run("candidate", level, 0) is None:
+        return BenchmarkWant(which="candidate", level=level, repeat=0)
+    if reference(found, standing, level) is None:
+        return BenchmarkWant(which="best", level=level, repeat=0)
+    weighed = weigh(level, found, standing)
+    if weighed is None or not _remeasure(weighed, found, standing, limits):
+        return None
+    return next((ask for ask in _turns(level, limits) if not found.run(ask.which, level, ask.repeat)), None)
+
+
+def _needed(limits: Limits) -> int:
+    """Re-measurements; never fewer than a standard deviation needs."""
+    return max(2, limits.min_remeasure)
+
+
+def _turns(level: Level, limits: Limits) -> list[BenchmarkWant]:
+    """Candidate first and best first in turn, so that a steady drift favours neither."""
+    orders: tuple[tuple[Literal["candidate", "best"], ...], ...] = (("best", "candidate"), ("candidate", "best"))
+    return [
+        BenchmarkWant(which=which, level=level, repeat=repeat)
+        for repeat in range(1, _needed(limits) + 1)
+        for which in orders[repeat % 2]
+    ]
+
+
+def _remeasure(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> bool:
+    if weighed.first.gain <= 0:
+        return False
+    if weighed.first.gain < limits.near_noise_limit:
+        return True
+    drops = lost(weighed.first.shapes, guarded(standing, weighed.level), limits)
+    run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
+    return (
+        bool(drops)
+        and run is not None
+        and best is not None
+        and all(-shape.gain <= SIGMAS * _sigma(shape.label, (run, best), standing) for shape in drops)
+    )
+
+
+def _needs_full(trial: Stage, quick: Weighed, standing: Standing, limits: Limits) -> bool:
+    if quick.gain <= 0 or lost(quick.shapes, guarded(standing, "quick"), limits):
+        return False
+    if quick.gain < limits.near_noise_limit and not quick.steady(limits):
+        return False
+    if proposed(trial).hypothesis.high_risk:
+        return True
+    return limits.near_noise_limit <= quick.gain and not at_least(quick.gain, limits.borderline_full_limit)
+
+
+def _below_best(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
+    if weighed.gain > 0:
+        return None
+    return _tie(weighed, found, standing, limits) or reject(
+        "not_better",
+        f"the aggregate changed by {weighed.gain:+.1%}{_falling(weighed)}",
+        faster="no",
+        gain=weighed.gain,
+        shapes=weighed.shapes,
+    )
+
+
+def _falling(weighed: Weighed) -> str:
+    falling = [f"{item.name} {item.value:+.1%}" for item in weighed.first.metrics if item.value < 0]
+    return f" ({', '.join(falling)})" if len(weighed.first.metrics) > 1 and falling else ""
+
+
+def _core(trial: Stage, weighed: Weighed, standing: Standing, limits: Limits) -> Outcome | None:
+    drops = lost(weighed.shapes, guarded(standing, weighed.level), limits)
+    if not drops:
+        return None
+    answer = faster(weighed.gain, limits)
+    losers = tuple(name for name in class_gains(weighed.shapes) if any(s.config_class == name for s in drops))
+    divided = split(weighed.shapes, losers, trial=trial, limits=limits, gain=weighed.gain, faster=answer)
+    return divided or reject("core_regression", losses(drops), faster=answer, gain=weighed.gain, shapes=weighed.shapes)
+
+
+def _noise(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome:
+    gains = ", ".join(f"{s.gain:+.2%}" for s in weighed.samples) or "not measured again"
+    return _tie(weighed, found, standing, limits) or reject(
+        "noise",
+        f"{weighed.gain:+.1%} is not told from noise ({gains})",
+        faster="unverified",
+        gain=weighed.gain,
+        shapes=weighed.shapes,
+    )
+
+
+def _tie(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
+    """The exception of rules 11.4b, off by default: as fast, and its rows spread at most half as much."""
+    run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
+    if not limits.accept_tie_with_benefit or abs(weighed.gain) > limits.noise_threshold or run is None or best is None:
+        return None
+    before, after = (_spread(item, standing) for item in (best, run))
+    if before == 0 or after > STEADIER * before or lost(weighed.shapes, guarded(standing, weighed.level), limits):
+        return None
+    kept = accept(weighed.gain, weighed.shapes, limits)
+    note = f"tie accepted for a benefit: relative spread fell from {before:.2%} to {after:.2%}"
+    return kept.model_copy(
+        update={"reason": "tie_with_benefit", "why": f"{kept.why}, {note}", "notes": (*kept.notes, note)}
+    )
+
+
+def _repeats(found: Readings, level: Level) -> list[tuple[Benchmark, Benchmark]]:
+    both = []
+    for run in found.candidate:
+        best = found.run("best", level, run.repeat)
+        if run.level == level and run.repeat > 0 and best is not None:
+            both.append((run, best))
+    return both
+
+
+def _delta(run: Benchmark, best: Benchmark, standing: Standing) -> Delta:
+    return delta(run, best, standing.contract.scoring, labels=active(standing, run.level))
+
+
+def _spread(run: Benchmark, standing: Standing) -> float:
+    values = [relative_stddev(row, standing.contract.scoring) for row in run.rows]
+    return statistics.fmean(value or 0.0 for value in values)
+
+
+def _sigma(label: str, runs: tuple[Benchmark, Benchmark], standing: Standing) -> float:
+    rows = [row for run in runs for row in run.rows if row.label == label]
+    return math.hypot(*(relative_stddev(row, standing.contract.scoring) or 0.0 for row in rows))

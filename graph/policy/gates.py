@@ -1,0 +1,127 @@
+"""Hard gates that hold in every preset, in the order of rules 11.2, and the notes that ride along."""
+
+import math
+
+from graph.evidence import Profiled
+from graph.limits import Limits
+from graph.policy.outcome import Outcome, at_least, reject
+from graph.policy.paired import PairedError, check, merge
+from graph.policy.readings import Readings, active, failing, reference
+from graph.policy.score import ScoreError, delta
+from graph.policy.sentence import CAUSES
+from graph.standing import Standing
+from graph.trial import Traced, proposed
+from graph.verdict import ShapeChange
+
+FORBIDDEN_BUCKETS = ("W2", "W3")
+"""Caches keyed on what changes every training step (rules 14.2)."""
+SPILLS = "spills"
+OCCUPANCY = "occupancy"
+
+
+def before_numbers(trial: Traced, found: Readings, standing: Standing) -> Outcome | None:
+    """Build, correctness, Check, benchmark, Rule 11: what rejects whatever the numbers say. None when all hold."""
+    verified = trial.timed.verified
+    if not verified.built.build.ok:
+        return reject("build_failed", CAUSES["build_failed"], faster="unverified")
+    if not verified.test.passed:
+        return reject("incorrect", f"{CAUSES['incorrect']}: {verified.test.detail}", faster="unverified")
+    return _rows(found) or _numbers(found, standing) or _bucket(trial)
+
+
+def usable(found: Readings, standing: Standing) -> bool:
+    """Whether measuring on makes sense: a failed run or row decides the round at once."""
+    if found.failed is not None or _rows(found) is not None:
+        return False
+    return not found.candidate or _numbers(found, standing) is None
+
+
+def skew(outcome: Outcome, standing: Standing, limits: Limits) -> Outcome | None:
+    """Overfit when the gain vanishes on the skewed shapes (rules 14.7): less than noise and than half of the whole."""
+    skewed = [shape for shape in outcome.shapes if shape.label in standing.contract.skew_shapes]
+    if outcome.gain is None or outcome.gain <= 0 or not skewed:
+        return None
+    on_skew = mean_gain(skewed)
+    if on_skew > min(limits.noise_threshold, outcome.gain / 2):
+        return None
+    why = f"its gain of {outcome.gain:+.1%} vanishes on skewed groups ({on_skew:+.1%}), as a training step has them"
+    return outcome.model_copy(update={"decision": "rolled_back", "reason": "overfit", "why": why})
+
+
+def isa(outcome: Outcome, before: Profiled | None, after: Profiled | None, limits: Limits) -> Outcome | None:
+    """New spills or a large loss of occupancy undo an acceptance. Profiles of two rungs or machines say nothing."""
+    if outcome.decision != "accepted" or before is None or after is None or not same_rung(before, after):
+        return None
+    spills = before.counter(SPILLS), after.counter(SPILLS)
+    occupancy = before.counter(OCCUPANCY), after.counter(OCCUPANCY)
+    why = ""
+    if spills[0] is not None and spills[1] is not None and spills[1] > spills[0]:
+        why = f"register spills rose from {spills[0]:g} to {spills[1]:g}"
+    elif occupancy[0] and occupancy[1] is not None:
+        drop = 1 - occupancy[1] / occupancy[0]
+        if at_least(drop, limits.occupancy_drop_limit):
+            why = f"occupancy fell from {occupancy[0]:g} to {occupancy[1]:g}"
+    if not why:
+        return None
+    return outcome.model_copy(update={"decision": "rolled_back", "reason": "isa_regression", "why": why})
+
+
+def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
+    """A note on a gain larger than one change usually has; it rejects nothing (rules 11.8, 11.9)."""
+    if outcome.gain is None or outcome.gain <= limits.measurement_suspect_delta:
+        return ()
+    return (
+        f"suspicious: {outcome.gain:+.1%} is more than {limits.measurement_suspect_delta:+.0%}; re-check the bucket, "
+        "that all the work is still done, and that nothing else ran on the device",
+    )
+
+
+def same_rung(before: Profiled, after: Profiled) -> bool:
+    """Whether counters of two profiles may be compared."""
+    return (before.rung, before.machine) == (after.rung, after.machine)
+
+
+def mean_gain(shapes: list[ShapeChange]) -> float:
+    """Geometric mean of the shapes' gains."""
+    return math.expm1(math.fsum(math.log1p(shape.gain) for shape in shapes) / len(shapes))
+
+
+def _rows(found: Readings) -> Outcome | None:
+    for run in found.candidate:
+        if labels := failing(run):
+            return reject("check_failed", f"Check is not PASS for {', '.join(labels)}", faster="unverified")
+    return None
+
+
+def _numbers(found: Readings, standing: Standing) -> Outcome | None:
+    problem = _problem(found, standing)
+    if not problem:
+        return None
+    return reject("benchmark_failed", f"{CAUSES['benchmark_failed']}: {problem}", faster="unverified")
+
+
+def _problem(found: Readings, standing: Standing) -> str:
+    """What is wrong with the numbers; empty when they can be compared. A number that is missing is never a tie."""
+    if found.failed is not None:
+        return f"{found.failed.reason}: {found.failed.detail}"
+    if not found.candidate:
+        return "no benchmark of the candidate"
+    try:
+        for run in (*found.candidate, *found.best):
+            best = reference(found, standing, run.level) or run
+            delta(run, best, standing.contract.scoring, labels=active(standing, run.level))
+        if found.comparisons:
+            check(merge(found.comparisons))
+    except (ScoreError, PairedError) as error:
+        return str(error)
+    compared = [{shape.label for shape in item.shapes} for item in found.comparisons]
+    absent = sorted(label for label in standing.shapes if any(label not in labels for labels in compared))
+    return f"not compared: {', '.join(absent)}" if absent else ""
+
+
+def _bucket(trial: Traced) -> Outcome | None:
+    bucket = proposed(trial).hypothesis.bucket
+    if bucket not in FORBIDDEN_BUCKETS:
+        return None
+    why = f"{CAUSES['overfit']}: bucket {bucket} hits only because a benchmark reuses its tensors"
+    return reject("overfit", why, faster="unverified")

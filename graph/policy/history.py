@@ -1,0 +1,161 @@
+"""Folds over the ledger: the best version, what is remembered, what it cost."""
+
+from collections.abc import Sequence
+
+from graph.evidence import Benchmark, Profiled
+from graph.policy.score import aggregate, higher_wins
+from graph.policy.shapes import core_shapes
+from graph.record import (
+    BaselineClosed,
+    Concluded,
+    Line,
+    Opened,
+    Restarted,
+    Reviewed,
+    Rooflined,
+    RoundClosed,
+)
+from graph.standing import History, Standing
+from graph.trial import Applied, Timed, Traced, find
+from graph.values import Cost
+
+
+def fold(lines: tuple[Line, ...]) -> History | None:
+    """The bodies sorted by kind; None for an empty ledger. Raises ValueError when it does not begin with `opened`."""
+    if not lines:
+        return None
+    bodies = [line.body for line in lines]
+    opened = bodies[0]
+    if not isinstance(opened, Opened):
+        raise ValueError(f"the ledger's first line is {opened.kind!r}, not 'opened'")
+    return History(
+        opened=opened,
+        roofline=next((body for body in bodies if isinstance(body, Rooflined)), None),
+        baseline=next((body for body in bodies if isinstance(body, BaselineClosed)), None),
+        rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
+        reviews=tuple(body for body in bodies if isinstance(body, Reviewed)),
+        restarts=tuple(body for body in bodies if isinstance(body, Restarted)),
+        concluded=next((body for body in bodies if isinstance(body, Concluded)), None),
+    )
+
+
+def standing(history: History) -> Standing:
+    """The last accepted version, or the original. Raises ValueError before the baseline is closed."""
+    baseline = _baseline(history)
+    everything = tuple(row.label for row in baseline.quick.rows)
+    active = baseline.representative or everything
+    best = best_round(history)
+    runs = benchmarks(best) if best else (baseline.quick,)
+    return Standing(
+        round=best.round if best else baseline.round,
+        commit=_commit(best) if best else history.opened.base_commit,
+        tree=best.tree if best else history.opened.base_tree,
+        quick=runs[-1],
+        full=next((run for run in reversed(runs) if run.level == "full"), None),
+        shapes=active,
+        all_shapes=everything,
+        core_shapes=core_shapes(history.contract, everything),
+        contract=history.contract,
+    )
+
+
+def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
+    """Quick-command runs of an accepted candidate, oldest first; those of the formatted code where it was measured.
+
+    Raises ValueError when there is none: nothing is accepted without one.
+    """
+    formatted, timed = accepted.judged.formatted, find(accepted.judged, Timed)
+    if formatted is not None and (runs := _runs(formatted.evidence, formatted.applied.commit)):
+        return runs
+    if timed is not None and (runs := _runs(timed.evidence, timed.verified.built.applied.commit)):
+        return runs
+    raise ValueError(f"round {accepted.round} is accepted without a benchmark of its candidate")
+
+
+def best_round(history: History) -> RoundClosed | None:
+    """The last accepted round; None when the original is still the best."""
+    return next(iter(reversed(accepted(history))), None)
+
+
+def best_profile(history: History) -> Profiled | None:
+    """Counters of the best version; None when that very version was not profiled."""
+    best = best_round(history)
+    if best is None:
+        return history.baseline.profile if history.baseline else None
+    traced = find(best.judged, Traced)
+    return traced.profile if traced else None
+
+
+def next_round(history: History) -> int:
+    """Number of the round to come; numbers are never used twice (rules 2.1)."""
+    if history.rounds:
+        return history.rounds[-1].round + 1
+    return 2 if history.baseline else 1
+
+
+def masked(history: History) -> frozenset[int]:
+    """Memory versions, round - 1, that partial restarts took out of planning (rules 16.4)."""
+    return frozenset(version for restart in history.restarts for version in restart.masked)
+
+
+def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:
+    """Closed rounds that may influence planning and de-duplication, oldest first."""
+    hidden = masked(history)
+    return tuple(closed for closed in history.rounds if closed.round - 1 not in hidden)
+
+
+def accepted(history: History) -> tuple[RoundClosed, ...]:
+    """The lineage of the best version, oldest first."""
+    return tuple(closed for closed in history.rounds if closed.accepted)
+
+
+def rolled_back(history: History) -> tuple[RoundClosed, ...]:
+    """Rounds that were not kept, oldest first."""
+    return tuple(closed for closed in history.rounds if not closed.accepted)
+
+
+def total_cost(history: History) -> Cost:
+    """Everything the campaign has cost so far. Dollars are None as soon as one price is unknown."""
+    ends = [body for body in (history.baseline, history.concluded) if body is not None]
+    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews)), Cost())
+
+
+def speedup_so_far(history: History) -> float | None:
+    """Best over original by the primary metric of the quick command, above 1 is better; None before the baseline.
+
+    Over the shapes that both were measured on; with several independent metrics the first one. Two runs at two times:
+    for the progress display, never for a verdict. None when engine or machine changed in between.
+    """
+    if history.baseline is None:
+        return None
+    best, original = standing(history), history.baseline.quick
+    run = best.full or best.quick
+    if (run.engine, run.machine, run.source) != (original.engine, original.machine, original.source):
+        return None
+    labels = {row.label for row in run.rows} & {row.label for row in original.rows}
+    scoring = history.contract.scoring
+    now, then = (aggregate([row for row in x.rows if row.label in labels], scoring) for x in (run, original))
+    return now / then if higher_wins(scoring) else then / now
+
+
+def _baseline(history: History) -> BaselineClosed:
+    if history.baseline is None:
+        raise ValueError("there is no best version before the baseline is closed")
+    return history.baseline
+
+
+def _commit(best: RoundClosed) -> str:
+    """The commit on the campaign's branch, or the candidate's own where nothing is committed to a branch."""
+    if best.commit is not None:
+        return best.commit
+    if best.judged.formatted is not None:
+        return best.judged.formatted.applied.commit
+    applied = find(best.judged, Applied)
+    assert applied is not None
+    return applied.commit
+
+
+def _runs(evidence: Sequence[object], commit: str) -> tuple[Benchmark, ...]:
+    return tuple(
+        run for run in evidence if isinstance(run, Benchmark) and run.commit == commit and run.source == "quick"
+    )

@@ -1,0 +1,149 @@
+"""Preset `evidence`: Ridgeline's own rule. Interleaved pairs, a bound above the margin, a guard for every shape."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from graph.limits import Limits
+from graph.policy.divergence import class_gains, split
+from graph.policy.outcome import Outcome, accept, losses, reject
+from graph.policy.paired import Estimate, estimate
+from graph.policy.readings import Readings, guarded, reference
+from graph.policy.score import delta, metric_names
+from graph.standing import BenchmarkWant, CompareWant, Standing
+from graph.trial import Stage
+from graph.values import Answer
+from graph.verdict import ShapeChange
+
+Stand = Literal["faster", "not_better", "lost", "undecided"]
+
+
+def looks(limits: Limits) -> tuple[int, ...]:
+    """Numbers of pairs at which a decision may be made, within screen_pairs and max_pairs."""
+    chosen = {look for look in limits.looks if limits.screen_pairs <= look <= limits.max_pairs}
+    return tuple(sorted(chosen)) or (limits.max_pairs,)
+
+
+def alpha_per_look(limits: Limits) -> float:
+    """The candidate's alpha shared evenly among its looks, so that looking often costs nothing in honesty."""
+    return limits.alpha / len(looks(limits))
+
+
+def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
+    """Absolute numbers and the Check gate first, then pairs until a look decides or the looks are spent."""
+    if found.run("candidate", "full", 0) is None:
+        return BenchmarkWant(which="candidate", level="full", repeat=0)
+    done, steps = len(found.comparisons), (0, *looks(limits))
+    if done == len(steps) - 1 or (done and _settled(_estimate(found, limits), limits)):
+        return None
+    return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
+
+
+def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
+    """Accepted iff the lower bound exceeds the margin and no shape is slower: none with confidence beyond
+    shape_guard, and no core shape by core_shape_regress_limit even as a point estimate (rules 11.2).
+    """
+    if not found.comparisons:
+        return reject("undecided", "candidate and best were never timed side by side", faster="unverified")
+    seen = _estimate(found, limits)
+    shapes = tuple(
+        ShapeChange(
+            label=s.label,
+            config_class=s.config_class,
+            gain=math.expm1(s.theta),
+            lower=_gain(s.lower),
+            upper=_gain(s.upper),
+        )
+        for s in seen.shapes
+    )
+    core = _losers(seen, limits, guarded(standing, "full"))
+    stand = "lost" if core and stand_of(seen, limits) == "faster" else stand_of(seen, limits)
+    kept = _decide(trial, seen, [shape for shape in shapes if shape.label in core], stand, shapes=shapes, limits=limits)
+    kept = kept.model_copy(update={"lower": _gain(seen.lower), "upper": _gain(seen.upper)})
+    return (_other_metrics(kept, found, standing, limits) if kept.decision == "accepted" else None) or kept
+
+
+def stand_of(seen: Estimate, limits: Limits) -> Stand:
+    """What the pairs so far say. Bounds that touch the margin decide nothing."""
+    margin = math.log1p(limits.margin)
+    if seen.upper < margin:
+        return "not_better"
+    if any(shape.upper < _guard(limits) for shape in seen.shapes):
+        return "lost"
+    return "faster" if seen.lower > margin else "undecided"
+
+
+def _settled(seen: Estimate, limits: Limits) -> bool:
+    """Nothing more to learn. A winner with a shape that looks slower is measured on: the guard must be resolved."""
+    stand = stand_of(seen, limits)
+    at_risk = any(shape.theta < _guard(limits) for shape in seen.shapes)
+    return stand in ("not_better", "lost") or (stand == "faster" and not at_risk)
+
+
+def _decide(
+    trial: Stage,
+    seen: Estimate,
+    slower: Sequence[ShapeChange],
+    stand: Stand,
+    *,
+    shapes: tuple[ShapeChange, ...],
+    limits: Limits,
+) -> Outcome:
+    gain, answer = math.expm1(seen.theta), _faster(seen, limits)
+    losing = tuple(name for name in class_gains(shapes) if any(shape.config_class == name for shape in slower))
+    divided = split(shapes, losing, trial=trial, limits=limits, gain=gain, faster=answer)
+    if divided and stand in ("lost", "not_better"):
+        return divided
+    match stand:
+        case "faster":
+            return accept(gain, shapes, limits, lower=math.expm1(seen.lower))
+        case "lost":
+            return reject("core_regression", losses(slower), faster=answer, gain=gain, shapes=shapes)
+        case "not_better":
+            why = f"it is at most {math.expm1(seen.upper):+.1%} faster, below the margin of {limits.margin:.1%}"
+            return reject("not_better", why, faster=answer, gain=gain, shapes=shapes)
+        case "undecided":
+            why = f"{gain:+.1%} in {seen.pairs} process pairs does not settle it (at least {_shown(seen.lower)})"
+            return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
+
+
+def _losers(seen: Estimate, limits: Limits, core: Sequence[str]) -> frozenset[str]:
+    hard = math.log1p(-limits.core_shape_regress_limit)
+    confident = {shape.label for shape in seen.shapes if shape.upper < _guard(limits)}
+    return frozenset(confident | {shape.label for shape in seen.shapes if shape.label in core and shape.theta <= hard})
+
+
+def _other_metrics(kept: Outcome, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
+    """Of several independent metrics, pairs time only one thing; none of the others may fall beyond noise (8.7)."""
+    run, best = found.run("candidate", "full", 0), reference(found, standing, "full")
+    if len(metric_names(standing.contract.scoring)) < 2 or run is None or best is None:
+        return None
+    metrics = delta(run, best, standing.contract.scoring, labels=standing.all_shapes).metrics
+    falling = [f"{item.name} {item.value:+.1%}" for item in metrics if item.value < -limits.noise_threshold]
+    if not falling:
+        return None
+    why = f"another primary metric fell: {', '.join(falling)}"
+    return kept.model_copy(update={"decision": "rolled_back", "reason": "not_better", "why": why})
+
+
+def _estimate(found: Readings, limits: Limits) -> Estimate:
+    return estimate(found.comparisons, alpha_per_look=alpha_per_look(limits))
+
+
+def _faster(seen: Estimate, limits: Limits) -> Answer:
+    margin = math.log1p(limits.margin)
+    if seen.lower > margin:
+        return "yes"
+    return "no" if seen.upper < margin else "unverified"
+
+
+def _guard(limits: Limits) -> float:
+    return math.log1p(-limits.shape_guard)
+
+
+def _gain(log_ratio: float) -> float | None:
+    return math.expm1(log_ratio) if math.isfinite(log_ratio) else None
+
+
+def _shown(log_ratio: float) -> str:
+    return f"{math.expm1(log_ratio):+.1%}" if math.isfinite(log_ratio) else "nothing"

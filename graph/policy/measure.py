@@ -1,0 +1,31 @@
+"""What a trial should have measured next: the one question that nodes ask between two measurements."""
+
+from typing import assert_never
+
+from graph.limits import Limits
+from graph.policy import autonomous, campaign, interleaved
+from graph.policy.gates import usable
+from graph.policy.readings import readings
+from graph.standing import BenchmarkWant, CompareWant, Standing
+from graph.trial import Timed, Verified
+
+
+def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
+    """The next measurement, or None when the trial can be judged. A failed run or a FAIL row ends measuring.
+
+    Raises MixedEvidence when numbers of two engines, commands, machines or strange commits stand side by side.
+    """
+    found = readings(trial, standing)
+    if not usable(found, standing):
+        return None
+    match limits.preset:
+        case "evidence":
+            return interleaved.want(found, standing, limits)
+        case "campaign":
+            return campaign.want(trial, found, standing, limits)
+        case "router":
+            return campaign.want_quick(found)
+        case "autonomous":
+            return autonomous.want(trial, found, standing, limits)
+        case _:
+            assert_never(limits.preset)

@@ -1,0 +1,149 @@
+"""Statistics of interleaved timings: the process pair is the unit of replication, everything is a log-ratio.
+
+Blocks inside one pair share a process and its luck, so they are averaged first and never counted as evidence.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from graph.evidence import Comparison, ShapePairs
+from graph.policy.score import MixedEvidence
+from graph.values import Value
+
+TRIM = 0.2
+"""Share of blocks cut at either end of a pair, against interrupts; from TRIM_FROM blocks on."""
+TRIM_FROM = 5
+FLOOR_SD = 0.001
+"""Smallest standard deviation believed of pair means: 0.1 per cent. A few identical samples show a coarse clock, not
+a perfect one, so their interval never shrinks to a point."""
+
+
+class PairedError(ValueError):
+    """Samples that allow no estimate: none at all, a pair that lacks a shape, a number that is not finite."""
+
+
+class ShapeEstimate(Value):
+    """One shape, log scale; bounds hold for all shapes at once (Bonferroni)."""
+
+    label: str
+    config_class: str
+    theta: float
+    lower: float
+    upper: float
+
+
+class Estimate(Value):
+    """Log-ratio ln(t_best / t_candidate), mean over shapes and pairs, with one-sided bounds. Positive is faster."""
+
+    theta: float
+    lower: float
+    """Minus infinity for a single pair: one pair proves nothing."""
+    upper: float
+    sd: float
+    """Standard deviation of the pair means; 0.0 for a single pair, which has none."""
+    pairs: int
+    shapes: tuple[ShapeEstimate, ...]
+
+
+def estimate(comparisons: Sequence[Comparison], *, alpha_per_look: float) -> Estimate:
+    """Student t over pair means, one-sided at `alpha_per_look`; shapes share the same alpha among them.
+
+    Raises MixedEvidence (see `merge`) and PairedError.
+    """
+    merged = merge(comparisons)
+    check(merged)
+    by_shape = [[_trimmed(blocks) for blocks in shape.pairs] for shape in merged.shapes]
+    means = [statistics.fmean(values) for values in zip(*by_shape, strict=True)]
+    theta, lower, upper = _interval(means, alpha_per_look)
+    alpha_shape = alpha_per_look / len(merged.shapes)
+    return Estimate(
+        theta=theta,
+        lower=lower,
+        upper=upper,
+        sd=statistics.stdev(means) if len(means) > 1 else 0.0,
+        pairs=len(means),
+        shapes=tuple(
+            _shape(shape, _interval(values, alpha_shape)) for shape, values in zip(merged.shapes, by_shape, strict=True)
+        ),
+    )
+
+
+def merge(comparisons: Sequence[Comparison]) -> Comparison:
+    """Several batches of pairs of the same two versions as one.
+
+    Times are means weighted by pairs; `raw` is that of the last batch, each batch keeps its own. Raises MixedEvidence
+    for other versions, machines, engines or shapes, and PairedError for no batch.
+    """
+    if not comparisons:
+        raise PairedError("no comparison to judge")
+    first, last = comparisons[0], comparisons[-1]
+    for other in comparisons[1:]:
+        _same(first, other)
+    if len(comparisons) == 1:
+        return first
+    grouped = zip(*(item.shapes for item in comparisons), strict=True)
+    return Comparison(
+        best=first.best,
+        candidate=first.candidate,
+        machine=first.machine,
+        engine=first.engine,
+        shapes=tuple(_join(parts) for parts in grouped),
+        dropped_blocks=sum(item.dropped_blocks for item in comparisons),
+        raw=last.raw,
+        seconds=math.fsum(item.seconds for item in comparisons),
+    )
+
+
+def check(comparison: Comparison) -> None:
+    """Raises PairedError unless every shape has finite samples in the same number of pairs."""
+    for shape in comparison.shapes:
+        if not shape.pairs or not all(shape.pairs):
+            raise PairedError(f"shape {shape.label} has a process pair without a single block")
+        if not all(math.isfinite(block) for blocks in shape.pairs for block in blocks):
+            raise PairedError(f"shape {shape.label} has a log-ratio that is not finite")
+    if len({len(shape.pairs) for shape in comparison.shapes}) != 1:
+        raise PairedError("the shapes were not measured in the same number of process pairs")
+
+
+def _same(first: Comparison, other: Comparison) -> None:
+    for what in ("best", "candidate", "machine", "engine"):
+        ours, theirs = getattr(first, what), getattr(other, what)
+        if ours != theirs:
+            raise MixedEvidence(f"{what}: pairs of {ours} and of {theirs} are never pooled")
+    labels = [[shape.label for shape in item.shapes] for item in (first, other)]
+    if labels[0] != labels[1]:
+        raise MixedEvidence(f"shapes: pairs over {labels[0]} and over {labels[1]} are never pooled")
+
+
+def _join(parts: Sequence[ShapePairs]) -> ShapePairs:
+    weights = [len(part.pairs) for part in parts]
+    total = max(sum(weights), 1)
+    return parts[0].model_copy(
+        update={
+            "pairs": tuple(pair for part in parts for pair in part.pairs),
+            "best_us": math.fsum(w * part.best_us for w, part in zip(weights, parts, strict=True)) / total,
+            "candidate_us": math.fsum(w * part.candidate_us for w, part in zip(weights, parts, strict=True)) / total,
+        }
+    )
+
+
+def _trimmed(blocks: Sequence[float]) -> float:
+    cut = int(TRIM * len(blocks)) if len(blocks) >= TRIM_FROM else 0
+    return statistics.fmean(sorted(blocks)[cut : len(blocks) - cut])
+
+
+def _interval(means: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    from scipy.special import stdtrit  # a second to import; only a campaign that compares pays for it
+
+    center = statistics.fmean(means)
+    if len(means) < 2:
+        return center, -math.inf, math.inf
+    spread = max(statistics.stdev(means), FLOOR_SD) / math.sqrt(len(means))
+    reach = float(stdtrit(len(means) - 1, 1 - alpha)) * spread
+    return center, center - reach, center + reach
+
+
+def _shape(shape: ShapePairs, interval: tuple[float, float, float]) -> ShapeEstimate:
+    theta, lower, upper = interval
+    return ShapeEstimate(label=shape.label, config_class=shape.config_class, theta=theta, lower=lower, upper=upper)

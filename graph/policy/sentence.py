@@ -1,0 +1,42 @@
+"""The one line about a round that an engineer can quote (rules 13, R3)."""
+
+from graph.trial import Failed, Traced, proposed
+from graph.verdict import Decision
+
+LONGEST_DETAIL = 160
+"""Characters of a tool's own words that a sentence repeats."""
+
+CAUSES = {
+    "no_edit": "the planner gave no usable change",
+    "refused_edit": "it touched files outside the editable ones",
+    "no_change": "it left the code as it was",
+    "more_than_one_change": "it was more than one change",
+    "overfit": "its gain cannot reach a training step (Rule 11)",
+    "build_failed": "the build failed",
+    "build_timeout": "the build ran out of time",
+    "incorrect": "its results are wrong",
+    "test_timeout": "the correctness test ran out of time",
+    "test_crashed": "the correctness test crashed",
+    "tampered": "evaluation files were altered",
+    "benchmark_failed": "the benchmark gave no usable numbers",
+}
+"""Why a trial ended before a usable measurement."""
+
+
+def sentence(trial: Traced | Failed, decision: Decision, *, why: str, trade_off: bool = False) -> str:
+    """`Round N: ACCEPTED - ...`, `... ROLLED BACK - <change> did not help because ...` or `... SPLIT - ...`."""
+    start = proposed(trial)
+    match decision:
+        case "accepted":
+            return f"Round {start.round}: ACCEPTED {'(trade-off) ' if trade_off else ''}- {why}"
+        case "split":
+            return f"Round {start.round}: SPLIT - {start.hypothesis.change}: {why}"
+        case _:
+            return f"Round {start.round}: ROLLED BACK - {start.hypothesis.change} did not help because {why}"
+
+
+def cause(trial: Failed) -> str:
+    """Why it failed: our words, then the first line of the tool's."""
+    first = next((line.strip() for line in trial.detail.splitlines() if line.strip()), "")
+    short = first if len(first) <= LONGEST_DETAIL else f"{first[: LONGEST_DETAIL - 3]}..."
+    return f"{CAUSES[trial.reason]}: {short}" if short else CAUSES[trial.reason]

@@ -1,0 +1,149 @@
+"""Applies a card's edits to source texts: pure, whole files in, changed files out, None where nothing applies."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import assert_never
+
+from knowledge.loops import add_restrict, before_loops
+from knowledge.pattern import Match, search
+from knowledge.render import render
+from knowledge.source import lang_of
+from knowledge.steps import AnyEdit, Decorator, Edit, Flags, Insert, LoopPragma, Restrict, Substitute
+from knowledge.sweeps import set_constant
+
+SOURCES = {
+    "c": (".c", ".h", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".hip", ".hpp"),
+    "python": (".py",),
+}
+_FAMILY = re.compile(r"-O\w*$|-(?:march|mtune|mcpu|mprefer-vector-width|std|fopenmp)\b")
+
+
+def apply(
+    edits: tuple[Edit, ...], sources: Mapping[str, str], flags_file: str | None, target: Mapping[str, int] | None = None
+) -> dict[str, str] | None:
+    """All edits in order. Returns the texts that changed, or None when one edit does not apply or nothing changes.
+
+    `target` names the value of each swept constant. Flags that are already there do not stop the edits beside them.
+    """
+    now = dict(sources)
+    for edit in edits:
+        changed = _apply(edit, now, flags_file, target or {})
+        if not changed and not (len(edits) > 1 and isinstance(edit, Flags)):
+            return None
+        now.update(changed)
+    changed_all = {path: text for path, text in now.items() if sources.get(path) != text}
+    return changed_all or None
+
+
+def where_first(edits: tuple[Edit, ...], sources: Mapping[str, str]) -> tuple[str, int] | None:
+    """File and character offset of the first structural match, for evidence; None when no edit has a pattern."""
+    for edit in edits:
+        if isinstance(edit, Substitute):
+            for path, text in sources.items():
+                matches = _matches(edit, path, text)[1] if code(path) else []
+                if matches:
+                    return path, matches[0].start
+    return None
+
+
+def code(path: str) -> bool:
+    """Whether a file is source code that edits other than flags may touch."""
+    return path.endswith(tuple(suffix for group in SOURCES.values() for suffix in group))
+
+
+def _apply(
+    edit: AnyEdit, sources: Mapping[str, str], flags_file: str | None, target: Mapping[str, int]
+) -> dict[str, str]:
+    if isinstance(edit, Flags):
+        return _flags(edit, sources, flags_file)
+    changed: dict[str, str] = {}
+    for path, text in sources.items():
+        if path == flags_file or not code(path):
+            continue
+        new = _one(edit, path, text, target)
+        if new != text:
+            changed[path] = new
+    return changed
+
+
+def _one(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:
+    match edit:
+        case Insert():
+            return _insert(edit, text)
+        case Substitute():
+            return _substitute(edit, path, text)
+        case LoopPragma():
+            return before_loops(text, edit.text, innermost=edit.loops == "innermost")
+        case Restrict():
+            return add_restrict(text, plain_c=path.endswith((".c", ".h")))
+        case Decorator():
+            return re.sub(rf"^([ \t]*)(?={edit.above})", rf"\1{_literal(edit.text)}\n\1", text, flags=re.M)
+        case Flags():
+            return text
+        case _:
+            return set_constant(text, edit, target) if edit.kind == "constant" else assert_never(edit)
+
+
+def _literal(text: str) -> str:
+    return text.strip().replace("\\", r"\\")
+
+
+def _flags(edit: Flags, sources: Mapping[str, str], flags_file: str | None) -> dict[str, str]:
+    if flags_file is None or flags_file not in sources:
+        if not edit.pragma:
+            return {}
+        changed = {path: _pragma(edit.pragma, text) for path, text in sources.items() if path.endswith((".c", ".cpp"))}
+        return {path: text for path, text in changed.items() if text != sources[path]}
+    old = sources[flags_file]
+    flags = shlex.split(old, comments=True)
+    for new in edit.add:
+        family = _FAMILY.match(new)
+        flags = [flag for flag in flags if flag != new and not (family and _same_family(flag, new))]
+        flags.append(new)
+    text = " ".join(flags) + "\n"
+    return {} if set(flags) == set(shlex.split(old, comments=True)) else {flags_file: text}
+
+
+def _same_family(one: str, other: str) -> bool:
+    a, b = _FAMILY.match(one), _FAMILY.match(other)
+    return bool(a and b) and one[:2] == other[:2] and (one[:2] == "-O" or one.split("=")[0] == other.split("=")[0])
+
+
+def _pragma(pragma: str, text: str) -> str:
+    return text if pragma in text else f"{pragma}\n{text}"
+
+
+def _insert(edit: Insert, text: str) -> str:
+    block = edit.text.strip("\n")
+    if block in text or (edit.only_if and not re.search(edit.only_if, text, re.M)):
+        return text
+    if edit.where == "top":
+        return f"{block}\n{text}"
+    if edit.where == "before":
+        found = re.search(rf"^.*(?:{edit.match})", text, re.M)
+        return text if found is None else f"{text[: found.start()]}{block}\n{text[found.start() :]}"
+    at = 0
+    for line in re.finditer(r"^[ \t]*#[ \t]*include\b.*\n", text, re.M):
+        at = line.end()
+    gap = "" if text[at : at + 1] == "\n" else "\n"
+    return f"{text[:at]}\n{block}\n{gap}{text[at:]}"
+
+
+def _matches(edit: Substitute, path: str, text: str) -> tuple[str, list[Match]]:
+    lang = lang_of(path)
+    for case in edit.cases:
+        found = list(search(text, case.find, lang, case.where))
+        if found:
+            return case.replace, found
+    return "", []
+
+
+def _substitute(edit: Substitute, path: str, text: str) -> str:
+    replace, found = _matches(edit, path, text)
+    if edit.count == "first":
+        found = found[:1]
+    new = text
+    for match in reversed(found):
+        new = new[: match.start] + render(text, match, replace, lang_of(path)) + new[match.end :]
+    return new

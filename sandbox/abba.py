@@ -1,0 +1,167 @@
+"""Two ways to time candidate and best interleaved: one process with both builds, or whole processes in turn."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from graph.contract import Argv, Contract
+from graph.evidence import BenchmarkFailed, Row
+from graph.values import Value
+from sandbox.csv_run import Run, Stopwatch, unusable
+from sandbox.csv_schema import Problem, read
+from sandbox.load import Load
+from sandbox.pairs import Pair, Side, Slot, read_slots
+
+ORDERS: tuple[tuple[Side, Side, Side, Side], ...] = (
+    ("best", "candidate", "candidate", "best"),
+    ("candidate", "best", "best", "candidate"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Which two commits are compared, on which shapes (none named: all), and where they are built."""
+
+    best: str
+    candidate: str
+    shapes: tuple[str, ...]
+    blocks: int
+    folders: tuple[Path, Path]
+    """Of best and of candidate."""
+
+    def folder(self, side: Side) -> Path:
+        return (self.folders[0] if side == "best" else self.folders[1]).absolute()
+
+    def commit(self, side: Side) -> str:
+        return self.best if side == "best" else self.candidate
+
+    def seed(self, pair: int, salt: str = "") -> int:
+        """The same question is arranged the same way every time; neighbouring pairs are not arranged alike."""
+        text = f"{self.best} {self.candidate} {pair} {salt}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+class Process(Value):
+    """One timed process, for the raw record."""
+
+    seed: int
+    order: tuple[Side, ...]
+    """Paired harness: which version was a, then b. Whole processes: the one version that ran."""
+    seconds: float
+    load: Load
+
+
+class Timed(Value):
+    """The slots of one pair and the processes they come from."""
+
+    pair: Pair
+    classes: tuple[tuple[str, str], ...] = ()
+    """(label, configuration class), where the engine can know it."""
+    processes: tuple[Process, ...]
+
+
+class Interleaver(Protocol):
+    """One way to time a pair."""
+
+    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedHarness:
+    """`paired_command`: one fresh process per pair loads both builds; a coin says which of them it knows as a."""
+
+    stopwatch: Stopwatch
+    command: Argv
+
+    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed:
+        seed = question.seed(number)
+        a: Side = "candidate" if question.seed(number, "coin") & 1 else "best"
+        b: Side = "best" if a == "candidate" else "candidate"
+        values = {
+            "a": str(question.folder(a)),
+            "b": str(question.folder(b)),
+            "shapes": ",".join(question.shapes),
+            "blocks": str(question.blocks),
+            "seed": str(seed),
+        }
+        run = self.stopwatch.run(
+            "paired_command",
+            self.command,
+            values=values,
+            commits=(question.best, question.candidate),
+            cwd=question.folder("best"),
+        )
+        who = f"pair {number} (a is the {a}, b is the {b})"
+        if failed := run.failed(question.candidate, who=who):
+            return failed
+        slots = read_slots(run.data, a=a, requested=question.shapes, blocks=question.blocks)
+        if isinstance(slots, Problem):
+            return unusable(slots, question.candidate, who=who, seconds=run.exit.seconds)
+        process = Process(seed=seed, order=(a, b), seconds=run.exit.seconds, load=run.load)
+        return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeProcesses:
+    """No paired command: a block is four fresh runs of the quick command, A B B A or B A A B by a coin."""
+
+    stopwatch: Stopwatch
+    contract: Contract
+
+    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed:
+        slots: list[Slot] = []
+        processes: list[Process] = []
+        classes: dict[str, str] = {}
+        for block in range(question.blocks):
+            seed = question.seed(number, f"block {block}")
+            for slot, side in enumerate(ORDERS[seed & 1]):
+                rows = self._rows(question, side, number)
+                if isinstance(rows, BenchmarkFailed):
+                    return rows
+                run, timed = rows
+                processes.append(Process(seed=seed, order=(side,), seconds=run.exit.seconds, load=run.load))
+                classes |= {row.label: row.config_class for row in timed}
+                slots += [
+                    Slot(label=row.label, block=block, slot=slot, side=side, time_us=time_us(row, self.contract))
+                    for row in timed
+                ]
+        pair = Pair(pair=number, slots=tuple(slots))
+        return Timed(pair=pair, classes=tuple(classes.items()), processes=tuple(processes))
+
+    def _rows(self, question: Question, side: Side, number: int) -> tuple[Run, tuple[Row, ...]] | BenchmarkFailed:
+        commit = question.commit(side)
+        run = self.stopwatch.run(
+            "quick_command",
+            self.contract.quick_command,
+            values={"shapes": ",".join(question.shapes)},
+            commits=(commit,),
+            cwd=question.folder(side),
+        )
+        who = f"pair {number}, the {side}"
+        if failed := run.failed(commit, who=who):
+            return failed
+        exact = any("{shapes}" in word for word in self.contract.quick_command)
+        rows = read(run.data, self.contract, requested=question.shapes, exact=exact)
+        if isinstance(rows, Problem):
+            return unusable(rows, commit, who=who, seconds=run.exit.seconds)
+        if wrong := [row.label for row in rows if row.check != "PASS"]:
+            detail = f"{who}: Check is not PASS for {', '.join(wrong)}"
+            return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
+        return run, rows
+
+
+def time_us(row: Row, contract: Contract) -> float:
+    """The time of one call in microseconds by what decides; a rate stands as its inverse, whose ratio is the same.
+
+    The combined step 2/F + 4/B where both directions decide (rules 8.5), else the time column, else the first metric.
+    """
+    scoring = contract.scoring
+    present = {item.name: item.value for item in row.metrics}
+    if scoring.combined and scoring.forward in present and scoring.backward in present:
+        return 1e6 * (2 / present[scoring.forward] + 4 / present[scoring.backward])
+    if scoring.time_ms in present:
+        return 1e3 * present[scoring.time_ms]
+    name = scoring.forward if scoring.combined and scoring.forward else scoring.primary_metric[0]
+    value = row.metric(name)
+    return 1e6 / value if scoring.higher_is_better else 1e6 * value

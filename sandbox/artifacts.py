@@ -1,0 +1,38 @@
+"""Blobs of a campaign, stored once under what they contain."""
+
+import hashlib
+from pathlib import Path
+
+from graph.values import Artifact
+from sandbox.durable import write_whole
+from sandbox.errors import ArtifactLost
+
+
+class ArtifactStore:
+    """Port `Artifacts` on a campaign's folder: `<campaign>/artifacts/<first two digits>/<sha256>`."""
+
+    def __init__(self, campaign_dir: Path) -> None:
+        self._root = campaign_dir / "artifacts"
+
+    def put(self, name: str, data: bytes) -> Artifact:
+        """Store the bytes, once, under a name for people. Raises DiskFull."""
+        artifact = Artifact(sha256=hashlib.sha256(data).hexdigest(), name=name, size=len(data))
+        path = self.path(artifact)
+        if not path.exists() or path.stat().st_size != len(data):
+            write_whole(path, data)
+        return artifact
+
+    def get(self, artifact: Artifact) -> bytes:
+        """The stored bytes. Raises ArtifactLost when they are gone or are not those that were stored."""
+        path = self.path(artifact)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise ArtifactLost(f"{path}: {artifact.name} is missing; restore the campaign's artifacts folder") from None
+        if hashlib.sha256(data).hexdigest() != artifact.sha256:
+            raise ArtifactLost(f"{path}: {artifact.name} was changed; restore the campaign's artifacts folder")
+        return data
+
+    def path(self, artifact: Artifact) -> Path:
+        """Where the blob lies."""
+        return self._root / artifact.sha256[:2] / artifact.sha256

@@ -1,0 +1,85 @@
+"""Builds a commit in its own tree, once; formats changed files in a scratch copy."""
+
+import re
+from pathlib import Path
+
+from graph.evidence import BuildResult, Exit
+from graph.ports import Formatting
+from graph.values import FileEdit
+from sandbox.commands import Commands, said
+from sandbox.scratch import scratch_copy
+
+WARNING = re.compile(r"\bwarning:", re.IGNORECASE)
+MAX_WARNINGS = 20
+
+
+class BuildBroken(Exception):
+    """A commit that a test or a measurement needs does not build; they turn it into their own kind of failure."""
+
+    def __init__(self, result: BuildResult) -> None:
+        self.result = result
+        how = said(result.exit) if result.exit else "no build command ran"
+        super().__init__(f"commit {result.commit[:12]} does not build: {how}")
+
+
+class ContractBuilder:
+    """`ports.Builder`: the contract's build command, only when the contract says that a rebuild is needed."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    def build(self, commit: str) -> BuildResult:
+        """Build `commit` unless its tree is built already or nothing needs building (rules 3.1); then exit is None."""
+        contract, trees = self._commands.contract, self._commands.trees
+        tree = trees.at(commit)
+        if not contract.rebuild.required or contract.rebuild.command is None or trees.built(commit):
+            return BuildResult(ok=True, commit=commit, exit=None)
+        ran = self._commands.guarded(
+            "rebuild.command",
+            contract.rebuild.command,
+            commits=(commit,),
+            cwd=tree,
+            timeout_s=contract.timeouts.build_s,
+        )
+        if ran.exit.ok:
+            trees.mark_built(commit)
+        touched = tuple(f"the build changed an evaluation file, which was restored: {path}" for path in ran.tampered)
+        return BuildResult(ok=ran.exit.ok, commit=commit, exit=ran.exit, warnings=touched + _warnings(ran.exit))
+
+    def ensure_built(self, commit: str) -> Path:
+        """The folder of `commit`, checked out and built. Raises `BuildBroken` when it does not build."""
+        result = self.build(commit)
+        if not result.ok:
+            raise BuildBroken(result)
+        return self._commands.trees.at(commit)
+
+    def format(self, commit: str, changed: tuple[str, ...]) -> Formatting:
+        """Edits that the contract's formatter makes to the `changed` files; other files are none of its business.
+
+        Those files were admitted when the change was applied, so a formatter cannot reach anything protected.
+        """
+        command = self._commands.contract.format_command
+        tree = self._commands.trees.at(commit)
+        present = tuple(path for path in changed if (tree / path).is_file() and not (tree / path).is_symlink())
+        if command is None or not present:
+            return Formatting(edits=())
+        with scratch_copy(tree) as copy:
+            timeout_s = self._commands.contract.timeouts.format_s
+            ended = self._commands.plain("format_command", (*command, *present), cwd=copy, timeout_s=timeout_s)
+            if not ended.ok:
+                return Formatting(edits=(), detail=f"the formatter failed, so nothing was formatted: {said(ended)}")
+            edits = [_edit(tree, copy, path) for path in present]
+        return Formatting(edits=tuple(edit for edit in edits if edit is not None))
+
+
+def _edit(tree: Path, copy: Path, path: str) -> FileEdit | None:
+    """What the formatter made of one file; None where it left the file alone or removed it."""
+    if not (copy / path).is_file():
+        return None
+    after = (copy / path).read_bytes()
+    return None if after == (tree / path).read_bytes() else FileEdit(path=path, text=after.decode("utf-8"))
+
+
+def _warnings(exit: Exit) -> tuple[str, ...]:
+    found = [line.strip() for line in exit.output.splitlines() if WARNING.search(line)]
+    return tuple(dict.fromkeys(found))[:MAX_WARNINGS]

@@ -1,0 +1,81 @@
+"""Correctness in a fresh process: right, wrong, stuck, broken, or judged by files that were no longer the project's."""
+
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from graph.contract import Argv
+from graph.evidence import Exit, TestResult
+from sandbox.builder import BuildBroken, ContractBuilder
+from sandbox.commands import Commands, Ran, fill, said, tail
+from sandbox.correctness import Unreadable, wrong
+
+Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
+EVIDENCE_LINES = 30
+"""Lines with a correctness pattern that are quoted before the end of the output."""
+
+
+class ContractChecker:
+    """`ports.Checker`: the contract's test command, judged by its exit code, its numbers and the state of its files."""
+
+    def __init__(self, commands: Commands, builder: ContractBuilder) -> None:
+        self._commands = commands
+        self._builder = builder
+
+    def check(self, commit: str, *, purpose: str) -> TestResult:
+        """The focused test of `commit`. `purpose` only names the question."""
+        contract = self._commands.contract
+        return self._run(commit, "test_command", contract.test_command, contract.timeouts.test_s)
+
+    def suite(self, commit: str) -> TestResult | None:
+        """The project's full suite, None when the contract has none; it may take as long as a benchmark."""
+        contract = self._commands.contract
+        if contract.full_test_command is None:
+            return None
+        timeout_s = max(contract.timeouts.test_s, contract.timeouts.benchmark_s)
+        return self._run(commit, "full_test_command", contract.full_test_command, timeout_s)
+
+    def _run(self, commit: str, field: str, command: Argv, timeout_s: float) -> TestResult:
+        try:
+            tree = self._builder.ensure_built(commit)
+        except BuildBroken as error:
+            seconds = error.result.exit.seconds if error.result.exit else 0.0
+            return _result("crash", commit, str(error), seconds)
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            path = Path(folder) / "test.csv"
+            ran = self._commands.guarded(
+                field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s
+            )
+            wanted = any("{csv}" in word for word in command)
+            data = path.read_bytes() if path.is_file() else None
+        kind, detail = self._judge(ran, data, wanted)
+        return _result(kind, commit, detail, ran.exit.seconds)
+
+    def _judge(self, ran: Ran, data: bytes | None, wanted: bool) -> tuple[Kind, str]:
+        if ran.tampered:
+            return "tampered", f"evaluation files changed while the test ran: {', '.join(ran.tampered)}"
+        if ran.exit.timed_out:
+            return "timeout", said(ran.exit)
+        rule = self._commands.contract.correctness
+        if not ran.exit.ok:
+            lines = [line for line in ran.exit.output.splitlines() if any(word in line for word in rule.exit_patterns)]
+            return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", said(ran.exit))
+        if rule.kind == "exit":
+            return "pass", tail(ran.exit.output)
+        if wanted and data is None:
+            return "crash", f"the test ended well but wrote no CSV\n{said(ran.exit)}"
+        try:
+            broken = wrong(rule, csv_data=data, output=ran.exit.output)
+        except Unreadable as error:
+            return "crash", f"{error}\n{said(ran.exit)}"
+        return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
+
+
+def _evidence(exit: Exit, lines: list[str]) -> str:
+    quoted = "\n".join(lines[:EVIDENCE_LINES])
+    more = f"\n... and {len(lines) - EVIDENCE_LINES} more such lines" if len(lines) > EVIDENCE_LINES else ""
+    return tail(f"{quoted}{more}") + f"\n--- {said(exit)}"
+
+
+def _result(kind: Kind, commit: str, detail: str, seconds: float) -> TestResult:
+    return TestResult(passed=kind == "pass", kind=kind, commit=commit, detail=detail, seconds=seconds)

@@ -1,0 +1,114 @@
+"""Runs a contract's commands inside a checked-out commit, with its evaluation files known to be the committed ones."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from graph.contract import Contract
+from graph.evidence import Exit
+from sandbox.devices import Kind, device_kind
+from sandbox.environment import passed
+from sandbox.process import run
+from sandbox.trees import Trees
+
+PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
+TAIL = 4000
+"""Characters of a command's output that are quoted as evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One command's exit, and which evaluation files were no longer the committed ones when it had ended."""
+
+    exit: Exit
+    tampered: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """What builder, checker, timer and profiler share: the contract and the trees its commands run in."""
+
+    contract: Contract
+    trees: Trees
+
+    def guarded(
+        self,
+        field: str,
+        argv: tuple[str, ...],
+        *,
+        commits: tuple[str, ...],
+        cwd: Path,
+        timeout_s: float,
+        timed: bool = False,
+    ) -> Ran:
+        """Run the contract's command `field` with the evaluation files of all `commits` restored
+        before, and compared and restored after.
+
+        Raises what `sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
+        """
+        for commit in commits:
+            self.trees.restore(commit)
+        ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed)
+        touched = {path for commit in commits for path in self.trees.restore(commit)}
+        return Ran(exit=ended, tampered=tuple(sorted(touched)))
+
+    def plain(
+        self,
+        field: str,
+        argv: tuple[str, ...],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        timed: bool = False,
+        extra: Mapping[str, str] | None = None,
+    ) -> Exit:
+        """Run one command; `timed` pins it when the contract is single-threaded, `extra` adds to its environment."""
+        return run(
+            argv,
+            cwd=cwd,
+            timeout_s=timeout_s,
+            env={**passed(self.contract.pass_environment), **(extra or {})},
+            memory_mb=self.contract.memory_limit_mb if self.kind == "cpu" else None,  # CUDA reserves more than there is
+            cpu=pinned_core() if timed and self.contract.threads == 1 else None,
+            field=field,
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of device the contract's kernel runs on."""
+        return device_kind(self.contract)
+
+
+def pinned_core() -> int:
+    """The highest-numbered core this process may use: interrupts and other people's work tend to the low ones."""
+    return max(os.sched_getaffinity(0))
+
+
+def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with its placeholders filled; braces that are no placeholder stay as they are.
+
+    Where the value is empty, a word that is only the placeholder is left out together with the option before it, so
+    that `bench --csv {csv} --shapes {shapes}` without labels is `bench --csv out.csv`: every shape.
+    """
+    words: list[str] = []
+    for word in argv:
+        whole = PLACEHOLDER.fullmatch(word)
+        if whole and values.get(whole[1]) == "":
+            if words and words[-1].startswith("-") and "=" not in words[-1]:
+                words.pop()
+            continue
+        words.append(PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word))
+    return tuple(words)
+
+
+def tail(text: str, limit: int = TAIL) -> str:
+    """The end of a text, with what was left out stated."""
+    return text if len(text) <= limit else f"... {len(text) - limit} characters left out ...\n{text[-limit:]}"
+
+
+def said(exit: Exit) -> str:
+    """One line on how a command ended, then the end of what it printed."""
+    how = f"timed out after {exit.seconds:.1f} s" if exit.timed_out else f"exit code {exit.returncode}"
+    return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()

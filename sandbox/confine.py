@@ -1,0 +1,77 @@
+"""The programs put in front of a command to hold it: limits, network, parent's death, processor."""
+
+import functools
+import os
+import shutil
+import subprocess
+from typing import Literal
+
+from sandbox.errors import ProgramMissing, WorldError
+
+MIB = 1024 * 1024
+
+
+def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, network: bool) -> tuple[str, ...]:
+    """Words to put before a program. Each of these replaces itself by the next, so no process is added.
+
+    `file_mb` None marks one of our own tools, which is not confined at all.
+
+    Raises:
+        ProgramMissing: a memory limit or a processor is asked for and the tool that sets it is not here.
+        WorldError: the processor is not one that this process may use.
+    """
+    if file_mb is None:
+        return ()
+    words: list[str] = [*_limits(memory_mb, file_mb)]
+    if not network:
+        words += _no_network()
+    if tool := shutil.which("setpriv"):  # else a killed campaign would leave its benchmark running
+        words += [tool, "--pdeathsig", "KILL"]
+    if cpu is not None:
+        if cpu not in os.sched_getaffinity(0):
+            raise WorldError(f"processor {cpu} is not one that this process may use; choose another")
+        words += [_tool("taskset", field="threads"), "-c", str(cpu)]
+    return tuple(words)
+
+
+def isolation() -> Literal["namespaces", "weak"]:
+    """How well a command is kept from the network: by a namespace of its own, or not at all."""
+    return "namespaces" if _no_network() else "weak"
+
+
+def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
+    if memory_mb is None and shutil.which("prlimit") is None:
+        return ()
+    sizes = (f"--fsize={file_mb * MIB}", "--core=0")
+    memory = () if memory_mb is None else (f"--as={memory_mb * MIB}",)
+    return (_tool("prlimit", field="memory_limit_mb"), *sizes, *memory)
+
+
+def _tool(name: str, *, field: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise ProgramMissing(name, field=field)
+    return found
+
+
+@functools.cache
+def _no_network() -> tuple[str, ...]:
+    """The first way of leaving the network that works on this machine, tried once; empty when none does."""
+    tool = shutil.which("unshare")
+    probe = shutil.which("true")
+    for way in ((tool, "-n"), (tool, "-r", "-n")) if tool and probe else ():
+        words = tuple(str(word) for word in way)
+        try:
+            tried = subprocess.run(
+                (*words, str(probe)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=5,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if tried.returncode == 0:
+            return words
+    return ()

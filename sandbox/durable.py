@@ -1,0 +1,77 @@
+"""Writes that survive a crash: whole or not at all, and on the disk before the call returns."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandbox.errors import DiskFull
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace the file by `data`, atomically; missing folders are made. Raises DiskFull; then the old file stands."""
+    with full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with fresh.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+def append_whole(path: Path, data: bytes) -> None:
+    """Add `data` at the end, in one write, synced. Raises DiskFull; then the file is as long as it was before."""
+    with full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        with path.open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            try:
+                if file.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(before)
+                raise
+        if new:
+            sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file's lock against other processes; the file is made when missing."""
+    with full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in the folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Turn "no space left" into DiskFull naming `path`; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull(str(path)) from error
+        raise

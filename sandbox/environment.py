@@ -1,0 +1,35 @@
+"""What a started process is told about the world: a short list, never the user's secrets."""
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+SECRET = re.compile(r"API_?KEY|ACCESS_KEY|SECRET|PASSW(OR)?D|CREDENTIAL|_TOKEN$", re.IGNORECASE)
+"""Names that are withheld even when a contract asks for them: a candidate is code nobody has read."""
+MARK = "RIDGELINE_RUN"
+"""Carried by every process of one run, so that those that left its session can still be found."""
+
+
+def passed(names: Iterable[str]) -> dict[str, str]:
+    """The values of the named variables of this process, for `env`. Unset ones and secrets are left out."""
+    wanted = tuple(names)
+    for name in wanted:
+        if SECRET.search(name):
+            logger.warning("%s is withheld from commands: its name says it is a secret", name)
+    return {name: os.environ[name] for name in wanted if name in os.environ and not SECRET.search(name)}
+
+
+def scrubbed(private: Path, *, mark: str, extra: Mapping[str, str] | None) -> dict[str, str]:
+    """The whole environment of one run: search path, private folders, the caller's own additions."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(private / "home"),
+        "TMPDIR": str(private / "tmp"),
+        "LANG": "C.UTF-8",
+        MARK: mark,
+        **(extra or {}),
+    }

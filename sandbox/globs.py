@@ -1,0 +1,49 @@
+"""Which paths a contract's globs mean. Anchored at the contract's folder, so that `kernel.c` is one file, not many."""
+
+import functools
+import re
+from collections.abc import Iterable
+
+
+def matches(path: str, globs: Iterable[str]) -> bool:
+    """Whether a path (relative, with `/`) matches one of the globs.
+
+    `*` and `?` stay inside one name, `**` crosses folders, `[a-z]` is one character, and a glob that matches a folder
+    means everything below it.
+    """
+    return any(_pattern(glob).fullmatch(path) for glob in globs)
+
+
+@functools.cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    names = [name for name in glob.split("/") if name not in ("", ".")]
+    parts: list[str] = []
+    for position, name in enumerate(names):
+        last = position == len(names) - 1
+        if name == "**":
+            parts.append(".+" if last else "(?:.+/)?")
+        else:
+            parts.append(_name(name) + ("(?:/.*)?" if last else "/"))
+    return re.compile("".join(parts) or ".+", re.DOTALL)
+
+
+def _name(glob: str) -> str:
+    """One name of a glob as an expression; a `[` that nothing closes stands for itself."""
+    out: list[str] = []
+    rest = glob
+    while rest:
+        if rest[0] == "*":
+            out.append("[^/]*")
+        elif rest[0] == "?":
+            out.append("[^/]")
+        elif found := re.match(r"\[([!^]?)(\]?[^\]/]*)\]", rest):
+            inside = found[2].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
+            if inside:
+                out.append(f"[{'^' if found[1] else ''}{inside}]" if not found[1] else f"[^/{inside}]")
+                rest = rest[found.end() :]
+                continue
+            out.append(re.escape(rest[0]))
+        else:
+            out.append(re.escape(rest[0]))
+        rest = rest[1:]
+    return "".join(out)

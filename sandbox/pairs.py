@@ -1,0 +1,128 @@
+"""Reads what a paired harness timed, and turns times into block log-ratios; pure."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from graph.evidence import ShapePairs
+from graph.values import Value
+from sandbox.csv_schema import ABSENT, Cells, Problem, table
+
+HEADER = ("label", "block", "slot", "side", "time_us")
+SLOTS = 4
+
+Side = Literal["best", "candidate"]
+
+
+class Slot(Value):
+    """One timed slot; time in microseconds per call, None where the harness itself marked it invalid."""
+
+    label: str
+    block: int
+    slot: int
+    side: Side
+    time_us: float | None
+
+
+class Pair(Value):
+    """All slots of one process pair."""
+
+    pair: int
+    slots: tuple[Slot, ...]
+
+
+def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks: int) -> tuple[Slot, ...] | Problem:
+    """The slots of one paired process in which side `a` was that version; every block of every shape complete."""
+    rows = table(data, HEADER)
+    if isinstance(rows, Problem):
+        return rows
+    other: Side = "candidate" if a == "best" else "best"
+    slots: list[Slot] = []
+    for line, cells in enumerate(rows, start=2):
+        slot = _slot(cells, {"a": a, "b": other}, line)
+        if isinstance(slot, Problem):
+            return slot
+        slots.append(slot)
+    return _incomplete(slots, requested, blocks) or tuple(slots)
+
+
+def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[tuple[ShapePairs, ...], int] | Problem:
+    """Log-ratios per shape, pair and block, and how many blocks the harness had marked invalid."""
+    labels = list(dict.fromkeys(slot.label for pair in pairs for slot in pair.slots))
+    shapes: list[ShapePairs] = []
+    dropped = 0
+    for label in labels:
+        ratios: list[tuple[float, ...]] = []
+        for pair in pairs:
+            blocks = _blocks(slot for slot in pair.slots if slot.label == label)
+            valid = [block for block in blocks if all(slot.time_us is not None for slot in block)]
+            dropped += len(blocks) - len(valid)
+            if not valid:
+                detail = f"shape {label!r} has no valid block in pair {pair.pair}"
+                return Problem(reason="not_a_number", detail=detail)
+            ratios.append(tuple(log_ratio(block) for block in valid))
+        shapes.append(
+            ShapePairs(
+                label=label,
+                config_class=classes.get(label, "all"),
+                pairs=tuple(ratios),
+                best_us=_median(pairs, label, "best"),
+                candidate_us=_median(pairs, label, "candidate"),
+            )
+        )
+    return tuple(shapes), dropped
+
+
+def log_ratio(block: Sequence[Slot]) -> float:
+    """Mean ln(time) of the best version's slots minus that of the candidate's: positive favours the candidate."""
+    logs: dict[Side, list[float]] = {"best": [], "candidate": []}
+    for slot in block:
+        if slot.time_us is not None:
+            logs[slot.side].append(math.log(slot.time_us))
+    return statistics.fmean(logs["best"]) - statistics.fmean(logs["candidate"])
+
+
+def _slot(cells: Cells, sides: dict[str, Side], line: int) -> Slot | Problem:
+    if cells["side"] not in sides:
+        return Problem(reason="schema_drift", detail=f"row {line}: side is {cells['side']!r}, expected a or b")
+    try:
+        block, slot = int(cells["block"]), int(cells["slot"])
+        time_us = None if cells["time_us"] == ABSENT else float(cells["time_us"])
+    except ValueError as error:
+        return Problem(reason="not_a_number", detail=f"row {line}, shape {cells['label']!r}: {error}")
+    if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
+        detail = f"row {line}, shape {cells['label']!r}, column 'time_us': {cells['time_us']!r} is not a time"
+        return Problem(reason="not_a_number", detail=detail)
+    return Slot(label=cells["label"], block=block, slot=slot, side=sides[cells["side"]], time_us=time_us)
+
+
+def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) -> Problem | None:
+    labels = list(dict.fromkeys(slot.label for slot in slots))
+    if missing := [label for label in requested if label not in labels]:
+        return Problem(reason="crash", detail=f"requested shapes were not timed (rule R2): {', '.join(missing)}")
+    if extra := [label for label in labels if requested and label not in requested]:
+        return Problem(reason="crash", detail=f"shapes were timed that were not asked for: {', '.join(extra)}")
+    for label in labels:
+        found = _blocks(slot for slot in slots if slot.label == label)
+        if len(found) != blocks:
+            return Problem(reason="crash", detail=f"shape {label!r} has {len(found)} blocks, {blocks} were asked for")
+        for block in found:
+            order = "".join("a" if slot.side == block[0].side else "b" for slot in block)
+            if order != "abba" or [slot.slot for slot in block] != [block[0].slot + i for i in range(SLOTS)]:
+                detail = f"shape {label!r}, block {block[0].block}: slots are not A B B A or B A A B"
+                return Problem(reason="schema_drift", detail=detail)
+    return None
+
+
+def _blocks(slots: Iterable[Slot]) -> list[list[Slot]]:
+    """The slots of one shape by block, each in slot order."""
+    blocks: dict[int, list[Slot]] = {}
+    for slot in slots:
+        blocks.setdefault(slot.block, []).append(slot)
+    return [sorted(block, key=lambda slot: slot.slot) for block in blocks.values()]
+
+
+def _median(pairs: Sequence[Pair], label: str, side: Side) -> float:
+    times = [s.time_us for pair in pairs for s in pair.slots if s.label == label and s.side == side]
+    return statistics.median(time for time in times if time is not None)

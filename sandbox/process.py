@@ -1,0 +1,191 @@
+"""The only place that starts a process: no shell, no inherited secrets, a time limit, and no survivors."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypedDict, Unpack
+
+from graph.evidence import Exit
+from sandbox.confine import wrapped
+from sandbox.environment import scrubbed
+from sandbox.errors import ProgramMissing, WorldError
+from sandbox.reap import end, exited_within, sweep
+
+OUTPUT_BYTES = 64_000
+FILE_MB = 4096
+"""Largest file a command may write, its own output included: a runaway print must not fill the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One process to start. Times in seconds, sizes in MiB unless the name says bytes."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    timeout_s: float
+    env: Mapping[str, str] | None = None
+    memory_mb: int | None = None
+    """Address space of each process (RLIMIT_AS). None where a driver reserves more than it uses, as CUDA does."""
+    output_bytes: int = OUTPUT_BYTES
+    cpu: int | None = None
+    network: bool = False
+    field: str = ""
+    """The contract's field that the command stands in, for the error when its program is missing."""
+    file_mb: int | None = FILE_MB
+    stdin: bytes | None = None
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `run`; meanings and defaults are those of `Command`."""
+
+    env: Mapping[str, str] | None
+    memory_mb: int | None
+    output_bytes: int
+    cpu: int | None
+    network: bool
+    field: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Captured:
+    """Everything a trusted tool said, unbounded; `returncode` None when it ran out of time."""
+
+    returncode: int | None
+    stdout: bytes
+    stderr: str
+
+
+def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[Options]) -> Exit:
+    """Run a command to its end and say what it did.
+
+    Its whole session is killed at `timeout_s` and after it has exited, and also when the caller is interrupted.
+    Standard output and error come back together, at most `output_bytes` of them, with the elision stated.
+
+    Raises:
+        ProgramMissing: the program cannot be started.
+        WorldError: the CPU asked for is not one that this process may use.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, **options)
+    with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
+        private = Path(folder)
+        said = private / "output"
+        with said.open("wb") as out:
+            returncode, seconds = _execute(command, private=private, out=out, err=None)
+        return Exit(
+            argv=command.argv,
+            returncode=returncode,
+            timed_out=returncode is None,
+            seconds=seconds,
+            output=bounded(said, command.output_bytes),
+        )
+
+
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+) -> Captured:
+    """Run a trusted tool, such as git, whose output is data and must be whole: bytes, not confined, not bounded.
+
+    Raises ProgramMissing when the tool cannot be started.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
+    with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
+        private = Path(folder)
+        with (private / "out").open("w+b") as out, (private / "err").open("w+b") as err:
+            returncode, _ = _execute(command, private=private, out=out, err=err)
+            out.seek(0)
+            err.seek(0)
+            return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+
+
+def bounded(path: Path, limit: int) -> str:
+    """Head and tail of a file, together `limit` bytes, with what is missing between them stated."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= limit:
+            return file.read().decode(errors="replace")
+        head = file.read(limit // 2)
+        file.seek(size - (limit - limit // 2))
+        tail = file.read()
+    gone = size - limit
+    return f"{head.decode(errors='replace')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='replace')}"
+
+
+def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> tuple[int | None, float]:
+    """Exit code (None when killed for time) and wall seconds."""
+    for name in ("home", "tmp"):
+        (private / name).mkdir()
+    mark = secrets.token_hex(16)
+    environment = scrubbed(private, mark=mark, extra=command.env)
+    argv = _prepared(command, environment)
+    (private / "stdin").write_bytes(command.stdin or b"")
+    with (private / "stdin").open("rb") if command.stdin is not None else Path(os.devnull).open("rb") as given:
+        began = time.monotonic()
+        process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
+        in_time = False
+        try:
+            in_time = exited_within(process, command.timeout_s)
+            seconds = time.monotonic() - began
+        finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
+            end(process, politely=not in_time)
+            if not _trusted(command):
+                sweep(mark)
+    return (process.returncode if in_time else None), seconds
+
+
+def _started(
+    argv: tuple[str, ...],
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    stdin: BinaryIO,
+    out: BinaryIO,
+    err: BinaryIO | None,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            cwd=command.cwd,
+            env=env,
+            stdin=stdin,
+            stdout=out,
+            stderr=err if err is not None else subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        if not command.cwd.is_dir():
+            raise WorldError(f"{command.cwd}: is not a folder a command can run in") from error
+        raise ProgramMissing(
+            command.argv[0], field=command.field, why=f"cannot be started ({error.strerror})"
+        ) from None
+    except OSError as error:  # an empty script or a file of another architecture
+        raise ProgramMissing(
+            command.argv[0], field=command.field, why=f"cannot be started ({error.strerror})"
+        ) from None
+
+
+def _prepared(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with its program resolved and everything that confines it in front."""
+    first = command.argv[0]
+    name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
+    program = shutil.which(name, path=env["PATH"])
+    if program is None:
+        why = "is not executable" if "/" in first and Path(name).exists() else "not found"
+        raise ProgramMissing(first, field=command.field, why=why)
+    confined = wrapped(memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network)
+    # without wrappers the name is kept as written: some programs look at how they were called
+    return (*confined, str(Path(program).absolute()), *command.argv[1:])
+
+
+def _trusted(command: Command) -> bool:
+    return command.file_mb is None

@@ -1,0 +1,1 @@
+"""Counters of one version, from the best instrument that works here."""

@@ -1,0 +1,82 @@
+"""Ends processes: a whole session at a time, and those that left it."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from sandbox.environment import MARK
+
+GRACE_S = 1.0
+"""Between asking and killing: long enough to remove a lock file, too short to matter to a campaign."""
+
+
+def exited_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for the process without collecting it, so that its group's number cannot be given to anybody else.
+
+    `Popen.wait` would poll in steps of up to 50 ms, which is longer than many kernels' benchmarks.
+    """
+    try:
+        watched = os.pidfd_open(process.pid)
+    except OSError:  # a kernel older than 5.3
+        return _polled(process, timeout_s)
+    try:
+        poller = select.poll()
+        poller.register(watched, select.POLLIN)
+        return bool(poller.poll(max(timeout_s, 0) * 1000))
+    finally:
+        os.close(watched)
+
+
+def end(process: subprocess.Popen[bytes], *, politely: bool) -> None:
+    """Kill the process's whole session, with SIGTERM first when asked, and collect the process."""
+    if politely:
+        _signal(process.pid, signal.SIGTERM)
+        exited_within(process, GRACE_S)
+    _signal(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def sweep(mark: str) -> tuple[int, ...]:
+    """Kill whatever carries the mark in its environment: processes that made a session of their own. Their ids."""
+    wanted = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for _ in range(8):  # one that forks while we look is met in the next pass
+        survivors = [pid for pid in _processes() if wanted in _environment(pid)]
+        if not survivors:
+            break
+        for pid in survivors:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        found += survivors
+        time.sleep(0.01)
+    return tuple(dict.fromkeys(found))
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _polled(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    until = time.monotonic() + timeout_s
+    while True:
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.005)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # gone meanwhile, or another user's
+        return b""

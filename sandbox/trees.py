@@ -1,0 +1,139 @@
+"""Checked-out commits to build and run in: two of them, so that the best version and a candidate stand side by side."""
+
+import json
+import platform
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from graph.contract import Contract
+from sandbox.durable import write_whole
+from sandbox.edits import MODULE
+from sandbox.git import Entry, Git
+from sandbox.globs import matches
+from sandbox.pristine import restore_files
+from sandbox.worktree import GitWorkspace
+
+SLOTS = ("a", "b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """What a slot holds; kept beside it, where cleaning does not reach."""
+
+    commit: str = ""
+    built: bool = False
+    used: int = 0
+    """Larger is more recent."""
+    home: str = ""
+    """Where and on which machine it was made: a copied slot has dead links and another machine's builds."""
+
+
+class Trees:
+    """Two slots of the campaign's folder, the one used longest ago replaced first. One process at a time."""
+
+    def __init__(self, workspace: GitWorkspace) -> None:
+        self._workspace = workspace
+        self._dir = workspace.campaign_dir / "trees"
+        self._known: dict[str, dict[str, Entry]] = {}
+        """Evaluation files by commit: what a commit holds never changes, and this is asked around every run."""
+
+    def at(self, commit: str) -> Path:
+        """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
+        slot = self._holding(commit)
+        if slot is None:
+            slot = min(SLOTS, key=lambda name: self._stamp(name).used)
+            self._check_out(slot, commit)
+        stamp = self._stamp(slot)
+        newest = max(self._stamp(name).used for name in SLOTS)
+        if stamp.used < newest or newest == 0:
+            self._write(slot, replace(stamp, used=newest + 1))
+        return self._dir / slot / self._workspace.contract_dir
+
+    def pair(self, a: str, b: str) -> tuple[Path, Path]:
+        """Checkouts of two commits, both standing; the same folder twice when they are the same commit."""
+        first, second = self.at(a), self.at(b)
+        return first, second
+
+    def built(self, commit: str) -> bool:
+        """Whether the commit is checked out and its build was marked as done there."""
+        slot = self._holding(commit)
+        return slot is not None and self._stamp(slot).built
+
+    def mark_built(self, commit: str) -> None:
+        """Remember that the commit's build is in its slot, until the slot is used for another commit."""
+        slot = self._holding(commit)
+        if slot is not None:
+            self._write(slot, replace(self._stamp(slot), built=True))
+
+    def restore(self, commit: str) -> tuple[str, ...]:
+        """Put back every committed file that a candidate may not edit; the paths that had to be, sorted.
+
+        Contents are compared by hash, kinds and execute bits too, so a forged time stamp hides nothing.
+        """
+        return restore_files(self.at(commit), self._evaluation(commit), self._workspace.repository)
+
+    def _evaluation(self, commit: str) -> dict[str, Entry]:
+        if commit not in self._known:
+            folder, contract = self._workspace.contract_dir, self._workspace.contract
+            found = self._workspace.repository().entries(commit, str(folder))
+            paths = ((_below(entry.path, folder), entry) for entry in found if entry.mode != MODULE)
+            self._known[commit] = {path: entry for path, entry in paths if not _may_change(path, contract)}
+        return self._known[commit]
+
+    def _holding(self, commit: str) -> str | None:
+        for name in SLOTS:
+            stamp = self._stamp(name)
+            place = self._dir / name
+            if stamp.commit == commit and stamp.home == self._home(name) and (place / ".git").is_file():
+                return name
+        return None
+
+    def _check_out(self, slot: str, commit: str) -> None:
+        mirror = self._workspace.repository()
+        mirror.tree(commit)  # an unknown commit must not cost a slot its contents
+        place, stamp = self._dir / slot, self._stamp(slot)
+        fits = stamp.home == self._home(slot) and (place / ".git").is_file() and not place.is_symlink()
+        self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
+        if not (fits and self._reused(mirror, slot, commit)):
+            self._made(mirror, slot, commit)
+        self._write(slot, Stamp(commit=commit, used=stamp.used, home=self._home(slot)))
+
+    def _reused(self, mirror: Git, slot: str, commit: str) -> bool:
+        """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
+        here = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
+        if not here.git_dir.is_dir():
+            return False
+        steps = (("checkout", "-q", "--detach", "-f", commit), ("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
+        return all(here.attempt(*step).returncode == 0 for step in steps)
+
+    def _made(self, mirror: Git, slot: str, commit: str) -> None:
+        place = self._dir / slot
+        if place.is_symlink():
+            place.unlink()
+        for old in (place, mirror.git_dir / "worktrees" / slot):
+            if old.exists():
+                shutil.rmtree(old)
+        self._dir.mkdir(parents=True, exist_ok=True)
+        mirror.run("worktree", "add", "-q", "--detach", "--force", str(place.resolve()), commit)
+
+    def _home(self, slot: str) -> str:
+        return f"{platform.node()}:{(self._dir / slot).resolve()}"
+
+    def _stamp(self, slot: str) -> Stamp:
+        path = self._dir / f"{slot}.stamp"
+        try:
+            return Stamp(**json.loads(path.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):  # absent or not ours: the slot holds nothing we know
+            return Stamp()
+
+    def _write(self, slot: str, stamp: Stamp) -> None:
+        write_whole(self._dir / f"{slot}.stamp", json.dumps(asdict(stamp)).encode())
+
+
+def _may_change(path: str, contract: Contract) -> bool:
+    return matches(path, contract.editable_globs) and not matches(path, contract.protected)
+
+
+def _below(path: str, folder: PurePosixPath) -> str:
+    return path if str(folder) == "." else path.removeprefix(f"{folder}/")

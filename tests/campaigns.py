@@ -1,0 +1,114 @@
+"""Whole campaigns on the scripted world: the real graph, ledger, tape and checkpoints around fake effects."""
+
+import sqlite3
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from agent.tape import PROTOCOLS, Tape, taped
+from graph.build import CHECKPOINTED, build
+from graph.limits import Limits
+from graph.policy.history import fold
+from graph.ports import Ports
+from graph.standing import History
+from graph.state import Request, initial
+from sandbox.ledger import JsonlLedger
+from tests.builders import make_contract, make_limits
+from tests.fakes import FakeFiles, FakeWorkspace
+from tests.world import (
+    KERNEL,
+    Quiet,
+    ScriptedPlanner,
+    StepClock,
+    TestDevice,
+    TextBuilder,
+    TextChecker,
+    TextProfiler,
+    TextTimer,
+)
+
+CONFIG = {"configurable": {"thread_id": "campaign"}, "recursion_limit": 20_000}
+
+
+@dataclass
+class Campaign:
+    """One campaign that can be driven, crashed and driven again."""
+
+    ports: Ports
+    request: Request
+    saver: SqliteSaver
+    files: FakeFiles
+    workspace: FakeWorkspace
+
+    def drive(self) -> None:
+        """Begin, or go on after a crash."""
+        graph = build(self.saver)
+        state = graph.get_state(CONFIG)
+        given = None if state.next else initial(self.request)
+        graph.invoke(given, CONFIG, context=self.ports, durability="sync")
+
+    def history(self) -> History:
+        found = fold(self.ports.ledger.lines())
+        assert found is not None
+        return found
+
+    def verdicts(self) -> list[str]:
+        return [body.judged.verdict.reason for body in self.history().rounds]
+
+
+def saver(path: Path | None = None) -> SqliteSaver:
+    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
+    return SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
+
+
+def make_campaign(
+    tmp_path: Path,
+    *scripts: str | list[str] | None,
+    limits: Limits | None = None,
+    tape: Tape | None = None,
+    kernel: str = "speed 100",
+    planner: object | None = None,
+    **contract,
+) -> Campaign:
+    """A campaign whose round N plays the N-th script (see `tests.world`)."""
+    declared = make_contract(**contract)
+    workspace = FakeWorkspace(files={KERNEL: kernel + "\n", "bench.c": "the benchmark\n"}, contract=declared)
+    files = FakeFiles()
+
+    def read(commit: str) -> str:
+        return next(file.text or "" for file in workspace.sources(commit) if file.path == KERNEL)
+
+    timer = TextTimer(read)
+    ports = Ports(
+        planner=planner or ScriptedPlanner(*scripts),
+        workspace=workspace,
+        builder=TextBuilder(read),
+        checker=TextChecker(read),
+        timer=timer,
+        profiler=TextProfiler(timer),
+        device=TestDevice(),
+        clock=StepClock(),
+        signals=Quiet(),
+        ledger=JsonlLedger(tmp_path / "ledger.jsonl"),
+        files=files,
+    )
+    if tape is not None:
+        ports = replace(ports, **{name: taped(name, getattr(ports, name), tape) for name in PROTOCOLS})
+    request = Request(
+        contract=declared,
+        contract_path="ridgeline.yaml",
+        instruction="",
+        overrides=(),
+        limits=limits or make_limits(target_peak_fraction=None),
+        planner="scripted",
+        created="2026-11-21 10:00",
+        version="0",
+    )
+    return Campaign(ports=ports, request=request, saver=saver(), files=files, workspace=workspace)
+
+
+def wrapped(ports: Ports, wrap) -> Ports:
+    """The same ports, each through `wrap(name, port)`."""
+    return replace(ports, **{field.name: wrap(field.name, getattr(ports, field.name)) for field in fields(ports)})

@@ -1,0 +1,57 @@
+"""What every test may count on: no network, no settings of the developer, repositories on demand."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from pytest_socket import disable_socket
+
+IDENTITY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost", "-c", "commit.gpgsign=false")
+Git = Callable[..., str]
+
+
+def pytest_runtest_setup() -> None:
+    """No test talks to the network; local sockets of the operating system are fine."""
+    disable_socket(allow_unix_socket=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The developer's settings decide nothing here."""
+    for name in [name for name in os.environ if name.startswith(("RIDGELINE_", "GIT_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def git() -> Git:
+    """`git(folder, "status", "--short")` -> its output; raises when it fails."""
+
+    def call(folder: Path, *arguments: str) -> str:
+        argv = ("git", *IDENTITY, *arguments)
+        return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+    return call
+
+
+@pytest.fixture
+def make_repository(tmp_path: Path, git: Git) -> Callable[[Mapping[str, str]], Path]:
+    """`make_repository({"kernel.c": "..."})` -> a repository with one commit of these files on branch main."""
+
+    def make(files: Mapping[str, str], name: str = "repository") -> Path:
+        root = tmp_path / name
+        for path, text in files.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                target.chmod(0o755)
+        git(root, "init", "-q", "-b", "main")
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", "start")
+        return root
+
+    return make

@@ -1,0 +1,96 @@
+"""A crash before or after any call of any port, then a resume, gives the ledger of an uninterrupted run."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.tape import Tape
+from graph.limits import PRESETS
+from tests.campaigns import make_campaign, saver, wrapped
+
+SCRIPTS = ("speed 120", ["speed 130 wrong", "speed 130"], "speed 90", "unformatted speed 160", "speed 91", None)
+CALLS = 230
+"""At least as many port calls as an uninterrupted run makes; checked below."""
+
+
+class Crash(Exception):
+    pass
+
+
+class Fuse:
+    def __init__(self, at: int, when: str) -> None:
+        self.count, self.at, self.when = 0, at, when
+
+
+class Flaky:
+    """Lets every call through, but dies once, just before or just after the k-th call."""
+
+    def __init__(self, inner, fuse: Fuse) -> None:
+        self._inner, self._fuse = inner, fuse
+
+    def __getattr__(self, name):
+        call = getattr(self._inner, name)
+
+        def run(*args, **kwargs):
+            self._fuse.count += 1
+            due = self._fuse.count == self._fuse.at
+            if due and self._fuse.when == "before":
+                raise Crash
+            result = call(*args, **kwargs)
+            if due:
+                raise Crash
+            return result
+
+        return run
+
+
+def _run(tmp_path, fuse: Fuse, *, lose_checkpoints: bool = False):
+    tmp_path.mkdir(exist_ok=True)
+    limits = PRESETS["evidence"].model_copy(update={"target_peak_fraction": None})
+    campaign = make_campaign(tmp_path, *SCRIPTS, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    real = campaign.ports
+    campaign.ports = wrapped(real, lambda name, port: Flaky(port, fuse))
+    try:
+        campaign.drive()
+    except Crash:
+        if lose_checkpoints:
+            campaign.saver = saver()
+        # a new process: nothing is remembered but the disk
+        campaign.ports = replace(real, ledger=type(real.ledger)(tmp_path / "ledger.jsonl"))
+        campaign.drive()
+    return (tmp_path / "ledger.jsonl").read_bytes(), campaign
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    fuse = Fuse(-1, "never")
+    ledger, campaign = _run(tmp_path_factory.mktemp("whole"), fuse)
+    return ledger, campaign, fuse.count
+
+
+def test_the_uninterrupted_run_is_what_the_others_are_compared_with(whole):
+    ledger, campaign, calls = whole
+    assert [r.accepted for r in campaign.history().rounds] == [True, True, False, True, False]
+    assert calls <= CALLS
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F121")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("part", range(10))
+def test_a_crash_at_any_call_then_resume_equals_an_uninterrupted_run(tmp_path, whole, part, when):
+    ledger, campaign, calls = whole
+    for at in range(1 + part, calls + 1, 10):
+        got, crashed = _run(tmp_path / f"{at}", Fuse(at, when))
+        assert got == ledger, f"call {at} {when}"
+        assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
+        assert crashed.files.texts() == campaign.files.texts()
+
+
+@pytest.mark.feature("F121")
+@pytest.mark.parametrize("at", [15, 40, 77, 120, 160])
+def test_without_its_checkpoints_a_campaign_goes_on_from_the_ledger(tmp_path, whole, at):
+    ledger, campaign, _ = whole
+    got, crashed = _run(tmp_path, Fuse(at, "after"), lose_checkpoints=True)
+    assert got == ledger
+    assert crashed.workspace.branch_log() == campaign.workspace.branch_log()

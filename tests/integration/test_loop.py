@@ -1,0 +1,90 @@
+import pytest
+
+from tests.builders import make_limits
+from tests.campaigns import make_campaign
+
+SCRIPTS = ("speed 120", "speed 121 wrong", "speed 90", "speed 120.1", "no build", "touch the benchmark", "speed 150")
+EXPECTED = ["faster", "incorrect", "not_better", "not_better", "build_failed", "refused_edit", "faster"]
+
+
+@pytest.mark.feature("F122", "F044", "F030")
+def test_a_campaign_keeps_the_faster_and_leaves_the_branch_on_the_best(tmp_path):
+    campaign = make_campaign(tmp_path, *SCRIPTS)
+    campaign.drive()
+    got = campaign.verdicts()
+    assert got[0] == got[-1] == "faster"
+    assert got[1:3] == ["incorrect", "not_better"]
+    assert got[3] in ("not_better", "undecided", "noise")
+    assert got[4:6] == ["build_failed", "refused_edit"]
+    history = campaign.history()
+    assert history.concluded is not None
+    assert history.concluded.speedup == pytest.approx(1.5, rel=0.02)
+    assert 1.3 < history.concluded.speedup_lower < history.concluded.speedup
+    assert campaign.workspace.sources(history.rounds[-1].commit)[0].text == "speed 150\n"
+    assert len(campaign.workspace.branch_log()) == 2
+
+
+@pytest.mark.feature("F101")
+def test_three_repairs_are_counted_and_then_it_is_over(tmp_path):
+    wrong = [f"speed 150 wrong {n}" for n in range(6)]
+    campaign = make_campaign(tmp_path, wrong, ["speed 150 wrong", "speed 150 wrong again", "speed 150"])
+    campaign.drive()
+    lost, mended = campaign.history().rounds
+    assert lost.judged.verdict.reason == "incorrect"
+    assert len(lost.judged.trial.reached.built.applied.drafted.repairs) == 3
+    assert mended.accepted
+    assert len(mended.judged.trial.timed.verified.built.applied.drafted.repairs) == 2
+
+
+@pytest.mark.feature("F110")
+def test_a_formatter_that_slows_the_code_takes_the_gain_away(tmp_path):
+    campaign = make_campaign(tmp_path, "unformatted slow speed 110", "unformatted speed 130")
+    campaign.drive()
+    lost, kept = campaign.history().rounds
+    assert lost.judged.verdict.reason == "formatted_not_better"
+    assert kept.accepted
+    assert campaign.workspace.sources(kept.commit)[0].text == "formatted speed 130\n"
+
+
+@pytest.mark.feature("F056", "F085")
+def test_stagnation_is_reviewed_and_exhaustion_masks_half_before_it_stops(tmp_path):
+    campaign = make_campaign(tmp_path, "speed 120", "speed 80", "speed 81", "speed 82", "speed 83")
+    campaign.drive()
+    history = campaign.history()
+    assert history.reviews
+    assert history.reviews[0].after_round == 4
+    assert len(history.reviews[0].directions) >= 3
+    assert len(history.restarts) == 1
+    assert 1 not in history.restarts[0].masked
+    assert "direction" in history.concluded.stop_reason or "T8" in history.concluded.stop_reason
+
+
+@pytest.mark.feature("F058", "F104", "F112")
+def test_five_regressions_stop_an_autonomous_campaign(tmp_path):
+    limits = make_limits("autonomous")
+    campaign = make_campaign(tmp_path, *[f"speed {80 + n}" for n in range(9)], limits=limits)
+    campaign.drive()
+    history = campaign.history()
+    assert len(history.rounds) == 5
+    assert "Stop Summary" in campaign.files.read("performance.md")
+
+
+@pytest.mark.feature("F120")
+@pytest.mark.parametrize("preset", ["evidence", "campaign", "router", "autonomous"])
+def test_every_preset_runs_to_its_report(tmp_path, preset):
+    campaign = make_campaign(tmp_path, "speed 120", "speed 90", limits=make_limits(preset, max_rounds=2))
+    campaign.drive()
+    assert campaign.verdicts()[0] == "faster"
+    assert not campaign.history().rounds[1].accepted
+    assert campaign.files.read("final_report.md")
+
+
+def test_the_drawn_graph_has_every_phase_and_no_edge_that_cannot_happen():
+    from graph.build import build
+
+    edges = {(edge.source, edge.target) for edge in build().get_graph().edges}
+    assert ("verify", "repair") in edges
+    assert ("repair", "apply") in edges
+    assert ("judge", "accept") not in edges
+    assert ("revalidate", "accept") in edges
+    assert not [edge for edge in edges if edge[0] == "accept" and edge[1] != "check_stop"]

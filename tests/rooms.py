@@ -1,0 +1,89 @@
+"""A real repository, its workspace, trees and adapters, for tests of the hands that build, check and time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from graph.contract import Contract
+from graph.evidence import Machine
+from graph.ports import Applied
+from graph.values import FileEdit
+from sandbox.artifacts import ArtifactStore
+from sandbox.builder import ContractBuilder
+from sandbox.checker import ContractChecker
+from sandbox.commands import Commands
+from sandbox.machine import LocalDevice
+from sandbox.profiler.cpu import CpuProfiler
+from sandbox.timer import ContractTimer
+from sandbox.trees import Trees
+from sandbox.worktree import GitWorkspace
+from tests.builders import make_contract
+
+COLUMNS = ("label", "n", "Check", "GFLOPS", "GFLOPS_stddev", "Time (ms)")
+HEADER = ",".join(COLUMNS)
+
+
+def script_contract(**fields) -> Contract:
+    """A contract whose commands are the shell scripts of the repository."""
+    default = {
+        "kernel_source": ("kernel.sh",),
+        "test_command": ("./test.sh",),
+        "benchmark_command": ("./bench.sh", "{csv}"),
+        "quick_command": ("./bench.sh", "{csv}", "--shapes", "{shapes}"),
+        "benchmark_output": {"columns": COLUMNS},
+        "scoring": {"primary_metric": "GFLOPS", "time_ms": "Time (ms)"},
+        "work": {},
+    }
+    return make_contract(**{**default, **fields})
+
+
+class StillDevice:
+    """A device that is always the same: fingerprints in tests are not this machine's."""
+
+    def machine(self) -> Machine:
+        return Machine(kind="cpu", name="Test CPU", arch="x86_64", fingerprint="f" * 64, l3_bytes=32 * 1024 * 1024)
+
+    def ceilings(self, dtype: str) -> None:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    workspace: GitWorkspace
+    trees: Trees
+    artifacts: ArtifactStore
+    commands: Commands
+    builder: ContractBuilder
+    checker: ContractChecker
+    timer: ContractTimer
+    base: str
+
+    def candidate(self, files: Mapping[str, str]) -> str:
+        """A commit with these edits on top of the base."""
+        edits = tuple(FileEdit(path=path, text=text) for path, text in files.items())
+        applied = self.workspace.apply(round=2, parent=self.base, edits=edits, at="2026-11-21T10:00:00Z")
+        assert isinstance(applied, Applied), applied
+        return applied.commit
+
+    def profiler(self) -> CpuProfiler:
+        device = LocalDevice(self.commands.contract)
+        return CpuProfiler(self.commands, self.builder, artifacts=self.artifacts, device=device)
+
+
+def open_room(repository: Path, campaign: Path, contract: Contract) -> Room:
+    artifacts = ArtifactStore(campaign / "artifacts")
+    workspace = GitWorkspace(repository, PurePosixPath("."), campaign, contract, artifacts)
+    base = workspace.open("none")
+    trees = Trees(workspace)
+    commands = Commands(contract=contract, trees=trees)
+    builder = ContractBuilder(commands)
+    return Room(
+        workspace=workspace,
+        trees=trees,
+        artifacts=artifacts,
+        commands=commands,
+        builder=builder,
+        checker=ContractChecker(commands, builder),
+        timer=ContractTimer(commands, builder, artifacts=artifacts, device=StillDevice(), wait_s=120),
+        base=base.commit,
+    )

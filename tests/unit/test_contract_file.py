@@ -1,0 +1,143 @@
+"""Every bad contract gives one clear line per problem: file, field, what is wrong, mend."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.contract_file import load, schema
+from agent.errors import UserError
+from graph.contract import PREREQUISITES
+from tests.projects import document, files
+
+
+def project(folder: Path, **changes) -> Path:
+    for name, text in files(**changes).items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder / "ridgeline.yaml"
+
+
+def problem(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_a_contract_is_found_by_file_and_by_folder(tmp_path):
+    path = project(tmp_path)
+    by_file, by_folder = load(path), load(tmp_path)
+    assert by_file == by_folder
+    assert by_file.root == tmp_path
+    assert by_file.contract.test_command == ("./test.sh",)
+    assert by_file.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "ridgeline.yaml: is empty"),
+        ("# only a comment\n", "ridgeline.yaml: is empty"),
+        ("- a\n- b\n", "ridgeline.yaml: is a list, not a mapping"),
+        ("just words\n", "ridgeline.yaml: is a str, not a mapping"),
+        ("a: [1, 2\nb: 3\n", "ridgeline.yaml:2:2: is not YAML"),
+        ("a: 'open\n", "is not YAML"),
+        ("a: \x01\n", "ridgeline.yaml: is not YAML"),
+    ],
+)
+def test_a_file_that_is_no_contract(tmp_path, text, said):
+    path = tmp_path / "ridgeline.yaml"
+    path.write_text(text)
+    line = problem(path)
+    assert said in line
+    assert "\n" not in line
+    assert ";" in line, "the mend is named"
+
+
+def test_a_file_that_is_not_text(tmp_path):
+    path = tmp_path / "ridgeline.yaml"
+    path.write_bytes(b"target_op: \xff\xfe\n")
+    assert "byte 11 is not UTF-8" in problem(path)
+
+
+def test_no_such_file_and_a_folder_without_a_contract(tmp_path):
+    assert "no such file" in problem(tmp_path / "absent.yaml")
+    assert "has no ridgeline.yaml" in problem(tmp_path)
+
+
+@pytest.mark.feature("F005")
+@pytest.mark.parametrize("name", PREREQUISITES)
+def test_each_missing_prerequisite_is_named(tmp_path, name):
+    line = problem(project(tmp_path, **{name: None}))
+    assert line.startswith(f"ridgeline.yaml: {name}: missing (prerequisite {PREREQUISITES[name]}); ")
+    assert len(line.splitlines()) == 1
+
+
+@pytest.mark.feature("F005")
+def test_all_missing_prerequisites_at_once_one_line_each(tmp_path):
+    path = tmp_path / "ridgeline.yaml"
+    path.write_text("target_op: toy\ntarget_backend: C\n")
+    lines = problem(path).splitlines()
+    assert [line.split(": ")[1] for line in lines] == list(PREREQUISITES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"test_comand": "x"}, "test_comand: unknown field; did you mean 'test_command'?"),
+        (
+            {"scoring": {"primary_metrc": "GFLOPS"}},
+            "scoring.primary_metrc: unknown field; did you mean 'primary_metric'?",
+        ),
+        ({"rebuild": {"required": True}}, "rebuild: required is true but command is missing"),
+        ({"max_iterations": 120}, "max_iterations: is 120; give 1 to 119"),
+        ({"max_iterations": 0}, "max_iterations: is 0; give 1 to 119"),
+        ({"max_iterations": -1}, "max_iterations: is -1; give 1 to 119"),
+        ({"max_iterations": "many"}, "max_iterations: input should be a valid integer"),
+        ({"target_backend": "OPENCL"}, "target_backend: input should be 'TRITON'"),
+        ({"target_op": "GEMM fp8"}, "target_op: string should match pattern"),
+        ({"execution_mode": "fast"}, "execution_mode: input should be 'repo' or 'workspace'"),
+        ({"test_command": "./test.sh | tail -1"}, "test_command: uses the shell (|)"),
+        ({"benchmark_command": "./bench.sh"}, "benchmark_command: has no {csv}"),
+        ({"scoring": {"primary_metric": "TFLOPS"}}, "column 'TFLOPS' is not in benchmark_output.columns"),
+        ({"benchmark_output": {"columns": ["label", "GFLOPS"]}}, "column 'Check' is not among columns"),
+        ({"editable": ["src/*.c"]}, "editable: 'src/*.c' matches no file"),
+        ({"kernel_source": ["kernle.c"]}, "kernel_source: 'kernle.c' matches no file"),
+        ({"protected": ["tests/**"]}, "protected: 'tests/**' matches no file"),
+        ({"flags_file": "kernel.flags"}, "flags_file: 'kernel.flags' matches no file"),
+        ({"kernel_source": ["../kernel.c"]}, "kernel_source: '../kernel.c' leaves the contract's folder"),
+        ({"test_command": "./missing.sh"}, "test_command: program './missing.sh' not found"),
+        ({"test_command": "no-such-program -q"}, "test_command: program 'no-such-program' not found"),
+        ({"test_command": "sh absent.sh"}, "test_command: file 'absent.sh' not found"),
+        ({"profile": {"command": "no-such-program"}}, "profile.command: program 'no-such-program' not found"),
+        ({"timeouts": {"test_s": -1}}, "timeouts.test_s: input should be greater than 0"),
+        ({"target_shapes": 7}, "target_shapes: "),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_field(tmp_path, changes, said):
+    lines = problem(project(tmp_path, **changes)).splitlines()
+    assert any(line.startswith("ridgeline.yaml: ") and said in line for line in lines), lines
+
+
+def test_several_problems_one_line_each(tmp_path):
+    lines = problem(project(tmp_path, test_command=None, tset_command="x", max_iterations=500)).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("ridgeline.yaml: ") and ";" in line for line in lines)
+
+
+def test_a_program_that_the_build_makes_need_not_exist(tmp_path):
+    path = project(tmp_path, test_command="build/test", rebuild={"required": True, "command": "sh bench.sh"})
+    assert load(path).contract.test_command == ("build/test",)
+
+
+def test_a_secret_among_the_passed_variables_is_warned_about(tmp_path):
+    loaded = load(project(tmp_path, pass_environment=["CC", "OPENAI_API_KEY"]))
+    assert len(loaded.warnings) == 1
+    assert "OPENAI_API_KEY looks like a secret" in loaded.warnings[0]
+
+
+def test_the_schema_knows_the_fields():
+    known = schema()["properties"]
+    assert set(document()) <= set(known)
+    assert yaml.safe_dump(document())

@@ -1,0 +1,91 @@
+"""Rule 11 over the accepted lineage."""
+
+import pytest
+
+from graph.policy.attribution import attribute, attribute_percent, overfit_in_lineage, table
+from tests.builders import make_history, make_hypothesis, make_limits, make_round
+
+
+def accepted(number, gain, bucket="K1", bound=None):
+    return make_round(number, gain=gain, hypothesis=make_hypothesis(bucket=bucket, real_gain_bound=bound))
+
+
+@pytest.mark.feature("F053")
+def test_golden_plain_per_cents():
+    found = attribute_percent([("K1", 4, None), ("K3", 3, None), ("W1", 5, 1.5)], 12.5)
+    assert (found.structural, found.weight_cache, found.real) == (7.0, 1.5, 8.5)
+    assert (found.gap, found.headline, found.verdict) == (4.0, 12.5, "inflated")
+
+
+@pytest.mark.feature("F053")
+@pytest.mark.parametrize(
+    ("rounds", "headline", "gap", "verdict"),
+    [
+        ([("K2", 4, None)], 5.0, 1.0, "clean"),
+        ([("K4", 4, None)], 5.01, 1.01, "inflated"),
+        ([("K1", 4, None)], 3.0, -1.0, "clean"),
+        ([("W1", 5, None)], 5.0, 5.0, "inflated"),
+        ([("W1", 1, 3)], 1.0, 0.0, "clean"),
+        ([("W2", 5, None)], 5.0, 5.0, "inflated"),
+        ([], 0.0, 0.0, "clean"),
+    ],
+)
+def test_gap_and_verdict(rounds, headline, gap, verdict):
+    found = attribute_percent(rounds, headline)
+    assert found.gap == pytest.approx(gap)
+    assert found.verdict == verdict
+
+
+@pytest.mark.feature("F053")
+def test_compounding_leaves_no_gap():
+    found = attribute(
+        make_history(*(accepted(n, 0.10) for n in range(2, 12)), make_round(12, "rolled_back", gain=-0.5))
+    )
+    assert found.headline == found.real == pytest.approx(100 * (1.1**10 - 1))
+    assert (found.gap, found.verdict) == (0.0, "clean")
+    assert "log" in found.method
+
+
+@pytest.mark.feature("F053")
+def test_a_bounded_cache_leaves_its_excess_in_the_gap():
+    found = attribute(make_history(accepted(2, 0.04), accepted(3, 0.03, "K3"), accepted(4, 0.05, "W1", 0.015)))
+    assert found.headline == pytest.approx(100 * (1.04 * 1.03 * 1.05 - 1))
+    assert found.structural == pytest.approx(100 * (1.04 * 1.03 - 1))
+    assert found.weight_cache == pytest.approx(1.5)
+    assert found.real == pytest.approx(100 * (1.04 * 1.03 * 1.015 - 1))
+    assert found.gap == pytest.approx(found.headline - found.real)
+    assert found.verdict == "inflated"
+
+
+def test_a_measured_headline_may_be_given():
+    found = attribute(make_history(accepted(2, 0.10)), headline=0.13)
+    assert found.gap == pytest.approx(3.0)
+    assert found.verdict == "inflated"
+    loose = make_history(accepted(2, 0.10), limits=make_limits(inflation_gap_limit=0.05))
+    assert attribute(loose, headline=0.13).verdict == "clean"
+
+
+def test_nothing_accepted_is_clean():
+    found = attribute(make_history())
+    assert (found.structural, found.weight_cache, found.headline, found.gap, found.verdict) == (0, 0, 0, 0, "clean")
+
+
+@pytest.mark.feature("F054")
+def test_forbidden_buckets_in_the_lineage_are_named():
+    history = make_history(
+        accepted(2, 0.1), accepted(3, 0.1, "W2"), accepted(4, 0.1, "W3"), make_round(5, "rolled_back")
+    )
+    assert overfit_in_lineage(history) == (3, 4)
+    assert attribute(history).verdict == "inflated"
+
+
+@pytest.mark.feature("F053")
+def test_table():
+    found = table(attribute_percent([("K1", 4, None), ("K3", 3, None), ("W1", 5, 1.5)], 12.5))
+    assert found == (
+        ("Structural kernel work", "K1-K4", "+7.00%", "+7.00%"),
+        ("Bounded weight cache", "W1", "+1.50%", "+1.50%"),
+        ("Benchmark-only residual", "-", "+4.00%", "+0.00%"),
+        ("Total", "all", "+12.50%", "+8.50%"),
+    )
+    assert table(attribute_percent([("K1", 4, None)], 3.999))[2][2] == "+0.00%"

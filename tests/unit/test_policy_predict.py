@@ -1,0 +1,69 @@
+"""Predictions: confirmed, refuted or unclear, from two profiles."""
+
+import pytest
+
+from graph.policy.predict import check
+from graph.values import Prediction
+from tests.builders import make_profiled
+
+
+@pytest.mark.parametrize(
+    ("direction", "ratio", "before", "after", "outcome"),
+    [
+        ("down", None, 100, 97.9, "confirmed"),
+        ("down", None, 100, 98, "unclear"),
+        ("down", None, 100, 102, "unclear"),
+        ("down", None, 100, 102.1, "refuted"),
+        ("up", None, 100, 102.1, "confirmed"),
+        ("up", None, 100, 97.9, "refuted"),
+        ("up", None, 100, 100, "unclear"),
+        # a size was predicted
+        ("down", 0.5, 100, 50, "confirmed"),
+        ("down", 0.25, 100, 50, "confirmed"),
+        ("down", 0.25, 100, 51, "unclear"),
+        ("down", 0.5, 100, 100, "refuted"),
+        ("down", 0.99, 100, 100, "unclear"),
+        ("up", 4.0, 100, 199, "unclear"),
+        ("up", 4.0, 100, 201, "confirmed"),
+        ("down", 2.0, 100, 90, "confirmed"),
+        ("down", 0.0, 100, 90, "confirmed"),
+        # zero
+        ("down", None, 0, 0, "unclear"),
+        ("up", None, 0, 1, "confirmed"),
+        ("down", None, 0, 1, "refuted"),
+        ("down", 0.5, 100, 0, "confirmed"),
+    ],
+)
+def test_outcome(direction, ratio, before, after, outcome):
+    prediction = Prediction(counter="n", direction=direction, ratio=ratio)
+    found = check(prediction, make_profiled({"n": before}), make_profiled({"n": after}))
+    assert (found.before, found.after, found.expected, found.counter) == (before, after, direction, "n")
+    assert found.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, {"n": 1.0}),
+        ({"n": 100.0}, None),
+        ({"m": 100.0}, {"n": 1.0}),
+        ({"n": 100.0}, {"m": 1.0}),
+        (None, None),
+    ],
+)
+def test_missing_values_are_unclear(before, after):
+    profiles = [None if counters is None else make_profiled(counters) for counters in (before, after)]
+    assert check(Prediction(counter="n", direction="down"), *profiles).outcome == "unclear"
+
+
+@pytest.mark.parametrize("other", [{"rung": "perf"}, {"machine": "elsewhere"}])
+def test_profiles_that_cannot_be_compared_are_unclear(other):
+    found = check(
+        Prediction(counter="n", direction="down"), make_profiled({"n": 100}), make_profiled({"n": 1}, **other)
+    )
+    assert (found.before, found.after, found.outcome) == (100, 1, "unclear")
+
+
+def test_tolerance_is_an_argument():
+    profiles = make_profiled({"n": 100}), make_profiled({"n": 95})
+    assert check(Prediction(counter="n", direction="down"), *profiles, tolerance=0.1).outcome == "unclear"

@@ -1,0 +1,187 @@
+"""TERMINATION_CHECK: each condition alone ends a campaign, and nothing else does."""
+
+import pytest
+
+from graph.evidence import Ceilings
+from graph.policy.goal import parse_goal
+from graph.policy.stop import checks, reason, should_stop
+from graph.record import Rooflined
+from graph.values import Cost
+from tests.builders import METRIC, make_history, make_limits, make_opened, make_round, make_target
+
+# floors of the default shapes: 2*64^3 .. 2*1024^3 operations at the default rates of 50, 100 and 200 GFLOP/s
+ROOF = Rooflined(
+    ceilings=Ceilings(copy_gbps=1e6, flops_gflops=250.0, method="m", machine="machine-0"), specs=(), bound="unknown"
+)
+
+
+def history(*rounds, goal=None, max_iterations=None, preset="evidence", **limits):
+    target = make_target(performance_target=parse_goal(goal, METRIC) if goal else None, max_iterations=max_iterations)
+    chosen = make_limits(preset, **limits)
+    return make_history(*rounds, opened=make_opened(limits=chosen, target=target), roofline=ROOF)
+
+
+def check(found, *, stop_requested=False, exhausted="", elapsed_minutes=0.0, no_device=False):
+    return checks(
+        found,
+        stop_requested=stop_requested,
+        exhausted=exhausted,
+        elapsed_minutes=elapsed_minutes,
+        no_device=no_device,
+    )
+
+
+def satisfied(found, **fields):
+    return [item.id for item in check(found, **fields) if item.satisfied]
+
+
+WORSE = {"decision": "rolled_back", "reason": "not_better", "gain": -0.05}
+
+
+def regressions(count):
+    return [make_round(n + 2, **WORSE) for n in range(count)]
+
+
+@pytest.mark.feature("F045", "F058")
+def test_nothing_holds_at_the_start():
+    found = check(history())
+    assert [item.id for item in found] == [f"T{n}" for n in range(1, 9)]
+    assert not should_stop(found)
+    assert reason(found) == "no condition holds"
+
+
+@pytest.mark.feature("F045")
+def test_rollbacks_alone_never_stop():
+    assert satisfied(history(*regressions(30))) == []
+
+
+@pytest.mark.feature("F058")
+@pytest.mark.parametrize(
+    ("goal", "rounds", "ids"),
+    [
+        # geometric mean of the default benchmark is 100 GFLOPS
+        (">=111 GFLOPS", [make_round(2, gain=0.10)], []),
+        (">=109 GFLOPS", [make_round(2, gain=0.10)], ["T1"]),
+        (">=90 GFLOPS", [], []),
+        (">=90 GFLOPS", [make_round(2, "rolled_back")], []),
+        (">=1.05x", [make_round(2, gain=0.10)], ["T1"]),
+        (">=1.2x", [make_round(2, gain=0.10)], []),
+        (">=40% peak", [make_round(2, gain=0.10)], ["T1"]),
+        (">=50% peak", [make_round(2, gain=0.10)], []),
+    ],
+)
+def test_target(goal, rounds, ids):
+    assert satisfied(history(*rounds, goal=goal)) == ids
+
+
+@pytest.mark.feature("F058")
+@pytest.mark.parametrize(
+    ("fraction", "rounds", "ids"),
+    [
+        (0.43, [make_round(2, gain=0.10)], ["T2"]),
+        (0.45, [make_round(2, gain=0.10)], []),
+        (None, [make_round(2, gain=0.10)], []),
+        (0.10, [], []),
+        (0.10, [make_round(2, "rolled_back")], []),
+    ],
+)
+def test_hardware_efficiency(fraction, rounds, ids):
+    assert satisfied(history(*rounds, target_peak_fraction=fraction)) == ids
+
+
+def test_unknown_efficiency_stops_nothing():
+    known = history(make_round(2), target_peak_fraction=0.01)
+    found = check(known.model_copy(update={"roofline": None}))
+    assert found[1].description == "hardware efficiency unknown"
+    assert not should_stop(found)
+
+
+@pytest.mark.feature("F058")
+@pytest.mark.parametrize(
+    ("max_iterations", "max_rounds", "done", "ids"),
+    [
+        (None, None, 3, []),
+        (3, None, 2, []),
+        (3, None, 3, ["T3"]),
+        (None, 3, 3, ["T3"]),
+        (9, 3, 3, ["T3"]),
+        (3, 9, 3, ["T3"]),
+        (9, 4, 3, []),
+    ],
+)
+def test_rounds(max_iterations, max_rounds, done, ids):
+    found = history(*regressions(done), max_iterations=max_iterations, max_rounds=max_rounds)
+    assert satisfied(found) == ids
+
+
+@pytest.mark.feature("F058")
+def test_a_person_stops():
+    found = check(history(), stop_requested=True)
+    assert reason(found) == "T4 a person asked to stop"
+
+
+@pytest.mark.feature("F104")
+@pytest.mark.parametrize(
+    ("limit", "stop", "count", "ids"),
+    [(5, True, 4, []), (5, True, 5, ["T5"]), (50, True, 5, []), (50, True, 50, ["T5"]), (5, False, 5, [])],
+)
+def test_regressions(limit, stop, count, ids):
+    found = history(*regressions(count), regression_stop=stop, max_consecutive_regressions=limit)
+    assert satisfied(found) == ids
+
+
+@pytest.mark.feature("F058")
+def test_no_device():
+    assert reason(check(history(), no_device=True)) == "T6 no idle device"
+
+
+@pytest.mark.feature("F058")
+@pytest.mark.parametrize(
+    ("limits", "cost", "minutes", "ids"),
+    [
+        ({"max_minutes": 10}, Cost(), 9.9, []),
+        ({"max_minutes": 10}, Cost(), 10.0, ["T7"]),
+        ({"max_dollars": 2}, Cost(dollars=1.99), 0.0, []),
+        ({"max_dollars": 2}, Cost(dollars=2.0), 0.0, ["T7"]),
+        ({"max_dollars": 2}, Cost(dollars=None), 0.0, ["T7"]),
+        ({}, Cost(dollars=None), 9e9, []),
+        ({"max_tokens": 100}, Cost(tokens=99), 0.0, []),
+        ({"max_tokens": 100}, Cost(tokens=100), 0.0, ["T7"]),
+    ],
+)
+def test_budgets(limits, cost, minutes, ids):
+    assert satisfied(history(make_round(2, cost=cost), **limits), elapsed_minutes=minutes) == ids
+
+
+def test_the_reason_names_every_condition():
+    found = check(
+        history(*regressions(3), max_rounds=3, max_minutes=1, max_tokens=1), stop_requested=True, elapsed_minutes=2.0
+    )
+    assert reason(found) == (
+        "T3 3 of 3 rounds; T4 a person asked to stop; T7 budget spent: 2.0 of 1 minutes, 300 of 1 tokens"
+    )
+
+
+def test_exhausted():
+    assert reason(check(history(), exhausted="every card was tried")) == "T8 search exhausted: every card was tried"
+
+
+@pytest.mark.feature("F058", "F120")
+def test_endless_turns_off_target_efficiency_and_rounds_only():
+    rounds = [make_round(2, gain=0.5), *(make_round(n, **WORSE) for n in range(3, 8))]
+    found = history(
+        *rounds,
+        goal=">1 GFLOPS",
+        max_iterations=1,
+        preset="autonomous",
+        target_peak_fraction=0.01,
+        max_rounds=1,
+        max_minutes=1,
+    )
+    assert satisfied(found, stop_requested=True, exhausted="x", elapsed_minutes=2.0, no_device=True) == [
+        "T4",
+        "T5",
+        "T6",
+        "T7",
+        "T8",
+    ]

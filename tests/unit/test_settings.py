@@ -1,0 +1,94 @@
+"""Layers: who wins, where a value came from, and what a mistake says."""
+
+import pytest
+
+from agent.errors import UserError
+from agent.settings import Layer, from_assignments, from_contract, from_environment, from_flags, resolve
+from graph.contract import Contract
+from graph.limits import PRESETS
+from tests.projects import document
+
+
+def contract(**changes) -> Contract:
+    return Contract.model_validate(document(**changes))
+
+
+def test_nothing_given_is_the_default_preset():
+    found = resolve([])
+    assert found.limits == PRESETS["evidence"]
+    assert found.origins == ()
+
+
+def test_later_layers_win_and_origins_are_kept():
+    layers = [
+        from_contract(contract(max_iterations=5, limits={"margin": 0.02, "blocks": 4})),
+        from_environment({"RIDGELINE_MARGIN": "0.03", "HOME": "/root"}),
+        from_flags({"max_rounds": 7, "preset": None}),
+        from_assignments(["margin=0.04"]),
+    ]
+    for kept, margin in ((1, 0.02), (2, 0.03), (4, 0.04)):
+        assert resolve(layers[:kept]).limits.margin == margin
+    found = resolve(layers)
+    assert (found.limits.max_rounds, found.limits.blocks) == (7, 4)
+    assert dict(found.origins) == {
+        "max_rounds": "--max-rounds",
+        "margin": "--set margin",
+        "blocks": "ridgeline.yaml: limits.blocks",
+    }
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_taken_whole_and_may_be_adjusted(preset):
+    assert resolve([from_flags({"preset": preset})]).limits == PRESETS[preset]
+    adjusted = resolve([from_flags({"preset": preset}), from_assignments(["max_repairs=1"])]).limits
+    assert adjusted == PRESETS[preset].model_copy(update={"max_repairs": 1})
+
+
+def test_text_becomes_numbers_lists_and_absence():
+    found = resolve([from_assignments(["looks=2,4", "target_peak_fraction=none", "split=false", "max_minutes=4.5"])])
+    assert found.limits.looks == (2, 4)
+    assert found.limits.target_peak_fraction is None
+    assert found.limits.split is False
+    assert found.limits.max_minutes == 4.5
+
+
+@pytest.mark.feature("F004")
+@pytest.mark.parametrize(("rounds", "good"), [(1, True), (119, True), (120, False), (0, False), (-1, False)])
+def test_the_number_of_rounds_is_bounded_everywhere(rounds, good):
+    layers = [from_flags({"max_rounds": rounds})], [from_assignments([f"max_rounds={rounds}"])]
+    for given in layers:
+        if good:
+            assert resolve(given).limits.max_rounds == rounds
+            continue
+        with pytest.raises(UserError, match=rf"is {rounds}; give 1 to 119"):
+            resolve(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: from_assignments(["magrin=1"]), "--set magrin: unknown setting 'magrin'; did you mean 'margin'?"),
+        (lambda: from_assignments(["margin"]), "--set: 'margin' is not key=value"),
+        (
+            lambda: from_environment({"RIDGELINE_ALHPA": "1"}),
+            "RIDGELINE_ALHPA: unknown setting 'alhpa'; did you mean 'alpha'?",
+        ),
+        (lambda: from_contract(contract(limits={"bloks": 2})), "ridgeline.yaml: limits.bloks: unknown setting 'bloks'"),
+        (lambda: from_flags({"preset": "campain"}), "--preset: unknown preset 'campain'; did you mean 'campaign'?"),
+        (lambda: from_assignments(["alpha=0.9"]), "--set alpha: input should be less than 0.5; correct the value"),
+        (lambda: from_assignments(["max_rounds=ten"]), "--set max_rounds: 'ten' is not a whole number"),
+        (lambda: from_assignments(["looks=a,b"]), "--set looks: 'a,b' is not a list of numbers"),
+        (lambda: from_assignments(["looks=6,3"]), "--set looks: looks must rise"),
+        (lambda: from_flags({"max_minutes": 0}), "--max-minutes: input should be greater than 0"),
+        (lambda: from_flags({"max_dollars": -1}), "--budget-usd: input should be greater than 0"),
+    ],
+)
+def test_a_mistake_names_its_origin_and_the_mend(make, said):
+    with pytest.raises(UserError) as caught:
+        resolve([make()])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_layer_may_be_empty():
+    assert resolve([Layer(), from_flags({}), from_environment({})]).limits == PRESETS["evidence"]
