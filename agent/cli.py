@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = application()(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
     except typer.TyperException as error:
-        complain(f"{error.format_message()}; see `ridgeline --help`")
+        complain(f"{error.format_message().rstrip('.')}; see `ridgeline --help`")
         return error.exit_code
     except (UserError, Waiting, CampaignError, WorldError) as error:
         complain(str(error))

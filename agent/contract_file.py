@@ -202,8 +202,8 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
         if _exists(argv[0], root):
             yield from _script(name, argv, root)
             continue
-        if built and "/" in argv[0] and not argv[0].startswith("/"):
-            continue  # a program that the build makes
+        if built and "/" in argv[0] and not argv[0].startswith("/") and not SCRIPT.search(argv[0]):
+            continue  # a program that the build makes; a script is never one
         yield f"{name}: program {argv[0]!r} not found; install it, or give a path inside {root}"
 
 

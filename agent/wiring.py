@@ -52,7 +52,7 @@ def connect(place: Place, contract: Contract, planner: str) -> Ports:
     if planner not in PLANNERS and place.recording is None:
         raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
     folder = place.campaign_dir
-    artifacts = ArtifactStore(folder / "artifacts")
+    artifacts = ArtifactStore(folder)
     workspace = GitWorkspace(
         repo_root=place.repository,
         contract_dir=place.contract_dir,

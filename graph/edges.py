@@ -4,7 +4,7 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy import history as fold
 from graph.policy.measure import wanted
 from graph.policy.restart import possible

@@ -19,7 +19,7 @@ Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unkn
 class Value(BaseModel):
     """Base of every value: immutable, strict about unknown fields, documented by attribute docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
 class Artifact(Value):

@@ -232,7 +232,11 @@ def _statements(stream: tuple[Token, ...], at: int) -> Iterator[int]:
 
 
 def holds(condition: str, bound: Mapping[str, tuple[Token, ...]]) -> bool:
-    """`has A i`, `lacks A i`, `unit A i` (A steps by one element when i does), `differ A B`, `word A name`."""
+    """Whether a condition on holes is true. ValueError for an unknown one.
+
+    `has A i`, `lacks A i`, `unit A i` (A steps by one element when i does), `differ A B`, `inside A B` (A reads B's
+    array only as B), `word A text` (A contains the token).
+    """
     verb, left, right = condition.split()
     texts = [token.text for token in bound.get(left, ())]
     if verb == "word":
@@ -245,10 +249,18 @@ def holds(condition: str, bound: Mapping[str, tuple[Token, ...]]) -> bool:
             return len(other) != 1 or other[0] not in texts
         case "differ":
             return texts != other
+        case "inside":
+            return _only_whole(texts, other)
         case "unit":
             return len(other) == 1 and _unit(texts, other[0])
         case _:
             raise ValueError(f"unknown condition {verb!r}")
+
+
+def _only_whole(texts: list[str], part: list[str]) -> bool:
+    """The part's array is read, and only ever as that whole part."""
+    whole = sum(texts[at : at + len(part)] == part for at in range(len(texts)))
+    return bool(part) and whole > 0 and texts.count(part[0]) == whole
 
 
 def _unit(texts: list[str], name: str) -> bool:

@@ -14,7 +14,8 @@ _RIGHT = frozenset({")", "]", ",", "+", ";"})
 def render(text: str, match: Match, replace: str, lang: Lang) -> str:
     """The replacement of one match. `$x` is what hole x holds, `${x|i=i + 1}` the same with i renamed.
 
-    `$(x)` is x in parentheses unless it is one token. A `$name` that no hole has is a fresh identifier: the name itself, numbered where the text already uses it.
+    `$(x)` is x in parentheses unless it is one token. A `$name` that no hole has is a fresh identifier: the name
+    itself, numbered where the text already uses it.
     """
     names: dict[str, str] = {}
 

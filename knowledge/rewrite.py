@@ -133,10 +133,22 @@ def _insert(edit: Insert, text: str) -> str:
 def _matches(edit: Substitute, path: str, text: str) -> tuple[str, list[Match]]:
     lang = lang_of(path)
     for case in edit.cases:
-        found = list(search(text, case.find, lang, case.where))
+        found = [m for m in search(text, case.find, lang, case.where) if _inside(edit.within, text, m.start)]
         if found:
             return case.replace, found
     return "", []
+
+
+def _inside(decorator: str, text: str, offset: int) -> bool:
+    """Whether the innermost top-level definition before an offset carries the decorator."""
+    if not decorator:
+        return True
+    heads = [m.start() for m in re.finditer(r"^(?=[^\s#)\]}])", text, re.M) if m.start() <= offset]
+    named = [start for start in heads if text.startswith(("def ", "class ", "async "), start)]
+    if not named or heads[-1] != named[-1]:
+        return False
+    before = text[: named[-1]].rstrip("\n").split("\n\n")[-1]
+    return re.search(decorator, before) is not None
 
 
 def _substitute(edit: Substitute, path: str, text: str) -> str:

@@ -48,6 +48,8 @@ class Substitute(Step):
     kind: Literal["substitute"] = "substitute"
     cases: tuple[Case, ...] = Field(min_length=1)
     count: Literal["first", "all"] = "all"
+    within: str = ""
+    """Python only: regular expression of the decorator whose functions may be touched."""
 
 
 class Constant(Step):

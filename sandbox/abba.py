@@ -56,8 +56,6 @@ class Timed(Value):
     """The slots of one pair and the processes they come from."""
 
     pair: Pair
-    classes: tuple[tuple[str, str], ...] = ()
-    """(label, configuration class), where the engine can know it."""
     processes: tuple[Process, ...]
 
 
@@ -112,7 +110,6 @@ class WholeProcesses:
     def time(self, question: Question, number: int) -> Timed | BenchmarkFailed:
         slots: list[Slot] = []
         processes: list[Process] = []
-        classes: dict[str, str] = {}
         for block in range(question.blocks):
             seed = question.seed(number, f"block {block}")
             for slot, side in enumerate(ORDERS[seed & 1]):
@@ -121,13 +118,12 @@ class WholeProcesses:
                     return rows
                 run, timed = rows
                 processes.append(Process(seed=seed, order=(side,), seconds=run.exit.seconds, load=run.load))
-                classes |= {row.label: row.config_class for row in timed}
                 slots += [
                     Slot(label=row.label, block=block, slot=slot, side=side, time_us=time_us(row, self.contract))
                     for row in timed
                 ]
         pair = Pair(pair=number, slots=tuple(slots))
-        return Timed(pair=pair, classes=tuple(classes.items()), processes=tuple(processes))
+        return Timed(pair=pair, processes=tuple(processes))
 
     def _rows(self, question: Question, side: Side, number: int) -> tuple[Run, tuple[Row, ...]] | BenchmarkFailed:
         commit = question.commit(side)

@@ -1,13 +1,17 @@
 """Builds a commit in its own tree, once; formats changed files in a scratch copy."""
 
+import logging
 import re
 from pathlib import Path
 
+from graph.contract import Argv
 from graph.evidence import BuildResult, Exit
 from graph.ports import Formatting
 from graph.values import FileEdit
 from sandbox.commands import Commands, said
 from sandbox.scratch import scratch_copy
+
+logger = logging.getLogger(__name__)
 
 WARNING = re.compile(r"\bwarning:", re.IGNORECASE)
 MAX_WARNINGS = 20
@@ -29,20 +33,35 @@ class ContractBuilder:
         self._commands = commands
 
     def build(self, commit: str) -> BuildResult:
-        """Build `commit` unless its tree is built already or nothing needs building (rules 3.1); then exit is None."""
-        contract, trees = self._commands.contract, self._commands.trees
-        tree = trees.at(commit)
-        if not contract.rebuild.required or contract.rebuild.command is None or trees.built(commit):
+        """Build `commit` unless its tree is built already or nothing needs building (rules 3.1); then exit is None.
+
+        A tree that somebody changed since it was built is checked out and built again.
+        """
+        rebuild, trees = self._commands.contract.rebuild, self._commands.trees
+        if rebuild.required and not trees.built(commit):  # its slot went to another commit, and its binaries with it
+            self._commands.seals.open(commit)
+        if broken := self._commands.broken(commit):
+            logger.warning("%s: changed since it was built, so it is made anew: %s", commit[:12], ", ".join(broken))
+        trees.at(commit)
+        if not rebuild.required or rebuild.command is None or trees.built(commit):
+            if not self._commands.seals.holds(commit):  # built by an earlier process: what runs left since is not known
+                self._commands.seal(commit, everything=False)
             return BuildResult(ok=True, commit=commit, exit=None)
-        ran = self._commands.guarded(
+        return self._built(commit, rebuild.command)
+
+    def _built(self, commit: str, command: Argv) -> BuildResult:
+        commands = self._commands
+        commands.seals.open(commit)
+        ran = commands.guarded(
             "rebuild.command",
-            contract.rebuild.command,
+            command,
             commits=(commit,),
-            cwd=tree,
-            timeout_s=contract.timeouts.build_s,
+            cwd=commands.trees.at(commit),
+            timeout_s=commands.contract.timeouts.build_s,
         )
         if ran.exit.ok:
-            trees.mark_built(commit)
+            commands.trees.mark_built(commit)
+            commands.seal(commit, everything=True)
         touched = tuple(f"the build changed an evaluation file, which was restored: {path}" for path in ran.tampered)
         return BuildResult(ok=ran.exit.ok, commit=commit, exit=ran.exit, warnings=touched + _warnings(ran.exit))
 

@@ -53,12 +53,12 @@ class ContractChecker:
 
     def _judge(self, ran: Ran, data: bytes | None, wanted: bool) -> tuple[Kind, str]:
         if ran.tampered:
-            return "tampered", f"evaluation files changed while the test ran: {', '.join(ran.tampered)}"
+            return "tampered", f"files that no run may change were changed by the test: {', '.join(ran.tampered)}"
         if ran.exit.timed_out:
             return "timeout", said(ran.exit)
         rule = self._commands.contract.correctness
         if not ran.exit.ok:
-            lines = [line for line in ran.exit.output.splitlines() if any(word in line for word in rule.exit_patterns)]
+            lines = [line for line in ran.exit.output.splitlines() if _matches(line, rule.exit_patterns)]
             return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", said(ran.exit))
         if rule.kind == "exit":
             return "pass", tail(ran.exit.output)
@@ -69,6 +69,11 @@ class ContractChecker:
         except Unreadable as error:
             return "crash", f"{error}\n{said(ran.exit)}"
         return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
+
+
+def _matches(line: str, patterns: tuple[str, ...]) -> bool:
+    """A pattern in lower case is meant in any case, one with capitals as written: FAIL, but not `failed to open`."""
+    return any(word in (line.lower() if word.islower() else line) for word in patterns)
 
 
 def _evidence(exit: Exit, lines: list[str]) -> str:

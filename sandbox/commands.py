@@ -3,14 +3,16 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from graph.contract import Contract
 from graph.evidence import Exit
 from sandbox.devices import Kind, device_kind
 from sandbox.environment import passed
+from sandbox.globs import matches
 from sandbox.process import run
+from sandbox.seal import Seals, discard
 from sandbox.trees import Trees
 
 PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
@@ -20,10 +22,11 @@ TAIL = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """One command's exit, and which evaluation files were no longer the committed ones when it had ended."""
+    """One command's exit, and which files it may not touch were not what they had been when it had ended."""
 
     exit: Exit
     tampered: tuple[str, ...]
+    """Evaluation files that are not the committed ones; sources and binaries that are not those that were built."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class Commands:
 
     contract: Contract
     trees: Trees
+    seals: Seals = field(default_factory=Seals)
 
     def guarded(
         self,
@@ -43,16 +47,30 @@ class Commands:
         timeout_s: float,
         timed: bool = False,
     ) -> Ran:
-        """Run the contract's command `field` with the evaluation files of all `commits` restored
-        before, and compared and restored after.
+        """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
+        After it they are compared and restored; a tree whose sealed files were changed is made anew at its next use.
         Raises what `sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
         """
         for commit in commits:
             self.trees.restore(commit)
         ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed)
-        touched = {path for commit in commits for path in self.trees.restore(commit)}
+        touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
         return Ran(exit=ended, tampered=tuple(sorted(touched)))
+
+    def broken(self, commit: str) -> tuple[str, ...]:
+        """Sealed files of the commit's tree that are not as sealed; then the tree is given up with its seal."""
+        tree = self.trees.at(commit)
+        found = self.seals.broken(commit, tree)
+        if found:
+            self.seals.open(commit)
+            discard(tree)
+        return found
+
+    def seal(self, commit: str, *, everything: bool) -> None:
+        """From now on no run may change the sources of the commit's tree, or `everything` that is in it."""
+        globs = self.contract.editable_globs
+        self.seals.close(commit, self.trees.at(commit), covers=lambda path: everything or matches(path, globs))
 
     def plain(
         self,

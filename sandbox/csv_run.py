@@ -30,7 +30,10 @@ class Run:
         """Why the process counts for nothing; None when it ended well. `tolerated`: an exit code that may pass too."""
         reason: Reason
         if self.tampered:
-            reason, detail = "tampered", f"evaluation files changed during the run: {', '.join(self.tampered)}"
+            reason, detail = (
+                "tampered",
+                f"files that no run may change were changed by this one: {', '.join(self.tampered)}",
+            )
         elif self.exit.timed_out:
             reason, detail = "timeout", said(self.exit)
         elif self.exit.ok or self.exit.returncode == tolerated:

@@ -35,6 +35,7 @@ class ContractTimer:
         self._artifacts = artifacts
         self._device = device
         self._stopwatch = Stopwatch(commands=commands, wait_s=wait_s)
+        self._classes: dict[str, str] = {}
 
     def benchmark(
         self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
@@ -59,6 +60,7 @@ class ContractTimer:
         if not run.exit.ok and all(row.check == "PASS" for row in rows):
             detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
             return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
+        self._classes |= {row.label: row.config_class for row in rows}
         name = UNFIT_FOR_NAMES.sub("-", f"{source}-{purpose or level}-{repeat}")
         return Benchmark(
             commit=commit,
@@ -69,6 +71,7 @@ class ContractTimer:
             source="project" if source == "project" else "quick",
             rows=rows,
             csv=self._artifacts.put(f"{name}.csv", run.data or b""),
+            log=self._artifacts.put(f"{name}.log", run.exit.output.encode()),
             seconds=run.exit.seconds,
         )
 
@@ -97,7 +100,22 @@ class ContractTimer:
             if isinstance(result, BenchmarkFailed):
                 return result
             timed.append(result)
+        if failed := self._learn_classes(question, timed):
+            return failed
         return self._comparison(question, timed, purpose)
+
+    def _learn_classes(self, question: Question, timed: list[Timed]) -> BenchmarkFailed | None:
+        """A paired CSV has no configuration columns: one quick run of the best version names the classes it lacks.
+
+        Rarely needed: a benchmark of the same shapes in this process has named them already.
+        """
+        labels = {slot.label for pair in timed for slot in pair.pair.slots}
+        if not self._commands.contract.benchmark_output.config_columns or labels <= self._classes.keys():
+            return None
+        asked = self.benchmark(
+            question.best, level="quick", source="quick", shapes=tuple(sorted(labels)), repeat=0, purpose="classes"
+        )
+        return asked if isinstance(asked, BenchmarkFailed) else None
 
     def _interleaver(self) -> Interleaver:
         contract = self._commands.contract
@@ -107,8 +125,7 @@ class ContractTimer:
 
     def _comparison(self, question: Question, timed: list[Timed], purpose: str) -> Comparison | BenchmarkFailed:
         seconds = sum(process.seconds for pair in timed for process in pair.processes)
-        classes = dict(item for pair in timed for item in pair.classes)
-        shapes = shapes_of([pair.pair for pair in timed], classes)
+        shapes = shapes_of([pair.pair for pair in timed], self._classes)
         if isinstance(shapes, Problem):
             return unusable(shapes, question.candidate, who="comparison", seconds=seconds)
         raw = json.dumps([pair.model_dump(mode="json") for pair in timed], separators=(",", ":"))

@@ -83,19 +83,22 @@ class Trees:
 
     def _holding(self, commit: str) -> str | None:
         for name in SLOTS:
-            stamp = self._stamp(name)
-            place = self._dir / name
-            if stamp.commit == commit and stamp.home == self._home(name) and (place / ".git").is_file():
+            if self._stamp(name).commit == commit and self._stands(name):
                 return name
         return None
+
+    def _stands(self, slot: str) -> bool:
+        """Whether the slot is a checkout made here, and not a copy, a link or a ruin."""
+        place = self._dir / slot
+        made_here = self._stamp(slot).home == self._home(slot)
+        return made_here and (place / ".git").is_file() and not place.is_symlink()
 
     def _check_out(self, slot: str, commit: str) -> None:
         mirror = self._workspace.repository()
         mirror.tree(commit)  # an unknown commit must not cost a slot its contents
-        place, stamp = self._dir / slot, self._stamp(slot)
-        fits = stamp.home == self._home(slot) and (place / ".git").is_file() and not place.is_symlink()
+        stamp, stands = self._stamp(slot), self._stands(slot)
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
-        if not (fits and self._reused(mirror, slot, commit)):
+        if not (stands and self._reused(mirror, slot, commit)):
             self._made(mirror, slot, commit)
         self._write(slot, Stamp(commit=commit, used=stamp.used, home=self._home(slot)))
 
@@ -104,6 +107,8 @@ class Trees:
         here = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
         if not here.git_dir.is_dir():
             return False
+        # a candidate can point this file, which build scripts' own git calls follow, at the user's repository
+        (self._dir / slot / ".git").write_text(f"gitdir: {here.git_dir.resolve()}\n", encoding="utf-8")
         steps = (("checkout", "-q", "--detach", "-f", commit), ("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
         return all(here.attempt(*step).returncode == 0 for step in steps)
 

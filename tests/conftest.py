@@ -1,9 +1,12 @@
 """What every test may count on: no network, no settings of the developer, repositories on demand."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_socket import disable_socket
@@ -55,3 +58,39 @@ def make_repository(tmp_path: Path, git: Git) -> Callable[[Mapping[str, str]], P
         return root
 
     return make
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as the one JSON object it must be."""
+        return json.loads(self.out)
+
+    @property
+    def complaint(self) -> str:
+        """The one line that a mistake gives; fails when there are more, or a traceback."""
+        lines = [line for line in self.err.splitlines() if line.startswith("ridgeline: ")]
+        assert "Traceback" not in self.err
+        assert len(lines) == 1, self.err
+        return lines[0].removeprefix("ridgeline: ")
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """`cli("status", "--json")` runs the command in this process."""
+    from agent.cli import run
+
+    def call(*arguments: object) -> Said:
+        capfd.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Said(code, captured.out, captured.err)
+
+    return call

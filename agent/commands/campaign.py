@@ -128,11 +128,15 @@ def launch(
     overrides: dict[str, str] | None = None,
     directory: Path | None = None,
 ) -> "Outcome":
-    """Start a campaign and watch it until it stops for any reason."""
+    """Start a campaign and watch it until it stops for any reason. Raises `UserError` for an unknown planner."""
     from agent.campaign import start
+    from agent.nearness import nearest
     from agent.request import StartRequest
     from agent.spectator import progress
+    from agent.wiring import PLANNERS
 
+    if planner not in PLANNERS:
+        raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
     return start(
         StartRequest(
             contract=loaded,

@@ -1,7 +1,7 @@
 """The words that leave the campaign's folder: the commit message of an accepted round, and the tips entry."""
 
 from graph.documents import figures
-from graph.documents.text import clip, interval, line, minute
+from graph.documents.text import clip, interval, line, minute, percent
 from graph.record import Opened, RoundClosed
 from graph.standing import History
 from graph.trial import Drafted, Judged, find, proposed
@@ -39,7 +39,7 @@ def tip_entry(closed: RoundClosed, opened: Opened) -> str:
     if reflection.lesson is None:
         return ""
     hypothesis, target = figures.hypothesis(closed), opened.target
-    check = closed.prediction
+    check, bound = closed.prediction, hypothesis.real_gain_bound if hypothesis.bucket == "W1" else None
     overfit = closed.judged.verdict.reason == "overfit" or hypothesis.bucket in ("W2", "W3")
     return render(
         "tip.v1.md",
@@ -50,7 +50,8 @@ def tip_entry(closed: RoundClosed, opened: Opened) -> str:
         f"({opened.machine.arch}); {line(hypothesis.change, 300)}",
         signal=line(closed.judged.verdict.sentence, 300)
         + (f"; {check.counter} predicted {check.expected}: {check.outcome}" if check else ""),
-        takeaway="benchmark over-fit; do not retry" if overfit else line(reflection.lesson),
+        takeaway=("benchmark over-fit; do not retry" if overfit else line(reflection.lesson))
+        + (f" (a training step gains at most {percent(bound)})" if bound is not None and not overfit else ""),
         applies=line(reflection.applies, 300) or "not stated",
         does_not_apply=line(reflection.does_not_apply, 300) or "not stated",
     )

@@ -44,6 +44,7 @@ def check_lines(concluded: Concluded) -> str:
 
 
 def satisfied(concluded: Concluded) -> str:
+    """Ids of the conditions that hold, for example `T3`."""
     return ", ".join(check.id for check in concluded.checks if check.satisfied) or "none"
 
 
@@ -113,6 +114,7 @@ def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]
 
 
 def ineffective(history: History) -> str:
+    """Every rolled-back direction with its reason."""
     rows = ineffective_rows(history.rounds)
     return table(("Direction", "Version", "Failure Reason"), rows) if rows else "No round was rolled back."
 

@@ -1,6 +1,7 @@
 """The numbers that the documents quote: which benchmark stands for a round, and its averages against round 1."""
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from graph.contract import Contract, Scoring
 from graph.documents.text import unit
@@ -46,6 +47,7 @@ def metric_unit(contract: Contract) -> str:
 
 
 def passed(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows whose check says PASS."""
     return tuple(row for row in rows if row.check == "PASS")
 
 
@@ -93,13 +95,14 @@ def against(rows: Iterable[Row], reference: Iterable[Row], scoring: Scoring) -> 
 
 
 def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
-    """Geometric mean of the time of one call in microseconds; None when no column carries it."""
+    """Geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
     column = scoring.time_ms
     times = [named.value for row in passed(rows) for named in row.metrics if named.name == column]
-    return 1000 * score.geomean(times) if times else None
+    return 1000 * score.geomean(times) if times and all(0 < time < inf for time in times) else None
 
 
 def hypothesis(closed: RoundClosed) -> Hypothesis:
+    """The claim that a round was about."""
     return proposed(closed.judged).hypothesis
 
 
@@ -131,6 +134,7 @@ def candidate(closed: RoundClosed) -> Benchmark | None:
 
 
 def comparisons(closed: RoundClosed) -> tuple[Comparison, ...]:
+    """The round's interleaved timings of candidate and best, in order."""
     return tuple(e for e in evidence(closed.judged) if isinstance(e, Comparison))
 
 
@@ -147,6 +151,7 @@ def test(closed: RoundClosed) -> TestResult | None:
 
 
 def failure(closed: RoundClosed) -> Failed | None:
+    """How the round ended, where it ended before a usable measurement."""
     return find(closed.judged, Failed)
 
 

@@ -26,6 +26,7 @@ _ERROR_TYPES = {
 
 
 def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str = "") -> Entry:
+    """One entry; texts are cut at `WORDS` characters."""
     return {
         "error_type": kind,
         "error_message": clip(message, WORDS),
@@ -36,6 +37,7 @@ def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str =
 
 
 def pitfalls(closed: RoundClosed) -> list[Json]:
+    """Every repair of a round, and why the round was not kept."""
     drafted, reflection = find(closed.judged, Drafted), closed.reflection
     found: list[Json] = [
         pitfall("accuracy", item.evidence, "", fix=item.explanation) for item in (drafted.repairs if drafted else ())

@@ -5,7 +5,9 @@ import hashlib
 import yaml
 
 from graph.documents import figures
+from graph.documents.memo import once
 from graph.documents.text import command
+from graph.record import BaselineClosed, Opened
 from graph.standing import History
 
 SCRIPT = "quick_test_bench.py"
@@ -40,13 +42,24 @@ def schema_sha256(columns: tuple[str, ...]) -> str:
 
 def manifest(history: History, *, worktree: str) -> str:
     """YAML in a fixed order. Only representative shapes, quick command, status and best ever change (rules 4.5)."""
-    fields = _required(history) | _additions(history, worktree)
+    found = figures.best(history)
+    state: dict[str, object] = {
+        "status": _status(history),
+        "best_round": found[0] if found else None,
+        "best_commit": figures.best_commit(history),
+        "worktree": worktree,
+    }
+    opened, baseline = history.opened, history.baseline
+    return once(_required, opened, baseline) + _dump(state) + once(_additions, opened, baseline)
+
+
+def _dump(fields: dict[str, object]) -> str:
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _required(history: History) -> dict[str, object]:
-    target, contract = history.opened.target, history.contract
-    return {
+def _required(opened: Opened, baseline: BaselineClosed | None) -> str:
+    target, contract = opened.target, opened.contract
+    fields: dict[str, object] = {
         "target_op": target.target_op,
         "target_backend": target.target_backend,
         "target_lang": target.target_lang,
@@ -60,23 +73,20 @@ def _required(history: History) -> dict[str, object]:
         "test_command": command(contract.test_command),
         "benchmark_command": command(contract.benchmark_command),
         "quick_command": f"python <campaign_dir>/{SCRIPT}",
-        "representative_shapes": list(history.baseline.representative) if history.baseline else [],
+        "representative_shapes": list(baseline.representative) if baseline else [],
         "git_commit": target.git_commit,
         "git_branch": target.git_branch,
         "max_iterations": target.max_iterations,
         "created": target.created,
     }
+    return _dump(fields)
 
 
-def _additions(history: History, worktree: str) -> dict[str, object]:
-    opened, contract = history.opened, history.contract
-    columns, limits = contract.benchmark_output.columns, history.limits.model_dump()
-    found = figures.best(history)
-    cores = contract.core_shapes or (history.baseline.representative if history.baseline else ())
-    return {
-        "status": _status(history),
-        "best_round": found[0] if found else None,
-        "best_commit": figures.best_commit(history),
+def _additions(opened: Opened, baseline: BaselineClosed | None) -> str:
+    contract = opened.contract
+    columns, limits = contract.benchmark_output.columns, opened.limits.model_dump()
+    cores = contract.core_shapes or (baseline.representative if baseline else ())
+    fields: dict[str, object] = {
         "base_commit": opened.base_commit,
         "core_shapes": list(cores),
         "csv_schema": list(columns),
@@ -88,16 +98,16 @@ def _additions(history: History, worktree: str) -> dict[str, object]:
         "arch": opened.machine.arch,
         "dtype": opened.target.dtype,
         "engine": contract.scoring.engine,
-        "worktree": worktree,
         "repository": opened.repository,
         "campaign": opened.target.campaign,
-        "preset": history.limits.preset,
+        "preset": opened.limits.preset,
         "planner": opened.planner,
         "confirmation": opened.confirmation,
         "gates": {name: limits[name] for name in GATES},
         "measurement_env": {"machine": opened.machine.name, "fingerprint": opened.machine.fingerprint},
         "ridgeline": opened.version,
     }
+    return _dump(fields)
 
 
 def _status(history: History) -> str:

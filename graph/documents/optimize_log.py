@@ -66,7 +66,8 @@ def _interludes(history: History, round: int) -> list[str]:
 def _round(opened: Opened, closed: RoundClosed) -> str:
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     test, run, chosen = figures.test(closed), figures.candidate(closed), figures.applied(closed.judged)
-    gain = "not measured" if verdict.gain is None else interval(verdict.gain, verdict.lower, verdict.upper)
+    known = verdict.gain is not None
+    gain = f"{interval(verdict.gain, verdict.lower, verdict.upper)} over the best version" if known else "not measured"
     ineffective = cell(hypothesis.change)
     fields = (
         ("Time", minute(closed.closed_at)),
@@ -76,7 +77,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
             "Changes",
             f"{line(hypothesis.change)} ({', '.join(code(p, 200) for p in chosen.changed) if chosen else 'no file'})",
         ),
-        ("Result", f"{opened.target.primary_metric} {gain} over the best version"),
+        ("Result", f"{cell(opened.target.primary_metric)} {gain}"),
         ("Test", test.kind if test else "not reached"),
         (
             "Decision",

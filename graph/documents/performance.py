@@ -1,11 +1,13 @@
 """`performance.md`: the baseline and what was kept, nothing else; at the end of some campaigns a Stop Summary."""
 
+from graph.contract import Contract
 from graph.documents import figures
-from graph.documents.text import cell, code, command, interval, line, minute, number, row
+from graph.documents.memo import once
+from graph.documents.text import cell, code, command, interval, line, minute, number, percent, quantity, row
 from graph.evidence import Benchmark, Profiled
-from graph.policy import counters
+from graph.policy.counters import Regression, recent_regressions
 from graph.policy.history import accepted
-from graph.record import BaselineClosed, RoundClosed
+from graph.record import BaselineClosed, Opened, RoundClosed
 from graph.standing import History
 from graph.trial import Drafted, find
 from prompts.render import render
@@ -28,8 +30,9 @@ STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available 
 
 def performance(history: History) -> str:
     """Rules 15.4: ten columns, status `baseline` or `keep`."""
-    rows = [] if history.baseline is None else [_baseline(history, history.baseline)]
-    rows += [_keep(history, closed) for closed in accepted(history)]
+    contract = history.contract
+    rows = [] if history.baseline is None else [_baseline(history.opened, history.baseline)]
+    rows += [once(_keep, contract, closed) for closed in accepted(history)]
     return render(
         "performance.v1.md",
         campaign=history.opened.target.campaign,
@@ -40,24 +43,23 @@ def performance(history: History) -> str:
     )
 
 
-def _shared(history: History, run: Benchmark | None, profile: Profiled | None) -> tuple[str, str, str]:
+def _shared(contract: Contract, run: Benchmark | None, profile: Profiled | None) -> tuple[str, str, str]:
     """Kernel, script us, GPU time: times of one call in microseconds, a dash where nothing measured them."""
-    contract = history.contract
     kernel = contract.profile.kernel if contract.profile and contract.profile.kernel else contract.kernel_source[0]
     time = figures.time_us(run.rows, contract.scoring) if run else None
     return cell(kernel), number(time), number(profile.counter("kernel_time_us") if profile else None)
 
 
-def _baseline(history: History, baseline: BaselineClosed) -> str:
-    kernel, script, gpu = _shared(history, baseline.quick, baseline.profile)
-    bench = code(command(history.contract.quick_command), 160)
-    start = (minute(baseline.opened_at), f"`{history.opened.base_commit[:12]}`", "baseline", bench)
+def _baseline(opened: Opened, baseline: BaselineClosed) -> str:
+    kernel, script, gpu = _shared(opened.contract, baseline.quick, baseline.profile)
+    bench = code(command(opened.contract.quick_command), 160)
+    start = (minute(baseline.opened_at), f"`{opened.base_commit[:12]}`", "baseline", bench)
     return row((*start, "all classes", kernel, script, gpu, "-", f"bottleneck: {baseline.bottleneck}; unmodified code"))
 
 
-def _keep(history: History, closed: RoundClosed) -> str:
+def _keep(contract: Contract, closed: RoundClosed) -> str:
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
-    kernel, script, gpu = _shared(history, figures.candidate(closed), figures.profile(closed))
+    kernel, script, gpu = _shared(contract, figures.candidate(closed), figures.profile(closed))
     chosen, drafted = figures.applied(closed.judged), find(closed.judged, Drafted)
     commit = closed.commit or (chosen.commit if chosen else "-")
     split = "; split: the class named dispatches to its own kernel, all others keep the one before"
@@ -67,7 +69,7 @@ def _keep(history: History, closed: RoundClosed) -> str:
             minute(closed.closed_at),
             f"`{commit[:12]}`",
             "keep",
-            code(command(history.contract.quick_command), 160),
+            code(command(contract.quick_command), 160),
             cell(hypothesis.target_class),
             kernel,
             script,
@@ -97,6 +99,28 @@ def _stop_summary(history: History) -> str:
         metric=cell(history.opened.target.primary_metric),
         aggregate=number(best.step if best else None),
         time_us=number(figures.time_us(found[1].rows, history.contract.scoring) if found else None),
-        regressions=counters.recent_regressions(history.rounds, history.limits),
-        cell=cell,
+        regressions=[_regression(history, item) for item in _recent(history)],
+    )
+
+
+def _recent(history: History) -> tuple[Regression, ...]:
+    return recent_regressions(
+        history.rounds, history.limits, baseline=history.baseline, scoring=history.contract.scoring
+    )
+
+
+def _regression(history: History, item: Regression) -> str:
+    closed = next((c for c in history.rounds if c.closed_at == item.at), None)
+    paired = closed is not None and bool(figures.comparisons(closed))
+    unit = "us" if paired else cell(figures.metric_unit(history.contract))
+    return row(
+        (
+            f"round-{closed.round}" if closed else minute(item.at),
+            cell(item.hypothesis, 160),
+            cell(", ".join(item.files)),
+            f"{quantity(item.script[0])} -> {quantity(item.script[1])} {unit}",
+            f"{quantity(item.gpu_time_us[0])} -> {quantity(item.gpu_time_us[1])}",
+            percent(item.change),
+            cell("; ".join(item.trace_points)),
+        )
     )

@@ -141,7 +141,7 @@ def _stops(history: History) -> list[str]:
     return [
         *found,
         "end-to-end latency: median time of one call from the benchmark's time column; recorded, no stop rests on it",
-        f"T1 performance target: {line(goal.text) if goal else 'none'}",
+        f"T1 performance target: {cell(goal.text) if goal else 'none'}",
         f"T2 hardware efficiency: {f'{100 * share:g}% of the bounding ceiling' if share else 'off'}",
         f"T3 rounds: {rounds if rounds else 'no limit'}",
         "T4 a person asks to stop",

@@ -108,6 +108,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         risks=line(hypothesis.risks),
         verification=line(hypothesis.verification),
         lever=code(hypothesis.lever, 120),
+        target_class=line(hypothesis.target_class, 120),
         changed=[code(path, 200) for path in chosen.changed] if chosen else [],
         explanation=line(drafted.explanation) if drafted else "",
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]

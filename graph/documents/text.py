@@ -11,20 +11,26 @@ BLOCK = 4000
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029]")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_OPENER = re.compile(r"^(?:#{1,6}|[-+*>|=~_]|`{3,}|\d+[.)])")
+_OPENER = re.compile(r"^(?:#{1,6}(?=\s|$)|[-+*](?=\s|$)|[>|]|~{3,}|`{3,}|[-=_*](?:\s?[-=_*])*$|\d+[.)](?=\s|$))")
+"""What begins a Markdown block: heading, list, quote, table, fence, rule. `-O3` is none."""
 _UNITS = ("TFLOPS", "GFLOPS", "MFLOPS", "TB/s", "GB/s", "MB/s")
 
 
 def line(text: str, limit: int = LINE) -> str:
-    """Foreign text on one line: white space folded, control characters and HTML defused, cut at `limit`."""
-    head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
-    kept = head[:limit]
-    left_out = len(text) - len(kept) if len(text) > 4 * limit else len(head) - len(kept)
-    kept = _TAG.sub("&lt;", kept)
+    """Foreign text on one line: white space folded, block marks and HTML defused, cut at `limit`."""
+    kept = _flat(text, limit)
     if opener := _OPENER.match(kept):
         at = opener.end() - 1 if opener[0][0].isdigit() else 0
         kept = f"{kept[:at]}\\{kept[at:]}"
-    return kept + (f" [... {left_out} characters left out]" if left_out > 0 else "")
+    return kept
+
+
+def _flat(text: str, limit: int) -> str:
+    # Cut before anything is searched: the text may be a megabyte.
+    head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
+    kept = head[:limit]
+    left_out = len(text) - len(kept) if len(text) > 4 * limit else len(head) - len(kept)
+    return _TAG.sub("&lt;", kept) + (f" [... {left_out} characters left out]" if left_out > 0 else "")
 
 
 def clip(text: str, limit: int) -> str:
@@ -34,8 +40,8 @@ def clip(text: str, limit: int) -> str:
 
 
 def cell(text: str, limit: int = 200) -> str:
-    """Foreign text inside a table: `line` with the column mark and stray code marks escaped; a dash when empty."""
-    safe = line(text, limit).replace("|", "\\|")
+    """Foreign text inside a table: one line, column marks and stray code marks escaped; a dash when empty."""
+    safe = _flat(text, limit).replace("|", "\\|")
     return (safe.replace("`", "'") if safe.count("`") % 2 else safe) or "-"
 
 
@@ -89,6 +95,7 @@ def quantity(value: float | None) -> str:
 
 
 def times(speedup: float | None) -> str:
+    """A speedup such as 1.2 as `1.200x`; a dash when there is none."""
     return "-" if speedup is None else f"{speedup:.3f}x"
 
 

@@ -48,7 +48,7 @@ def _preset(
             return campaign.any_gain(trial, found, standing, limits)
         case "autonomous":
             return autonomous.outcome(trial, found, standing, limits, before=best_profile)
-        case _:
+        case _:  # pragma: no cover - mypy proves that no preset is left
             assert_never(limits.preset)
 
 

@@ -8,7 +8,7 @@ from graph.policy.divergence import class_gains, losing, named, split, target_cl
 from graph.policy.gates import same_rung
 from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
 from graph.policy.readings import Readings, active, guarded, reference
-from graph.policy.score import Delta, delta, gain
+from graph.policy.score import EDGE, Delta, delta, exceeds, gain
 from graph.standing import BenchmarkWant, Standing
 from graph.trial import Stage, Traced
 from graph.verdict import ShapeChange
@@ -51,7 +51,8 @@ def _deltas(found: Readings, standing: Standing) -> list[Delta]:
 
 
 def _again(seen: Delta, trial: Stage, limits: Limits) -> bool:
-    return 0 < seen.gain <= limits.noise_threshold or bool(losing(seen.shapes, trial, limits))
+    small = exceeds(seen.gain, 0.0) and not exceeds(seen.gain, limits.noise_threshold)
+    return small or bool(losing(seen.shapes, trial, limits))
 
 
 def _classes(trial: Traced, seen: list[Delta], limits: Limits) -> Outcome | None:
@@ -70,19 +71,19 @@ def _classes(trial: Traced, seen: list[Delta], limits: Limits) -> Outcome | None
 def _aggregate(seen: list[Delta], trial: Traced, limits: Limits) -> Outcome | None:
     mean, shapes = statistics.fmean(item.gain for item in seen), averaged([item.shapes for item in seen])
     target = target_class(shapes, trial)
-    if target and (changed := class_gains(shapes)[target]) <= 0:
+    if target and (changed := class_gains(shapes)[target]) <= EDGE:
         why = f"the target class {target} changed by {changed:+.1%}"
         return reject("not_better", why, faster=faster(mean, limits), gain=mean, shapes=shapes)
-    if mean <= 0:
+    if not exceeds(mean, 0.0):
         return reject("not_better", f"the aggregate changed by {mean:+.1%}", faster="no", gain=mean, shapes=shapes)
-    if mean > limits.noise_threshold or _same_direction(seen, limits):
+    if exceeds(mean, limits.noise_threshold) or _same_direction(seen, limits):
         return None
     why = f"{mean:+.1%} is within noise and was not seen {limits.repeat_same_direction} times in the same direction"
     return reject("noise", why, faster="unverified", gain=mean, shapes=shapes)
 
 
 def _same_direction(seen: list[Delta], limits: Limits) -> bool:
-    return len(seen) >= limits.repeat_same_direction and all(item.gain > 0 for item in seen)
+    return len(seen) >= limits.repeat_same_direction and all(exceeds(item.gain, 0.0) for item in seen)
 
 
 def _core(mean: float, shapes: tuple[ShapeChange, ...], standing: Standing, limits: Limits) -> Outcome | None:
@@ -102,7 +103,7 @@ def _kernel_time(
         return kept.model_copy(update={"notes": (*kept.notes, note)})
     change = gain(times[1], times[0], higher_is_better=False)
     note = f"kernel time {times[0]:g} -> {times[1]:g} us ({change:+.1%})"
-    if change > limits.noise_threshold or (change > 0 and _same_direction(seen, limits)):
+    if exceeds(change, limits.noise_threshold) or (change > 0 and _same_direction(seen, limits)):
         return kept.model_copy(update={"notes": (*kept.notes, note)})
     benchmark = f"the benchmark alone changed by {kept.gain or 0.0:+.1%}"
     return reject(

@@ -11,9 +11,9 @@ from typing import Literal
 from graph.evidence import Benchmark, Level
 from graph.limits import Limits
 from graph.policy.divergence import class_gains, split
-from graph.policy.outcome import Outcome, accept, at_least, averaged, faster, losses, lost, reject
+from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
 from graph.policy.readings import Readings, active, guarded, reference
-from graph.policy.score import Delta, delta, relative_stddev
+from graph.policy.score import Delta, at_least, delta, exceeds, relative_stddev
 from graph.standing import BenchmarkWant, Standing
 from graph.trial import Stage, proposed
 from graph.values import Value
@@ -46,7 +46,7 @@ class Weighed(Value):
         if len(self.samples) < _needed(limits):
             return False
         spread = statistics.stdev(s.gain for s in self.samples)
-        return self.gain > limits.valid_mean_improvement and spread < limits.noise_sigma_fraction * self.gain
+        return exceeds(self.gain, limits.valid_mean_improvement) and spread < limits.noise_sigma_fraction * self.gain
 
 
 def want(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
@@ -86,7 +86,7 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     rejected = _below_best(weighed, found, standing, limits) or _core(trial, weighed, standing, limits)
     if rejected:
         return rejected
-    if weighed.gain < limits.near_noise_limit and not weighed.steady(limits):
+    if not at_least(weighed.gain, limits.near_noise_limit) and not weighed.steady(limits):
         return _noise(weighed, found, standing, limits)
     if weighed.level == "quick" and _needs_full(trial, weighed, standing, limits):
         return reject(
@@ -135,9 +135,9 @@ def _turns(level: Level, limits: Limits) -> list[BenchmarkWant]:
 
 
 def _remeasure(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> bool:
-    if weighed.first.gain <= 0:
+    if not exceeds(weighed.first.gain, 0.0):
         return False
-    if weighed.first.gain < limits.near_noise_limit:
+    if not at_least(weighed.first.gain, limits.near_noise_limit):
         return True
     drops = lost(weighed.first.shapes, guarded(standing, weighed.level), limits)
     run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
@@ -150,17 +150,17 @@ def _remeasure(weighed: Weighed, found: Readings, standing: Standing, limits: Li
 
 
 def _needs_full(trial: Stage, quick: Weighed, standing: Standing, limits: Limits) -> bool:
-    if quick.gain <= 0 or lost(quick.shapes, guarded(standing, "quick"), limits):
+    if not exceeds(quick.gain, 0.0) or lost(quick.shapes, guarded(standing, "quick"), limits):
         return False
-    if quick.gain < limits.near_noise_limit and not quick.steady(limits):
+    if not at_least(quick.gain, limits.near_noise_limit) and not quick.steady(limits):
         return False
     if proposed(trial).hypothesis.high_risk:
         return True
-    return limits.near_noise_limit <= quick.gain and not at_least(quick.gain, limits.borderline_full_limit)
+    return at_least(quick.gain, limits.near_noise_limit) and not at_least(quick.gain, limits.borderline_full_limit)
 
 
 def _below_best(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
-    if weighed.gain > 0:
+    if exceeds(weighed.gain, 0.0):
         return None
     return _tie(weighed, found, standing, limits) or reject(
         "not_better",
@@ -200,7 +200,12 @@ def _noise(weighed: Weighed, found: Readings, standing: Standing, limits: Limits
 def _tie(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
     """The exception of rules 11.4b, off by default: as fast, and its rows spread at most half as much."""
     run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
-    if not limits.accept_tie_with_benefit or abs(weighed.gain) > limits.noise_threshold or run is None or best is None:
+    if (
+        not limits.accept_tie_with_benefit
+        or exceeds(abs(weighed.gain), limits.noise_threshold)
+        or run is None
+        or best is None
+    ):
         return None
     before, after = (_spread(item, standing) for item in (best, run))
     if before == 0 or after > STEADIER * before or lost(weighed.shapes, guarded(standing, weighed.level), limits):

@@ -16,7 +16,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("tile size", r"\btil(?:e|es|ing)\b|\bblock(?:ing)?\b|BLOCK_|register tile"),
         ("scheduling", r"persistent|stream.?k|split.?k|work distribution"),
         ("hoisting", r"\bhoist"),
-        ("compiler flags", r"-O[0-3s]|-march|-ffast|-f[a-z-]+|compiler flag|pragma"),
+        ("compiler flags", r"(?<!\w)-(?:O[0-3s]|[mf][a-z][a-z-]+)|compiler flag|pragma"),
         ("occupancy", r"occupanc|num_warps|waves_per_eu|launch.bounds|maxrregcount"),
         ("threads", r"\bopenmp\b|\bmulti.?thread"),
     )

@@ -8,7 +8,7 @@ from graph.evidence import Benchmark, Comparison, Profiled
 from graph.limits import Limits
 from graph.policy.autonomous import KERNEL_TIME
 from graph.policy.gates import same_rung
-from graph.policy.score import ScoreError, aggregate, geomean
+from graph.policy.score import ScoreError, aggregate, exceeds, geomean
 from graph.record import BaselineClosed, RoundClosed
 from graph.trial import Applied, Timed, Traced, find, proposed
 from graph.values import Value
@@ -40,7 +40,7 @@ class Regression(Value):
 def is_regression(closed: RoundClosed, limits: Limits) -> bool:
     """Valid, correct and measured worse by more than noise. A tie, a crash or a wrong result is none."""
     verdict = closed.judged.verdict
-    worse = verdict.gain is not None and verdict.gain < -limits.noise_threshold
+    worse = verdict.gain is not None and exceeds(-verdict.gain, limits.noise_threshold)
     return worse and verdict.correct == "yes" and verdict.decision == "rolled_back"
 
 

@@ -179,7 +179,7 @@ class _Resolver:
             return self._choice("dtype", self.contract.dtype, tuple(dict.fromkeys(PRECISIONS.values())))
         if "dtype" in self.contract.model_fields_set:
             return self.contract.dtype
-        return next(iter((*self.said.precisions, *parts(op).precisions)), self.contract.dtype)
+        return next(iter((*self.said.precision, *parts(op).precisions)), self.contract.dtype)
 
     def _shapes(self) -> tuple[str, ...]:
         if "target_shapes" in self.overrides:
@@ -247,7 +247,7 @@ def _metric(contract: Contract) -> str:
 
 def _clash(own: Said, said: Said) -> str:
     """What the instruction says that the contract's name excludes; empty when they agree."""
-    for mine, theirs in ((own.operators, said.operators), (own.precisions, said.precisions[:1])):
+    for mine, theirs in ((own.operators, said.operators), (own.precisions, said.precisions)):
         if mine and theirs and not set(mine) & set(theirs):
             return ", ".join(theirs)
     return ""
@@ -255,5 +255,5 @@ def _clash(own: Said, said: Said) -> str:
 
 def _adds(own: Said, said: Said) -> bool:
     mine = {*own.operators, *own.precisions, *own.variants}
-    theirs = {*said.operators, *said.precisions[:1], *said.variants}
+    theirs = {*said.operators, *said.precision, *said.variants}
     return mine < theirs

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from graph.limits import Limits
 from graph.policy.gates import mean_gain
-from graph.policy.outcome import Outcome, at_least
+from graph.policy.outcome import Outcome
+from graph.policy.score import at_least, exceeds
 from graph.trial import Drafted, Stage, find, proposed
 from graph.values import Answer
 from graph.verdict import ShapeChange
@@ -44,7 +45,7 @@ def split(
     gains = class_gains(shapes)
     target = target_class(shapes, trial)
     hopeful = [target] if target else list(gains)
-    winners = [name for name in hopeful if name not in losers and gains[name] > limits.noise_threshold]
+    winners = [name for name in hopeful if name not in losers and exceeds(gains[name], limits.noise_threshold)]
     if not (limits.split and losers and winners) or is_split(trial):
         return None
     won = ", ".join(f"class {name} won {gains[name]:.1%}" for name in winners)

@@ -76,6 +76,8 @@ def _variable(name: str, variables: Mapping[str, float]) -> float:
 
 def _call(node: ast.Call, variables: Mapping[str, float]) -> float:
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+    if name not in ("min", "max", "ceil"):
+        raise FormulaError(f"function {name!r} is not allowed; use min, max or ceil")
     if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
         raise FormulaError(f"{name}() takes plain arguments only")
     arguments = [_value(argument, variables) for argument in node.args]
@@ -86,7 +88,5 @@ def _call(node: ast.Call, variables: Mapping[str, float]) -> float:
             return max(arguments)
         case "ceil", [number]:
             return float(math.ceil(number))
-        case (("min" | "max" | "ceil"), _):
-            raise FormulaError(f"{name}() has {len(arguments)} arguments")
         case _:
-            raise FormulaError(f"function {name!r} is not allowed; use min, max or ceil")
+            raise FormulaError(f"{name}() has {len(arguments)} arguments")

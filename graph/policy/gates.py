@@ -4,10 +4,10 @@ import math
 
 from graph.evidence import Profiled
 from graph.limits import Limits
-from graph.policy.outcome import Outcome, at_least, reject
+from graph.policy.outcome import Outcome, reject
 from graph.policy.paired import PairedError, check, merge
 from graph.policy.readings import Readings, active, failing, reference
-from graph.policy.score import ScoreError, delta
+from graph.policy.score import ScoreError, at_least, delta, exceeds
 from graph.policy.sentence import CAUSES
 from graph.standing import Standing
 from graph.trial import Traced, proposed
@@ -39,10 +39,10 @@ def usable(found: Readings, standing: Standing) -> bool:
 def skew(outcome: Outcome, standing: Standing, limits: Limits) -> Outcome | None:
     """Overfit when the gain vanishes on the skewed shapes (rules 14.7): less than noise and than half of the whole."""
     skewed = [shape for shape in outcome.shapes if shape.label in standing.contract.skew_shapes]
-    if outcome.gain is None or outcome.gain <= 0 or not skewed:
+    if outcome.gain is None or not exceeds(outcome.gain, 0.0) or not skewed:
         return None
     on_skew = mean_gain(skewed)
-    if on_skew > min(limits.noise_threshold, outcome.gain / 2):
+    if exceeds(on_skew, min(limits.noise_threshold, outcome.gain / 2)):
         return None
     why = f"its gain of {outcome.gain:+.1%} vanishes on skewed groups ({on_skew:+.1%}), as a training step has them"
     return outcome.model_copy(update={"decision": "rolled_back", "reason": "overfit", "why": why})
@@ -68,7 +68,7 @@ def isa(outcome: Outcome, before: Profiled | None, after: Profiled | None, limit
 
 def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
     """A note on a gain larger than one change usually has; it rejects nothing (rules 11.8, 11.9)."""
-    if outcome.gain is None or outcome.gain <= limits.measurement_suspect_delta:
+    if outcome.gain is None or not exceeds(outcome.gain, limits.measurement_suspect_delta):
         return ()
     return (
         f"suspicious: {outcome.gain:+.1%} is more than {limits.measurement_suspect_delta:+.0%}; re-check the bucket, "

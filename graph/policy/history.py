@@ -54,7 +54,7 @@ def standing(history: History) -> Standing:
         full=next((run for run in reversed(runs) if run.level == "full"), None),
         shapes=active,
         all_shapes=everything,
-        core_shapes=core_shapes(history.contract, everything),
+        core_shapes=core_shapes(history.contract, active),
         contract=history.contract,
     )
 

@@ -41,7 +41,12 @@ class Said(Value):
         """`gemm_fp8_blockwise`; empty when no operator or more than one is named."""
         if len(self.operators) != 1:
             return ""
-        return "_".join((*self.operators, *self.precisions[:1], *self.variants))
+        return "_".join((*self.operators, *self.precision, *self.variants))
+
+    @property
+    def precision(self) -> tuple[str, ...]:
+        """The one precision named; nothing when several are, for it is not said which one names the kernel."""
+        return self.precisions if len(self.precisions) == 1 else ()
 
 
 def parse(text: str) -> Said:

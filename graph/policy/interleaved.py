@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, assert_never
 
 from graph.limits import Limits
 from graph.policy.divergence import class_gains, split
 from graph.policy.outcome import Outcome, accept, losses, reject
 from graph.policy.paired import Estimate, estimate
 from graph.policy.readings import Readings, guarded, reference
-from graph.policy.score import delta, metric_names
+from graph.policy.score import delta, exceeds, metric_names
 from graph.standing import BenchmarkWant, CompareWant, Standing
 from graph.trial import Stage
 from graph.values import Answer
@@ -105,6 +105,8 @@ def _decide(
         case "undecided":
             why = f"{gain:+.1%} in {seen.pairs} process pairs does not settle it (at least {_shown(seen.lower)})"
             return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
+        case _:  # pragma: no cover - mypy proves that no stand is left
+            assert_never(stand)
 
 
 def _losers(seen: Estimate, limits: Limits, core: Sequence[str]) -> frozenset[str]:
@@ -119,7 +121,7 @@ def _other_metrics(kept: Outcome, found: Readings, standing: Standing, limits: L
     if len(metric_names(standing.contract.scoring)) < 2 or run is None or best is None:
         return None
     metrics = delta(run, best, standing.contract.scoring, labels=standing.all_shapes).metrics
-    falling = [f"{item.name} {item.value:+.1%}" for item in metrics if item.value < -limits.noise_threshold]
+    falling = [f"{item.name} {item.value:+.1%}" for item in metrics if exceeds(-item.value, limits.noise_threshold)]
     if not falling:
         return None
     why = f"another primary metric fell: {', '.join(falling)}"

@@ -27,5 +27,5 @@ def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> Bench
             return campaign.want_quick(found)
         case "autonomous":
             return autonomous.want(trial, found, standing, limits)
-        case _:
+        case _:  # pragma: no cover - mypy proves that no preset is left
             assert_never(limits.preset)

@@ -4,13 +4,11 @@ import math
 from collections.abc import Sequence
 
 from graph.limits import Limits
+from graph.policy.score import at_least, exceeds
 from graph.policy.sentence import sentence
 from graph.trial import Traced
 from graph.values import Answer, Value
 from graph.verdict import Decision, Reason, ShapeChange, Verdict
-
-EDGE = 1e-12
-"""Slack of comparisons with a limit, so that exactly 5 per cent counts as 5 per cent in binary arithmetic too."""
 
 CORRECT: dict[Reason, Answer] = {"check_failed": "no", "incorrect": "no", "build_failed": "unverified"}
 """Reasons that speak about correctness; whatever else was measured had passed its test."""
@@ -50,7 +48,7 @@ def settle(trial: Traced, outcome: Outcome) -> Verdict:
 
 def accept(gain: float, shapes: Sequence[ShapeChange], limits: Limits, *, lower: float | None = None) -> Outcome:
     """Kept; with a note when shapes lost more than noise and less than their guard (rules 11.4f)."""
-    regressed = [shape for shape in shapes if shape.gain <= -limits.noise_threshold]
+    regressed = [shape for shape in shapes if at_least(-shape.gain, limits.noise_threshold)]
     losses = tuple(f"shape {shape.label} regressed {-shape.gain:.1%}" for shape in regressed)
     sure = f" (at least {lower:+.1%})" if lower is not None else ""
     spread = () if regressed else _spread(shapes)
@@ -74,14 +72,9 @@ def reject(reason: Reason, why: str, *, faster: Answer, gain: float | None = Non
 
 def faster(gain: float, limits: Limits) -> Answer:
     """What single measurements can say: beyond noise yes, not above zero no, in between unverified."""
-    if gain > limits.noise_threshold:
+    if exceeds(gain, limits.noise_threshold):
         return "yes"
-    return "no" if gain <= 0 else "unverified"
-
-
-def at_least(value: float, limit: float) -> bool:
-    """value >= limit, where equality in decimals counts."""
-    return value >= limit - EDGE
+    return "unverified" if exceeds(gain, 0.0) else "no"
 
 
 def lost(shapes: Sequence[ShapeChange], labels: Sequence[str], limits: Limits) -> tuple[ShapeChange, ...]:

@@ -8,6 +8,9 @@ from graph.evidence import Benchmark, Row
 from graph.values import Named, Value
 from graph.verdict import ShapeChange
 
+EDGE = 1e-9
+"""Slack of comparisons with a limit: a mean of logarithms misses a round number by some 1e-16, which no clock sees."""
+
 
 class ScoreError(ValueError):
     """Rows that give no score: none at all, one label twice, a missing column, or a number that cannot be a time."""
@@ -134,7 +137,17 @@ def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Se
 
 def decisive(gains: Sequence[float]) -> float:
     """One number for several independent gains: none may fall and one must rise (rules 8.7)."""
-    return min(gains) if min(gains) < 0 else max(gains)
+    return min(gains) if exceeds(-min(gains), 0.0) else max(gains)
+
+
+def at_least(value: float, limit: float) -> bool:
+    """value >= limit, where equality in decimals counts."""
+    return value >= limit - EDGE
+
+
+def exceeds(value: float, limit: float) -> bool:
+    """value > limit, where equality in decimals does not."""
+    return value > limit + EDGE
 
 
 def same_origin(candidate: Benchmark, best: Benchmark) -> None:

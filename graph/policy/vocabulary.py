@@ -96,8 +96,10 @@ OPERATORS: Mapping[str, str] = MappingProxyType(
         "quant": "quant",
         "dequant": "dequant",
         "transpose": "transpose",
-        "reduction": "reduce",
-        "reduce": "reduce",
+        "row reduction": "reduce",
+        "sum reduction": "reduce",
+        "reduction kernel": "reduce",
+        "reduce kernel": "reduce",
         "convolution": "conv",
         "conv": "conv",
         "moe": "moe",
@@ -108,17 +110,19 @@ OPERATORS: Mapping[str, str] = MappingProxyType(
         "dropout": "dropout",
         "embedding": "embedding",
         "topk": "topk",
-        "scan": "scan",
+        "prefix scan": "scan",
+        "prefix sum": "scan",
     }
 )
-"""Phrase -> slug of the operator. Longer phrases are looked for first."""
+"""Phrase -> slug of the operator. Longer phrases are looked for first; words that are also plain verbs (reduce, scan)
+count only in a phrase."""
 
 PRECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "fp64": "fp64",
         "f64": "fp64",
         "float64": "fp64",
-        "double": "fp64",
+        "double precision": "fp64",
         "fp32": "fp32",
         "f32": "fp32",
         "float32": "fp32",

@@ -105,7 +105,9 @@ class CpuProfiler:
                 "profile.command", tree.argv, commits=(commit,), cwd=tree.path, timeout_s=TIMEOUT_S, timed=True
             )
         if ran.tampered:
-            return Unavailable(why=f"evaluation files changed while profiling: {', '.join(ran.tampered)}")
+            return Unavailable(
+                why=f"files that no run may change were changed by the profile command: {', '.join(ran.tampered)}"
+            )
         if not ran.exit.ok:
             return Unavailable(why=f"the profile command failed: {said(ran.exit)}")
         counters = tuple(Named(name=name, value=value) for name, value in printed(ran.exit.output))

@@ -12,7 +12,7 @@ FILES = {
     "kernel.sh": KERNEL,
     "test.sh": '#!/bin/sh\nif [ "$(./kernel.sh)" = right ]; then echo PASS; else echo MISMATCH; exit 1; fi\n',
     "bench.sh": "#!/bin/sh\nexit 0\n",
-    "build.sh": "#!/bin/sh\necho kernel.c:1: warning: unused >&2\nmkdir -p out\ncp kernel.sh out/built\necho >> out/log\n",
+    "build.sh": "#!/bin/sh\necho kernel.c:1: warning: unused\nmkdir -p out\ncp kernel.sh out/built\necho >> out/log\n",
     "format.sh": '#!/bin/sh\nfor f in "$@"; do sed -i "s/  */ /g" "$f"; done\necho touched >> test.sh\n',
     "broken_format.sh": "#!/bin/sh\necho boom >&2\nexit 3\n",
 }
@@ -114,6 +114,7 @@ def test_right_and_wrong(room, kernel, kind, says):
         ("kill -SEGV $$", "crash"),
         ("echo AssertionError: off by one; exit 1", "incorrect"),
         ("echo not close; kill -ABRT $$", "incorrect"),
+        ("echo failed to open the library; exit 1", "crash"),
         ("echo FAIL mentioned but fine; exit 0", "pass"),
     ],
 )
@@ -141,7 +142,7 @@ def test_a_hanging_test_is_killed_with_all_it_started(room, tmp_path: Path):
 @pytest.mark.feature("F099")
 def test_a_candidate_that_rewrites_the_test_is_caught_and_undone(room):
     here = room()
-    candidate = here.candidate({"kernel.sh": "#!/bin/sh\nprintf '#!/bin/sh\\nexit 0\\n' > bench.sh\necho right\n"})
+    candidate = here.candidate({"kernel.sh": "#!/bin/sh\nprintf '#!/bin/sh\\nexit 9\\n' > bench.sh\necho right\n"})
     result = here.checker.check(candidate, purpose="p")
     assert result.kind == "tampered"
     assert "bench.sh" in result.detail
@@ -206,3 +207,47 @@ def test_the_full_suite_is_judged_alike(room):
     result = here.checker.suite(here.base)
     assert result is not None
     assert result.kind == "crash"
+
+
+BUILT_KERNEL = "#!/bin/sh\ncat built.txt\n"
+BUILD = {"build.sh": "#!/bin/sh\necho right > built.txt\necho >> count.log\n", "kernel.sh": BUILT_KERNEL}
+
+
+@pytest.mark.feature("F099")
+@pytest.mark.parametrize("victim", ["built.txt", "kernel.sh"])
+def test_a_run_may_not_replace_what_was_built(room, victim):
+    here = room(BUILD, **REBUILD)
+    candidate = here.candidate({"kernel.sh": f"{BUILT_KERNEL}echo fast > {victim}\n"})
+    first = here.checker.check(candidate, purpose="p")
+    assert (first.kind, victim in first.detail) == ("tampered", True)
+    second = here.checker.check(candidate, purpose="p")  # on a tree made anew, not on what the first run left
+    assert second.kind == "tampered"
+
+
+def test_a_tree_changed_between_runs_is_built_again(room):
+    here = room(BUILD, **REBUILD)
+    assert here.checker.check(here.base, purpose="p").kind == "pass"
+    (here.trees.at(here.base) / "built.txt").write_text("wrong\n")
+    assert here.checker.check(here.base, purpose="p").kind == "pass"
+
+
+def test_a_third_version_takes_a_slot_and_the_first_is_built_again_quietly(room, caplog):
+    here = room(BUILD, **REBUILD)
+    others = [here.candidate({"kernel.sh": f"{BUILT_KERNEL}# {n}\n"}) for n in range(2)]
+    kinds = [here.checker.check(commit, purpose="p").kind for commit in (here.base, *others, here.base)]
+    assert kinds == ["pass"] * 4
+    assert caplog.text == ""
+
+
+def test_files_that_a_run_adds_or_writes_again_alike_are_its_own_business(room):
+    test = FILES["test.sh"] + "echo >> results.log\ncp kernel.sh copy && mv copy kernel.sh\nmkdir -p __pycache__\n"
+    here = room({**BUILD, "test.sh": test}, **REBUILD)
+    kinds = [here.checker.check(here.base, purpose="p").kind for _ in range(2)]
+    assert kinds == ["pass", "pass"]
+    assert len((here.trees.at(here.base) / "count.log").read_text().splitlines()) == 1
+
+
+def test_sources_that_need_no_build_are_sealed_too(room):
+    here = room()
+    candidate = here.candidate({"kernel.sh": "#!/bin/sh\necho right\necho 'echo cached' >> kernel.sh\n"})
+    assert here.checker.check(candidate, purpose="p").kind == "tampered"

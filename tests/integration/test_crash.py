@@ -8,8 +8,8 @@ from agent.tape import Tape
 from graph.limits import PRESETS
 from tests.campaigns import make_campaign, saver, wrapped
 
-SCRIPTS = ("speed 120", ["speed 130 wrong", "speed 130"], "speed 90", "unformatted speed 160", "speed 91", None)
-CALLS = 230
+SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)
+CALLS = 220
 """At least as many port calls as an uninterrupted run makes; checked below."""
 
 
@@ -70,7 +70,7 @@ def whole(tmp_path_factory):
 
 def test_the_uninterrupted_run_is_what_the_others_are_compared_with(whole):
     ledger, campaign, calls = whole
-    assert [r.accepted for r in campaign.history().rounds] == [True, True, False, True, False]
+    assert [r.accepted for r in campaign.history().rounds] == [True, False, False]
     assert calls <= CALLS
 
 
@@ -88,7 +88,7 @@ def test_a_crash_at_any_call_then_resume_equals_an_uninterrupted_run(tmp_path, w
 
 
 @pytest.mark.feature("F121")
-@pytest.mark.parametrize("at", [15, 40, 77, 120, 160])
+@pytest.mark.parametrize("at", [15, 40, 77, 100, 130])
 def test_without_its_checkpoints_a_campaign_goes_on_from_the_ledger(tmp_path, whole, at):
     ledger, campaign, _ = whole
     got, crashed = _run(tmp_path, Fuse(at, "after"), lose_checkpoints=True)

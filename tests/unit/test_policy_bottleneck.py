@@ -94,6 +94,8 @@ def timed(*shapes, scoring=SCORING, work=GEMM, ceilings=None):
         (((64, 64, 64, 10), (128, 128, 128, 20)), "unknown"),
         # spread without a trend
         (((64, 64, 64, 40), (128, 128, 128, 10), (256, 256, 256, 30)), "unknown"),
+        # one size: nothing to grow with
+        (((64, 64, 64, 10), (64, 64, 64, 20), (64, 64, 64, 40)), "unknown"),
         # uniform, and no ceiling to compare with
         (((64, 64, 64, 10), (128, 128, 128, 10), (256, 256, 256, 10)), "unknown"),
         ((), "unknown"),

@@ -20,6 +20,8 @@ from tests.builders import make_hypothesis
         ("tile the inner loops by 64", True),
         ("rewrite `c[i] += a[i] and b[i]; x` as one loop", True),
         ("change the order of i and p", True),
+        ("-O3 and -march=native", True),
+        ("store row-first and tile by 8", True),
         ("MFMA 32x32 and double buffer", False),
         ("double buffer + XOR swizzle", False),
         ("BLOCK_M 128 -> 256 plus persistent scheduling", False),

@@ -167,7 +167,7 @@ def test_exhausted():
 
 
 @pytest.mark.feature("F058", "F120")
-def test_endless_turns_off_target_efficiency_and_rounds_only():
+def test_endless_turns_off_target_efficiency_and_the_contracts_rounds():
     rounds = [make_round(2, gain=0.5), *(make_round(n, **WORSE) for n in range(3, 8))]
     found = history(
         *rounds,
@@ -175,7 +175,6 @@ def test_endless_turns_off_target_efficiency_and_rounds_only():
         max_iterations=1,
         preset="autonomous",
         target_peak_fraction=0.01,
-        max_rounds=1,
         max_minutes=1,
     )
     assert satisfied(found, stop_requested=True, exhausted="x", elapsed_minutes=2.0, no_device=True) == [
@@ -185,3 +184,7 @@ def test_endless_turns_off_target_efficiency_and_rounds_only():
         "T7",
         "T8",
     ]
+
+
+def test_a_number_of_rounds_asked_for_holds_even_in_an_endless_campaign():
+    assert "T3" in satisfied(history(make_round(2, gain=0.5), preset="autonomous", max_rounds=1))

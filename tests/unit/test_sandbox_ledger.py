@@ -115,7 +115,8 @@ def test_nothing_is_read_twice(written):
 def test_kill_nine_while_appending_loses_at_most_the_last_line(tmp_path):
     path = tmp_path / "ledger.jsonl"
     program = (
-        "import sys; from pathlib import Path; from sandbox.ledger import JsonlLedger; from graph.record import Reviewed\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from sandbox.ledger import JsonlLedger\nfrom graph.record import Reviewed\n"
         "ledger = JsonlLedger(Path(sys.argv[1]))\n"
         "for n in range(100000):\n"
         "    ledger.append(Reviewed(after_round=n, trigger='x' * 2000, directions=(), escalation=''))\n"

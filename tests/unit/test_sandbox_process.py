@@ -166,16 +166,10 @@ def test_a_command_has_no_network_where_namespaces_work(tmp_path):
         (("no-such-program-anywhere",), "program 'no-such-program-anywhere' not found"),
         (("./absent.sh",), "program './absent.sh' not found"),
         (("./plain.txt",), "is not executable"),
-        (("./noshebang",), "cannot be started"),
     ],
 )
 def test_a_missing_program_is_named_with_its_field(tmp_path, argv, words):
     (tmp_path / "plain.txt").write_text("x")
-    (tmp_path / "noshebang").write_text("\x7fELF nonsense")
-    (tmp_path / "noshebang").chmod(0o755)
-    if argv == ("./noshebang",):  # behind wrappers the kernel's refusal becomes an exit code
-        assert run(argv, cwd=tmp_path, timeout_s=5).returncode == 126
-        return
     with pytest.raises(ProgramMissing, match="test_command: ") as caught:
         run(argv, cwd=tmp_path, timeout_s=5, field="test_command")
     assert words in str(caught.value)

@@ -2,9 +2,7 @@
  * The data is new in each run; the seed is printed, so that a failure can be seen again. The same file serves each task. */
 #include <signal.h>
 
-#include "problem.h"
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+#include "case.h"
 
 static char now_running[256];
 static double worst_seen;
@@ -84,19 +82,12 @@ static void check_call(Symbol kernel, Case *c, const char *mix, int with_noise, 
 /* All kinds of data through the same arrays, so that an answer kept by address is found out, in each placement. */
 static void check_shape(Symbol kernel, const Shape *shape, uint64_t *rng) {
     for (int placement = CENTRE; placement <= END; placement++) {
-        Case c = {.shape = shape};
-        for (int i = 0; i < INPUTS; i++) {
-            c.in[i] = buffer_open(length_of(shape, i), placement, i, (uint32_t)draw(rng));
-        }
-        c.out = buffer_open(length_of(shape, INPUTS), placement, INPUTS, (uint32_t)draw(rng));
+        Case c = case_open(shape, placement, rng);
         for (int mix = 0; mix < COUNT(MIXES); mix++) {
             fill(&c, mix, rng);
             check_call(kernel, &c, MIXES[mix], (mix + placement) % 2, rng);
         }
-        for (int i = 0; i < INPUTS; i++) {
-            buffer_close(&c.in[i]);
-        }
-        buffer_close(&c.out);
+        case_close(&c);
     }
     printf("PASS label=%s\n", shape->label);
 }

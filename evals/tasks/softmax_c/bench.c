@@ -8,12 +8,12 @@
  * Exits 1 when a timed call of --pair gave a wrong answer, 2 when it cannot run. */
 #include <sys/resource.h>
 
-#include "problem.h"
+#include "case.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 #define SAMPLES 7
 #define PIECES 3 /* of a sample */
-#define TRIES 4
+#define TRIES 6
+#define PATIENCE 3.0 /* a measurement on a busy machine may take this many times what it takes on an idle one */
 #define VISIT_US 100.0  /* one side of --pair, the slower one: longer visits meet different clocks */
 #define BLOCK_US 50e3   /* one block of one shape */
 #define MOST_PASSES 401
@@ -46,22 +46,7 @@ static int selected(const Options *o, const char *label) {
     return 0;
 }
 
-static Case open_case(const Shape *shape, uint64_t *rng) {
-    Case c = {.shape = shape};
-    for (int i = 0; i < INPUTS; i++) {
-        c.in[i] = buffer_open(length_of(shape, i), CENTRE, i, (uint32_t)draw(rng));
-    }
-    c.out = buffer_open(length_of(shape, INPUTS), CENTRE, INPUTS, (uint32_t)draw(rng));
-    fill(&c, 0, rng);
-    return c;
-}
-
-static void close_case(Case *c) {
-    for (int i = 0; i < INPUTS; i++) {
-        buffer_close(&c->in[i]);
-    }
-    buffer_close(&c->out);
-}
+static double retry_until; /* on the clock of now_us */
 
 static long interruptions(void) {
     struct rusage usage;
@@ -70,7 +55,7 @@ static long interruptions(void) {
 }
 
 /* Mean microseconds of one call over `calls` of them; each gets an input that no call had before. When another process
- * took the core meanwhile, that was no measurement: it is made again, at most TRIES times. */
+ * took the core meanwhile, that was no measurement: it is made again, at most TRIES times and until retry_until. */
 static double visit(Symbol kernel, Case *c, int calls, uint64_t *step) {
     double us = 0.0;
     for (int attempt = 0; attempt < TRIES; attempt++) {
@@ -81,18 +66,18 @@ static double visit(Symbol kernel, Case *c, int calls, uint64_t *step) {
             call(kernel, c);
         }
         us = (now_us() - start) / calls;
-        if (interruptions() == before) {
+        if (interruptions() == before || now_us() > retry_until) {
             break;
         }
     }
     return us;
 }
 
-/* A visit after which the row that the last call's new input changed, and another, must be right. The kernel cannot
- * know which visits are judged. */
+/* A visit after which the row that the last call's new input changed, and another, must be right. Before it every output
+ * is moved by one: wrong if it stays, yet nothing by which a kernel could know a judged visit from any other. */
 static double judged_visit(Symbol kernel, Case *c, int calls, uint64_t *step, int *wrong) {
     for (size_t i = 0; i < c->out.len; i++) {
-        c->out.data[i] = NAN;
+        c->out.data[i] += 1.0f;
     }
     double us = visit(kernel, c, calls, step);
     double total[2] = {0.0, 0.0};
@@ -100,6 +85,13 @@ static double judged_visit(Symbol kernel, Case *c, int calls, uint64_t *step, in
     int other = (int)(*step % (uint64_t)rows_of(c->shape));
     *wrong |= !(row_error(c, last, total) <= 1.0) || !(row_error(c, other, total) <= 1.0);
     return us;
+}
+
+static Case filled_case(const Shape *shape, uint64_t *rng) {
+    Case c = case_open(shape, CENTRE, rng);
+    fill(&c, 0, rng);
+    retry_until = now_us() + PATIENCE * BLOCK_US;
+    return c;
 }
 
 /* Microseconds of one warm call. */
@@ -127,8 +119,7 @@ static double sample_of(Symbol kernel, Case *c, int calls, uint64_t *step, int *
 static FILE *open_csv(const Options *o) {
     FILE *out = fopen(o->csv, "w");
     if (out == NULL) {
-        fprintf(stderr, "error: cannot write %s\n", o->csv);
-        exit(2);
+        die("cannot write the file that --csv names");
     }
     return out;
 }
@@ -160,15 +151,16 @@ static int run_benchmark(const Options *o) {
         if (!selected(o, BENCHED[i].label)) {
             continue;
         }
-        Case c = open_case(&BENCHED[i], &rng);
+        Case c = filled_case(&BENCHED[i], &rng);
         double us[SAMPLES];
         int wrong = 0;
+        retry_until = now_us() + PATIENCE * o->budget_us;
         int calls = calls_for(o->budget_us / (SAMPLES * PIECES), one_call_us(kernel, &c, &rng));
         for (int sample = 0; sample < SAMPLES; sample++) {
             us[sample] = sample_of(kernel, &c, calls, &rng, &wrong);
         }
         write_row(out, &BENCHED[i], us, wrong ? "FAIL" : "PASS");
-        close_case(&c);
+        case_close(&c);
     }
     return fclose(out) ? 2 : 0;
 }
@@ -182,17 +174,20 @@ static int by_ratio(const void *a, const void *b) {
  * interruption spoils one pass only. An odd number, so that the median is a pass. */
 static Pass block_of(const Symbol kernels[2], Case *c, int calls, int passes, uint64_t *rng, int *wrong) {
     static Pass all[MOST_PASSES];
+    int judged = (int)(draw(rng) % (uint64_t)passes);
+    retry_until = now_us() + PATIENCE * BLOCK_US;
     for (int p = 0; p < passes; p++) {
         all[p].first = (int)(draw(rng) >> 63);
         uint64_t step = draw(rng);
         double log_ratio = 0.0;
         for (int s = 0; s < 4; s++) {
             int side = s == 0 || s == 3 ? all[p].first : !all[p].first;
-            all[p].us[s] = p == passes - 1 && s >= 2 ? judged_visit(kernels[side], c, calls, &step, wrong)
+            all[p].us[s] = p == judged && s >= 2 ? judged_visit(kernels[side], c, calls, &step, wrong)
                                                      : visit(kernels[side], c, calls, &step);
             log_ratio += side ? log(all[p].us[s]) : -log(all[p].us[s]);
         }
         all[p].ratio = log_ratio;
+        passes = p % 2 == 0 && p >= judged && now_us() > retry_until ? p + 1 : passes;
     }
     qsort(all, (size_t)passes, sizeof *all, by_ratio);
     return all[passes / 2];
@@ -200,7 +195,7 @@ static Pass block_of(const Symbol kernels[2], Case *c, int calls, int passes, ui
 
 /* One shape of --pair: both sides see the same inputs in the same arrays, and make the same number of calls. */
 static int pair_shape(const Options *o, const Symbol kernels[2], const Shape *shape, uint64_t *rng, FILE *out) {
-    Case c = open_case(shape, rng);
+    Case c = filled_case(shape, rng);
     int wrong = 0;
     double a = one_call_us(kernels[0], &c, rng);
     double b = one_call_us(kernels[1], &c, rng);
@@ -219,15 +214,17 @@ static int pair_shape(const Options *o, const Symbol kernels[2], const Shape *sh
             return 1;
         }
     }
-    close_case(&c);
+    case_close(&c);
     return 0;
 }
 
 static int run_pair(const Options *o) {
     Symbol kernels[2];
     for (int side = 0; side < 2; side++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/build/libkernel.so", o->dirs[side]);
+        char path[4200];
+        if (snprintf(path, sizeof path, "%s/build/libkernel.so", o->dirs[side]) >= (int)sizeof path) {
+            die("a folder's name is too long");
+        }
         kernels[side] = load(path, KERNEL);
     }
     FILE *out = open_csv(o);
@@ -247,15 +244,16 @@ static int run_profile(const Options *o) {
     uint64_t rng = o->seed;
     for (int i = 0; i < COUNT(BENCHED); i++) {
         if (strcmp(o->profile, BENCHED[i].label) == 0) {
-            Case c = open_case(&BENCHED[i], &rng);
+            Case c = filled_case(&BENCHED[i], &rng);
             call(kernel, &c);
+            retry_until = 0.0; /* the calls that a profiler counts are the calls that are told */
             double us = visit(kernel, &c, PROFILED_CALLS, &rng);
             printf("calls=%d\nkernel_time_us=%.3f\n", PROFILED_CALLS, us);
-            close_case(&c);
+            case_close(&c);
             return 0;
         }
     }
-    fprintf(stderr, "error: no shape is called %s\n", o->profile);
+    die("no shape has the label that --profile names");
     return 2;
 }
 

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy.spent import minutes_between
 from graph.policy.stop import checks
 from graph.ports import Ports

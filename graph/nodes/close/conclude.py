@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from graph.evidence import Benchmark, BenchmarkFailed
 from graph.nodes.close.publish import publish
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy import history as fold
 from graph.policy.attribution import attribute
 from graph.policy.final import headline

@@ -1,7 +1,7 @@
 """Render every file that the last ledger line touches."""
 
 from graph.documents import changed
-from graph.nodes.context import history
+from graph.context import history
 from graph.ports import Ports
 
 TREE = "trees/a"

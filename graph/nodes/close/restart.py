@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from graph.nodes.close.publish import publish
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy import history as fold
 from graph.policy.restart import mask
 from graph.ports import Ports

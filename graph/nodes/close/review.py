@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from graph.nodes.close.publish import publish
-from graph.nodes.context import briefing, history
+from graph.context import briefing, history
 from graph.policy import stagnate
 from graph.policy.counters import consecutive_rollbacks
 from graph.ports import Ports

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy import history as fold
 from graph.policy.bottleneck import classify
 from graph.policy.counters import consecutive_rollbacks

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import history
+from graph.context import history
 from graph.ports import Ports
 from graph.state import State, Update
 from graph.trial import Applied, Built, Failed

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import briefing
+from graph.context import briefing
 from graph.ports import Ports
 from graph.state import State, Update
 from graph.trial import Drafted, Failed, Proposed

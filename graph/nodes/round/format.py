@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import standing
+from graph.context import standing
 from graph.ports import Ports, Refused
 from graph.state import State, Update
 from graph.trial import Applied, Formatted, Judged, find

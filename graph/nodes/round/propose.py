@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import analysis, briefing
+from graph.context import analysis, briefing
 from graph.policy.change import forbidden, single_change
 from graph.ports import Ports
 from graph.state import State, Update

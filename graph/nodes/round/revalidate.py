@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from graph.evidence import Measured
-from graph.nodes.context import history
+from graph.context import history
 from graph.nodes.round.measure import take
 from graph.policy import accept
 from graph.policy import history as fold

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.context import briefing, history
+from graph.context import briefing, history
 from graph.policy import accept
 from graph.policy import history as fold
 from graph.ports import Ports

@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from graph.errors import BrokenBaseline
 from graph.evidence import Benchmark, BenchmarkFailed
 from graph.nodes.close.publish import publish
-from graph.nodes.context import history
+from graph.context import history
 from graph.policy.bottleneck import classify
 from graph.policy.roofline import shape_roofs
 from graph.policy.shapes import classes, representative

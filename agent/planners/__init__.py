@@ -1,0 +1,1 @@
+"""Who proposes: adapters of `graph.ports.Planner`."""

@@ -1,0 +1,79 @@
+"""What a tree was once built: a run that changes sources or binaries would have something timed that was not tested."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHES = frozenset({"__pycache__", ".pytest_cache", ".git"})
+"""Folders that interpreters and test runners write for themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One sealed file: its contents, and the signs by which an untouched file is known without reading it again."""
+
+    sha256: str
+    signs: tuple[int, ...]
+    """Size, modification and change time in ns, inode; the change time cannot be set back by a process."""
+
+
+class Seals:
+    """Seals by commit, for as long as this process lives; a commit that has none is sealed when it is next used."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, dict[str, Mark]] = {}
+
+    def holds(self, commit: str) -> bool:
+        """Whether the commit's tree is sealed."""
+        return commit in self._marks
+
+    def close(self, commit: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
+        """Seal the files of `tree` whose path below it `covers` admits."""
+        paths = (path for path in _files(tree) if covers(path))
+        self._marks[commit] = {path: _mark(tree / path) for path in paths}
+
+    def open(self, commit: str) -> None:
+        """Forget the seal: the tree is about to be made anew."""
+        self._marks.pop(commit, None)
+
+    def broken(self, commit: str, tree: Path) -> tuple[str, ...]:
+        """Sealed files that are gone or hold something else now, sorted; none without a seal."""
+        return tuple(sorted(p for p, mark in self._marks.get(commit, {}).items() if not _same(tree / p, mark)))
+
+
+def discard(tree: Path) -> None:
+    """Make the checkout around `tree` one that holds nothing: a slot without its .git file is checked out afresh."""
+    for folder in (tree, *tree.parents):
+        if (folder / ".git").is_file():
+            (folder / ".git").unlink()
+            return
+
+
+def _files(tree: Path) -> list[str]:
+    found: list[str] = []
+    for folder, folders, names in os.walk(tree):
+        folders[:] = [name for name in folders if name not in CACHES]
+        paths = (Path(folder) / name for name in names if not name.endswith(".pyc") and name not in CACHES)
+        found += [path.relative_to(tree).as_posix() for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+    return found
+
+
+def _mark(path: Path) -> Mark:
+    return Mark(sha256=hashlib.sha256(path.read_bytes()).hexdigest(), signs=_signs(path.lstat()))
+
+
+def _same(path: Path, mark: Mark) -> bool:
+    try:
+        now = path.lstat()
+    except OSError:  # gone, or a parent is no folder any more
+        return False
+    if not stat.S_ISREG(now.st_mode):
+        return False
+    return _signs(now) == mark.signs or hashlib.sha256(path.read_bytes()).hexdigest() == mark.sha256
+
+
+def _signs(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -1,0 +1,111 @@
+"""Whole campaigns through the command line, on a project whose benchmark is a shell script."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.outcome import Outcome
+from tests.projects import files
+
+pytestmark = pytest.mark.slow
+QUICK = ("--max-rounds", "1", "--set", "looks=2", "--set", "max_pairs=2", "--set", "blocks=2", "--set", "final_pairs=3")
+SLOW_BENCH = '#!/bin/sh\nsleep 0.5\ncp canned.csv "$2"\n'
+
+
+@pytest.fixture
+def done(cli, make_repository):
+    """A finished campaign and its repository."""
+    root = make_repository(files())
+    return cli("run", root, *QUICK, "--json"), root
+
+
+def test_a_campaign_from_run_to_report(cli, done, git):
+    said, root = done
+    assert said.code == 0, said.err
+    found = Outcome.model_validate(said.json)
+    assert found.status == "concluded"
+    assert found.stop_reason
+    assert found.metric == "GFLOPS"
+    assert found.baseline == pytest.approx(2.0), "the geometric mean of 1 and 4"
+    assert found.best == pytest.approx(2.0), "the canned numbers never change, so nothing may be kept"
+    assert (found.accepted, found.rounds) == (0, found.rolled_back)
+    assert (found.preset, found.planner) == ("evidence", "catalog")
+    campaign = Path(found.dir)
+    assert Path(found.report).is_file()
+    assert campaign.parent == root / "agent" / "workspace"
+    assert git(root, "status", "--porcelain") == ""
+    assert git(root, "branch", "--show-current") == "main"
+    assert "[00:" in said.err, "progress is on standard error"
+
+    status = cli("status", campaign, "--json").json
+    assert (status["status"], status["chain_ok"], status["problem"]) == ("concluded", True, "")
+    again = cli("resume", campaign, "--json")
+    assert again.code == 0
+    assert "has concluded; nothing to resume" in again.err
+    assert again.json == said.json
+    assert "has concluded already" in cli("stop", campaign).complaint
+    assert cli("report", campaign).out.strip()
+    assert cli("watch", campaign).code == 0
+    assert cli("memory", "list", "--dir", campaign).out.split()[0] == "v0"
+
+    before = {path: path.read_bytes() for path in campaign.glob("*.jsonl")}
+    assert cli("run", root, *QUICK, "--dir", campaign).code == 2, "a campaign is never overwritten"
+    assert {path: path.read_bytes() for path in campaign.glob("*.jsonl")} == before
+
+
+def test_a_schema_of_another_version_is_not_resumed(cli, done):
+    said, _ = done
+    campaign = Path(said.json["dir"])
+    for name in ("ledger.jsonl", "request.json"):
+        path = campaign / name
+        kept = path.read_text()
+        path.write_text(kept.replace('"schema_version":1', '"schema_version":7').replace('"schema": 1', '"schema": 7'))
+        if name == "request.json":
+            (campaign / "ledger.jsonl").unlink()
+        refused = cli("resume", campaign)
+        assert refused.code == 2
+        assert "7" in refused.complaint
+        path.write_text(kept)
+
+
+def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_repository):
+    root = make_repository({**files(), "bench.sh": SLOW_BENCH})
+    argv = (sys.executable, "-m", "agent", "run", str(root), *QUICK, "--json")
+    with subprocess.Popen(
+        argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        limit = time.monotonic() + 60
+        while not [*root.glob("agent/workspace/*/ledger.jsonl")] and time.monotonic() < limit:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.splitlines()[-1] == "ridgeline: interrupted; nothing is lost: go on with `ridgeline resume`"
+    (campaign,) = root.glob("agent/workspace/*")
+    assert cli("status", campaign, "--json").json["status"] == "interrupted"
+    resumed = cli("resume", campaign, "--json")
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["status"] == "concluded"
+
+
+def test_a_stop_request_ends_it_after_the_round(cli, make_repository):
+    root = make_repository({**files(), "bench.sh": SLOW_BENCH})
+    argv = (sys.executable, "-m", "agent", "run", str(root), *QUICK[2:], "--json")
+    with subprocess.Popen(
+        argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        limit = time.monotonic() + 60
+        while not [*root.glob("agent/workspace/*/ledger.jsonl")] and time.monotonic() < limit:
+            time.sleep(0.05)
+        (campaign,) = root.glob("agent/workspace/*")
+        assert cli("stop", campaign).code == 0
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert Outcome.model_validate_json(out).status == "concluded"

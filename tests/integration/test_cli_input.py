@@ -1,0 +1,171 @@
+"""Bad input of every kind: one clear line, the documented exit code, never a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.projects import HEADER, ROWS, files
+
+GOOD = "\n".join((HEADER, *ROWS)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "absent.yaml"), "absent.yaml: no such file"),
+        (("check", "absent.yaml"), "absent.yaml: no such file"),
+        (("run", "."), "has no ridgeline.yaml; write one with `ridgeline init .`"),
+        (("run",), "Missing argument"),
+        (("runn", "x"), "No such command 'runn'"),
+        (("run", ".", "--max-rounds", "ten"), "--max-rounds"),
+        (("run", ".", "--no-such-option"), "--no-such-option"),
+        (("status",), "CAMPAIGN: none found here"),
+        (("status", "nothing"), "nothing: no such campaign"),
+        (("report", "nothing"), "nothing: no such campaign"),
+        (("resume", "nothing"), "nothing: no such campaign"),
+        (("stop", "nothing"), "nothing: no such campaign"),
+        (("watch", "nothing"), "nothing: no such campaign"),
+        (("resume", "."), ".: holds no campaign"),
+        (("schema", "contrat"), "did you mean 'contract'?"),
+        (("init", "absent"), "absent: no such folder"),
+        (("init", "new", "--task", "matmul"), "--task: unknown task 'matmul'; did you mean 'matmul_c'?"),
+        (("demo", "--task", "matmul"), "--task: unknown task 'matmul'; did you mean 'matmul_c'?"),
+        (("memory", "list"), "none found here"),
+    ],
+)
+def test_a_mistaken_command_line(cli, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.complaint
+    assert [*tmp_path.iterdir()] == [], "a refused command leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"test_comand": "x"}, "ridgeline.yaml: test_comand: unknown field; did you mean 'test_command'?"),
+        ({"test_command": "no-such-program"}, "ridgeline.yaml: test_command: program 'no-such-program' not found"),
+        ({"editable": ["*.cu"]}, "ridgeline.yaml: editable: '*.cu' matches no file"),
+        ({"max_iterations": 120}, "ridgeline.yaml: max_iterations: is 120; give 1 to 119"),
+        ({"limits": {"margn": 1}}, "ridgeline.yaml: limits.margn: unknown setting 'margn'; did you mean 'margin'?"),
+    ],
+)
+@pytest.mark.parametrize("command", [("run",), ("check",), ("check", "--static")])
+def test_a_contract_that_cannot_be(cli, make_repository, command, changes, said):
+    root = make_repository(files(**changes))
+    done = cli(command[0], root, *command[1:])
+    assert (done.code, done.out) == (2, "")
+    assert said in done.complaint
+    assert not (root / "agent").exists()
+
+
+def test_the_options_are_bounded_like_the_contract(cli, make_repository):
+    root = make_repository(files())
+    assert "--max-rounds: is 120; give 1 to 119" in cli("run", root, "--max-rounds", 120).complaint
+    assert "did you mean 'margin'?" in cli("run", root, "--set", "margn=1").complaint
+    assert "--target: 'x' is not key=value" in cli("run", root, "--target", "x").complaint
+    assert "--planner: 'oracle' is unknown" in cli("run", root, "--planner", "oracle").complaint
+    assert not (root / "agent").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_folder_that_is_no_repository(cli, tmp_path, command):
+    for name, text in files().items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    done = cli(command, tmp_path)
+    assert done.code == 2
+    assert "is not inside a git repository" in done.complaint
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_detached_head(cli, make_repository, git, command):
+    root = make_repository(files())
+    git(root, "checkout", "-q", "--detach")
+    done = cli(command, root)
+    assert done.code == 2
+    assert "detached" in done.complaint.lower()
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_dirty_tree(cli, make_repository, command):
+    root = make_repository(files())
+    (root / "kernel.c").write_text("int answer(void) { return 41; }\n")
+    done = cli(command, root)
+    assert done.code == 2
+    assert "kernel.c" in done.complaint
+
+
+@pytest.mark.feature("F016", "F018")
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("csv", "said"),
+    [
+        (GOOD.replace(",GFLOPS", "").replace(",1.0", "").replace(",4.0", ""), "schema_drift"),
+        (GOOD.replace("GFLOPS", "Gflops"), "schema_drift"),
+        (GOOD.replace("4.0", "NaN"), "not_a_number"),
+        (GOOD.replace("4.0", "fast"), "not_a_number"),
+        (HEADER + "\n", "zero_rows"),
+        (GOOD + ROWS[0] + "\n", "small"),
+    ],
+)
+def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, command, csv, said):
+    root = make_repository(files(csv=csv))
+    done = cli(command, root)
+    assert done.code == 2
+    assert said in done.complaint
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("#!/bin/sh\necho MISMATCH\necho not close\nexit 1\n", "incorrect"), ("#!/bin/sh\nexit 7\n", "crash")],
+)
+def test_a_test_that_the_unmodified_kernel_fails(cli, make_repository, command, script, said):
+    done = cli(command, make_repository(files(test=script)))
+    assert done.code == 2
+    assert said in done.complaint
+
+
+def test_a_build_that_fails(cli, make_repository):
+    done = cli("check", make_repository(files(rebuild={"required": True, "command": "sh -c 'echo no rule; exit 3'"})))
+    assert done.code == 2
+    assert done.complaint.startswith("ridgeline.yaml: rebuild.command: ")
+    assert "no rule" in done.complaint
+
+
+def test_the_process_itself_says_one_line_and_leaves_with_two(tmp_path):
+    done = subprocess.run(
+        (sys.executable, "-m", "agent", "run", str(tmp_path / "x.yaml")),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ridgeline: {tmp_path}/x.yaml: no such file; give a ridgeline.yaml")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with hardly any space."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(("umount", "-l", str(folder)), check=True)
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(cli, make_repository, small_disk):
+    root = make_repository(files())
+    (small_disk / "filler").write_bytes(b"x" * 60_000)
+    done = cli("run", root, "--dir", small_disk / "campaign")
+    assert done.code == 2
+    assert "space" in done.complaint or "full" in done.complaint

@@ -1,0 +1,109 @@
+"""Looking at campaigns whose ledger was written here: status, report, stop, resume of a finished one, damage."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sandbox.ledger import JsonlLedger
+from tests import builders
+
+
+@pytest.fixture
+def campaign(tmp_path, make_repository) -> Path:
+    """A campaign with a baseline, one kept and one rolled back round."""
+    root = make_repository({"kernel.c": "int x;\n"})
+    folder = root / "agent" / "workspace" / "toy_c_cpu_20261121"
+    folder.mkdir(parents=True)
+    ledger = JsonlLedger(folder / "ledger.jsonl")
+    for body in bodies():
+        ledger.append(body)
+    (folder / "status.json").write_text(
+        json.dumps({"status": "running", "phase": "measure", "round": 4, "pid": 2**22 + 1})
+    )
+    return folder
+
+
+def bodies():
+    history = builders.make_history(builders.make_round(2), builders.make_round(3))
+    return [body for body in (history.opened, history.roofline, history.baseline, *history.rounds) if body is not None]
+
+
+def test_status_by_name_by_path_and_by_nothing(cli, campaign, monkeypatch):
+    monkeypatch.chdir(campaign.parents[2])
+    said = [cli("status", *given, "--json") for given in ((), (campaign.name,), (campaign,), (".",))]
+    assert {done.code for done in said} == {0}
+    assert len({done.out for done in said}) == 1
+    found = said[0].json
+    assert found["status"] == "interrupted", "the process that wrote the status is gone"
+    assert (found["phase"], found["round"]) == ("measure", 4)
+    assert found["accepted"] + found["rolled_back"] == 2
+    assert found["ledger_lines"] == len(bodies())
+    assert found["chain_ok"] is True
+    assert found["best"] is not None
+    assert found["dir"] == str(campaign)
+
+
+def test_a_tampered_line_is_named(cli, campaign):
+    path = campaign / "ledger.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[1] = lines[1].replace('"round":1', '"round":9') if '"round":1' in lines[1] else lines[1].replace("1", "2", 1)
+    path.write_text("".join(lines))
+    done = cli("status", campaign, "--json")
+    assert done.code == 2
+    assert "ledger.jsonl: line 2: " in done.complaint
+    assert done.json["chain_ok"] is False
+    for command in ("report", "resume", "watch"):
+        again = cli(command, campaign)
+        assert again.code == 2
+        assert "line 2: " in again.complaint
+
+
+def test_another_schema_version_is_refused(cli, campaign):
+    path = campaign / "ledger.jsonl"
+    path.write_text(path.read_text().replace('"schema_version":1', '"schema_version":99'))
+    for command in ("status", "report", "resume"):
+        done = cli(command, campaign)
+        assert done.code == 2
+        assert "schema_version is 99, this Ridgeline reads 1" in done.complaint
+
+
+def test_a_torn_last_line_is_no_damage(cli, campaign):
+    with (campaign / "ledger.jsonl").open("a") as file:
+        file.write('{"half": ')
+    done = cli("status", campaign, "--json")
+    assert done.code == 0
+    assert done.json["chain_ok"] is True
+
+
+def test_a_stop_is_written_and_said(cli, campaign):
+    done = cli("stop", campaign, "--json")
+    assert done.code == 0
+    assert done.json["stop_requested"] is True
+    assert (campaign / "stop.request").is_file()
+    assert cli("stop", campaign).code == 0
+
+
+def test_the_report_in_the_middle_and_as_a_page(cli, campaign):
+    text = cli("report", campaign)
+    assert text.code == 0
+    assert text.out.strip()
+    page = cli("report", campaign, "--html")
+    assert page.code == 0
+    html = Path(page.out.strip()).read_text()
+    assert html.startswith("<!doctype html>")
+    assert "http" not in html.split("<pre>")[0]
+
+
+def test_watching_one_that_does_not_run_ends_at_once(cli, campaign):
+    done = cli("watch", campaign)
+    assert done.code == 0
+    assert "go on with `ridgeline resume" in done.err
+
+
+def test_a_campaign_that_has_only_begun(cli, tmp_path):
+    (tmp_path / "status.json").write_text("{}")
+    done = cli("status", tmp_path, "--json")
+    assert done.code == 0
+    assert (done.json["ledger_lines"], done.json["best"]) == (0, None)
+    assert "no closed event yet" in cli("report", tmp_path).complaint

@@ -1,0 +1,162 @@
+"""The final report: headings, the one number, the audit, and honesty about what is missing."""
+
+import re
+import shlex
+
+import pytest
+
+from graph.documents import render, report
+from graph.record import Attribution, PredictionCheck
+from graph.standing import History
+from graph.values import Cost
+from tests.builders import make_contract, make_history, make_hypothesis, make_opened, make_round, make_scaled
+from tests.document_builders import complete, growing, make_concluded, make_measured
+
+HEADINGS = [
+    "Result",
+    "Baseline vs Best",
+    "Cumulative Gain",
+    "Iterations",
+    "Effective Optimizations",
+    "Ineffective Directions",
+    "Next Steps",
+    "Real-training applicability audit",
+    "Validation",
+    "Costs",
+    "Environment",
+    "Reproduce",
+    "Files",
+]
+
+
+def ended(**fields) -> History:
+    return complete().model_copy(update={"concluded": make_concluded(**fields)})
+
+
+@pytest.mark.feature("F059")
+def test_the_report_has_its_parts_and_its_links_lead_to_files() -> None:
+    files = render(complete(), worktree="tree")
+    text = files["final_report.md"]
+    assert isinstance(text, str)
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert set(links) - {"ledger.jsonl"} <= set(files)
+    assert len(links) == 6
+
+
+@pytest.mark.feature("F059")
+def test_the_headline_is_the_final_test_with_its_lower_bound() -> None:
+    text = report(complete())
+    assert text.count("Speedup over the original") == 1
+    assert "Speedup over the original: 1.200x, at least 1.170x at 99% confidence" in text
+    assert "- Accepted: 2\n- Rolled back: 4\n" in text
+    steps = text.partition("## Next Steps\n\n")[2].partition("\n\n")[0].splitlines()
+    assert [step[:3] for step in steps] == ["1. ", "2. ", "3. "]
+    assert "| medium | 100.0000 | 110.0000 | 0.3355 | 0.3050 | +10.00% |" in text
+
+
+@pytest.mark.feature("F053")
+def test_the_audit_table_and_its_closing_lines() -> None:
+    text = report(complete()).partition("## Real-training applicability audit")[2]
+    assert "| Source | Buckets | Benchmark gain | Real-training-equivalent gain |" in text
+    for source in ("Structural kernel work", "Bounded weight cache", "Benchmark-only residual", "Total"):
+        assert text.count(f"| {source} |") == 1
+    assert "- Verdict: clean - gap < 1%" in text
+
+
+@pytest.mark.feature("F053")
+def test_a_gap_is_called_out() -> None:
+    """Golden vector 26.11."""
+    found = Attribution(structural=7.0, weight_cache=1.5, headline=12.5, real=8.5, gap=4.0, verdict="inflated")
+    text = report(ended(attribution=found))
+    assert "| Structural kernel work | K1-K4 | +7.00% | +7.00% |" in text
+    assert "| Total | all | +12.50% | +8.50% |" in text
+    assert "- Gap: +4.00 points (sum of log gains)" in text
+    assert "- Verdict: inflated - call out residual: +4.00 points" in text
+
+
+@pytest.mark.feature("F053")
+def test_a_rolled_back_residual_names_its_round() -> None:
+    found = Attribution(structural=7.0, weight_cache=0.0, headline=7.0, real=7.0, gap=0.0, verdict="rolled-back")
+    assert "- Verdict: rolled-back - see round-7" in report(ended(attribution=found))
+
+
+def test_without_a_final_test_no_speedup_is_claimed() -> None:
+    text = report(ended(final=None, speedup=None, speedup_lower=None, final_note="the device was lost", project=None))
+    assert "No speedup is claimed: the device was lost." in text
+    assert "Speedup over the original" not in text
+    assert "Full validation" not in text
+
+
+def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
+    text = report(ended(baseline_again=make_scaled(1.1, source="project")))
+    files = render(ended(baseline_again=make_scaled(1.1, source="project")), worktree="tree")
+    assert {path for path in files if path.startswith("final/")} == {
+        "final/comparison.json",
+        "final/benchmark.csv",
+        "final/baseline_again.csv",
+    }
+    assert "both measured at the end" in text
+    assert "| **geomean** | 110.000 -> 119.000 GFLOPS |" in text
+
+
+def test_in_the_middle_it_says_so_at_its_top() -> None:
+    for history in list(growing())[:-1]:
+        text = report(history)
+        assert "**Not final: the campaign is still running.**" in text.splitlines()[2]
+        assert "No headline yet" in text
+        assert "final_report.md" not in render(history, worktree="tree")
+    assert "Not final" not in report(complete())
+
+
+def test_nothing_kept_reads_as_a_result_and_not_as_a_gain() -> None:
+    history = make_history(
+        make_measured(2, 0.9, kept=False),
+        concluded=make_concluded(final=None, speedup=None, speedup_lower=None, project=None, attribution=None),
+    )
+    text = report(history)
+    assert "The original is still the best version: no change was kept." in text
+    assert "Nothing was kept: there is no gain to attribute." in text
+    assert "No speedup is claimed: no version was kept." in text
+    assert "## Cumulative Gain" not in text
+
+
+def test_predictions_are_counted_apart_from_verdicts() -> None:
+    def closed(number: int, outcome: str | None):
+        check = outcome and PredictionCheck(counter="c", expected="down", before=2, after=1, outcome=outcome)
+        return make_round(number, "rolled_back", prediction=check or None)
+
+    outcomes = ("confirmed", "confirmed", "refuted", "unclear", None)
+    history = make_history(*(closed(number, outcome) for number, outcome in enumerate(outcomes, start=2)))
+    assert "- Predictions: 2 confirmed, 1 refuted, 2 unclear" in report(history)
+
+
+def test_an_unknown_price_is_said_to_be_unknown() -> None:
+    history = make_history(make_round(2, cost=Cost(dollars=None, tokens=5)))
+    assert "| Money | UNKNOWN (a price was not known) |" in report(history)
+
+
+@pytest.mark.feature("F054")
+def test_an_overfit_round_in_the_lineage_is_shown() -> None:
+    history = make_history(make_round(2, hypothesis=make_hypothesis(bucket="W3")))
+    assert "**Overfit rounds in the lineage, to be rolled back: round-2.**" in report(history)
+
+
+def test_one_command_line_reproduces_the_best_version() -> None:
+    contract = make_contract(
+        rebuild={"required": True, "command": "make -s lib"},
+        benchmark_command=("./bench it", "--csv", "{csv}"),
+    )
+    history = complete()
+    opened = make_opened(contract=contract, contract_path="tasks/mm/ridgeline.yaml")
+    text = report(history.model_copy(update={"opened": opened}))
+    command = text.partition("```sh\n")[2].partition("\n```")[0]
+    assert "\n" not in command
+    steps = [shlex.split(step) for step in command.split(" && ")]
+    assert steps == [
+        ["git", "checkout", "--detach", "05" * 20],
+        ["cd", "tasks/mm"],
+        ["make", "-s", "lib"],
+        ["python", "test.py"],
+        ["./bench it", "--csv", "benchmark.csv"],
+    ]

@@ -1,0 +1,176 @@
+"""Foreign text cannot break a document: on one line, in a cell, in a fence, bounded with the cut stated."""
+
+import re
+
+import pytest
+
+from graph.documents import commit_message, render, report, tip_entry
+from graph.documents.memo import ENTRIES, once
+from graph.documents.text import BLOCK, LINE, cell, clip, code, command, fence, interval, line, minute, percent, unit
+from graph.record import Reflection
+from tests.builders import (
+    make_failed,
+    make_history,
+    make_hypothesis,
+    make_judged,
+    make_profiled,
+    make_round,
+    make_traced,
+)
+from tests.document_builders import make_unbuilt
+
+MEGABYTE = "x" * 1_000_000
+EVIL = "a | b ``` \n# Heading\n| 1 | 2 |\n\x00\x1b[31m<script>alert(1)</script>\r\n> quote"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain words", "plain words"),
+        ("two\nlines\t and   spaces", "two lines and spaces"),
+        ("# heading", "\\# heading"),
+        ("- item", "\\- item"),
+        ("1. item", "1\\. item"),
+        ("-O3 for the kernel", "-O3 for the kernel"),
+        ("--- ---", "\\--- ---"),
+        ("1.5 times", "1.5 times"),
+        ("#pragma omp", "#pragma omp"),
+        ("```", "\\```"),
+        ("a < b, a<b", "a < b, a&lt;b"),
+        ("<script>", "&lt;script>"),
+        ("bell\x07", "bell"),
+        ("", ""),
+    ],
+)
+def test_line(text: str, expected: str) -> None:
+    assert line(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a | b", "a \\| b"),
+        ("", "-"),
+        ("+5%", "+5%"),
+        ("`x`", "`x`"),
+        ("odd ` mark", "odd ' mark"),
+        ("a\n| b", "a \\| b"),
+    ],
+)
+def test_cell(text: str, expected: str) -> None:
+    assert cell(text) == expected
+
+
+@pytest.mark.parametrize("make", [line, cell, fence, code])
+def test_a_megabyte_is_cut(make) -> None:
+    assert len(make(MEGABYTE)) < BLOCK + 200
+
+
+def test_what_was_cut_is_stated() -> None:
+    assert line("y" * LINE) == "y" * LINE
+    assert line("y" * (LINE + 1)).endswith(" [... 1 characters left out]")
+    assert line(MEGABYTE).endswith(f" [... {1_000_000 - LINE} characters left out]")
+    assert fence("z" * BLOCK).count("z") == BLOCK
+    assert f"[... {1_000_000 - BLOCK} characters left out ...]" in fence(MEGABYTE)
+    assert clip("one two three", 9) == "one tw..."
+
+
+@pytest.mark.parametrize("text", ["```", "a\n````\nb", "~~~", "no marks"])
+def test_a_fence_is_longer_than_any_inside(text: str) -> None:
+    first, *_, last = fence(text).splitlines()
+    assert first == f"{last}text"
+    assert last not in text
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (percent(0.08364, 3), "+8.364%"),
+        (percent(-0.05), "-5.00%"),
+        (percent(None), "-"),
+        (interval(0.05, 0.03, None), "+5.00% [+3.00%, -]"),
+        (interval(0.05, None, None), "+5.00%"),
+        (minute("2026-04-12T10:05:30.123Z"), "2026-04-12 10:05"),
+        (unit("Forward TFLOPS"), "TFLOPS"),
+        (unit("Forward GB/s"), "GB/s"),
+        (unit("GFLOPS"), "GFLOPS"),
+        (unit("time_us"), "time_us"),
+        (command(("a b", "--csv", "{csv}", "it's")), "'a b' --csv {csv} 'it'\"'\"'s'"),
+    ],
+)
+def test_numbers_and_words(made: str, expected: str) -> None:
+    assert made == expected
+
+
+def hostile(text: str):
+    hypothesis = make_hypothesis(
+        claim=text,
+        change=text,
+        risks=text,
+        verification=text,
+        evidence=(text,),
+        lever=text,
+        target_class=text,
+        sources=(text,),
+    )
+    reflection = Reflection(
+        attribution=text, root_cause=text, next_direction=text, lesson=text, applies=text, does_not_apply=text
+    )
+    profile = make_profiled({text[:50]: 1.0}, notes=(text,))
+    judged = make_judged(
+        "rolled_back", trial=make_traced(hypothesis=hypothesis, profile=profile), sentence=text, notes=(text,)
+    )
+    measured = make_round(2, judged=judged, reflection=reflection, bottleneck_evidence=text)
+    failed = make_unbuilt(3, make_failed("build_failed", round=3, hypothesis=hypothesis, detail=text))
+    kept = make_round(
+        4, judged=make_judged(trial=make_traced(hypothesis=hypothesis), sentence=text), reflection=reflection
+    )
+    return make_history(measured, failed, kept)
+
+
+def unfenced(text: str) -> str:
+    """Without its fenced blocks, where foreign text may look like anything."""
+    return re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("text", [EVIL, "|" * 5000, "`" * 4001, MEGABYTE], ids=["evil", "pipes", "marks", "megabyte"])
+def test_hostile_text_leaves_every_document_whole_and_small(text: str) -> None:
+    history = hostile(text)
+    plain = render(hostile("harmless"), worktree="tree")
+    files = render(history, worktree="tree")
+    assert list(files) == list(plain)
+    for path, body in files.items():
+        if not isinstance(body, str) or not path.endswith(".md"):
+            continue
+        body, expected = unfenced(body), unfenced(str(plain[path]))
+        assert [x for x in body.splitlines() if x.startswith("## ")] == [
+            x for x in expected.splitlines() if x.startswith("## ")
+        ], path
+        columns = [x.replace("\\|", "").count("|") for x in body.splitlines() if x.startswith("| ")]
+        assert columns == [x.count("|") for x in expected.splitlines() if x.startswith("| ")], path
+        assert not any(mark in re.sub(r"`[^`\n]*`", "", body) for mark in ("\x00", "\x1b", "<script>")), path
+        assert len(body) < 100_000, path
+    assert all(len(str(body)) < 100_000 for path, body in files.items() if path.endswith(".json"))
+
+
+def test_hostile_text_stays_small_in_messages() -> None:
+    history = hostile(MEGABYTE)
+    assert len(commit_message(history.rounds[2].judged, history, 4)) < 10_000
+    assert len(tip_entry(history.rounds[0], history.opened)) < 5_000
+    assert len(report(history)) < 50_000
+
+
+def test_remembered_text_is_made_once_and_forgotten_in_the_end() -> None:
+    calls = []
+
+    def make(value: object) -> str:
+        calls.append(value)
+        return repr(value)
+
+    values = [object() for _ in range(ENTRIES + 1)]
+    assert once(make, values[0]) == once(make, values[0]) == repr(values[0])
+    assert len(calls) == 1
+    for value in values:
+        once(make, value)
+    once(make, values[0])
+    assert len(calls) == ENTRIES + 2
