@@ -20,6 +20,7 @@ from agent.version import VERSION
 from agent.wiring import Place, connect
 from graph.build import build
 from graph.errors import NeedsAnswer
+from graph.nodes.close.publish import restore_files
 from graph.policy.define import Questions, resolve
 from graph.ports import Ports
 from graph.state import BRANCHES, Request, State, initial
@@ -74,6 +75,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
     live = Live(place.campaign_dir, ports, progress)
     with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
         try:
+            restore_files(ports)
             _drive(saver, request, ports, live)
         except (KeyboardInterrupt, Waiting) as stop:
             live.ended("waiting" if isinstance(stop, Waiting) else "interrupted")

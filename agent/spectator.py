@@ -34,9 +34,9 @@ class Course:
                 self._max_minutes = body.limits.max_minutes
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
             case Rooflined():
-                return f"roofline: {body.bound}-bound" + (f" ({body.note})" if body.note else "")
+                return f"ceilings: {'; '.join(spec.text.split(' <- ')[0] for spec in body.specs) or body.note}"
             case BaselineClosed():
-                return f"baseline: {len(body.project.rows)} shapes, all kept for comparison; bound by {body.bottleneck}"
+                return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
             case RoundClosed():
                 return self._round(body)
             case Reviewed():

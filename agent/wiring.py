@@ -13,6 +13,7 @@ from sandbox.builder import ContractBuilder
 from sandbox.checker import ContractChecker
 from sandbox.clock import SystemClock
 from sandbox.commands import Commands
+from sandbox.durable import write_whole
 from sandbox.files import CampaignFiles
 from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
@@ -81,6 +82,8 @@ def connect(place: Place, contract: Contract, planner: str) -> Ports:
 def on_tape(live: Ports, place: Place) -> Ports:
     """The same ports, asking the campaign's own tape first, or only the recording's."""
     recorded = place.recording
+    if recorded:
+        _lend_artifacts(recorded / "artifacts", place.campaign_dir / "artifacts")
     tape = Tape(recorded / "tape.jsonl", mode="replay") if recorded else Tape(place.campaign_dir / "tape.jsonl")
     return replace(
         live,
@@ -93,3 +96,11 @@ def on_tape(live: Ports, place: Place) -> Ports:
         clock=taped("clock", live.clock, tape),
         signals=taped("signals", live.signals, tape),
     )
+
+
+def _lend_artifacts(theirs: Path, ours: Path) -> None:
+    """What recorded answers refer to; a blob is named by its content, so one that is there is the same."""
+    for blob in theirs.glob("*/*"):
+        target = ours / blob.parent.name / blob.name
+        if not target.exists():
+            write_whole(target, blob.read_bytes())

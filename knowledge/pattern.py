@@ -268,11 +268,9 @@ def _unit(texts: list[str], name: str) -> bool:
     if texts.count(name) != 1 or not texts or texts[-1] != "]":
         return False
     at = texts.index(name)
-    last = len(texts) - 1
-    inside = 0
-    while last >= 0:
-        inside += (texts[last] == "]") - (texts[last] == "[")
-        if inside == 0:
-            break
-        last -= 1
-    return at > last and texts[at - 1] in ("[", "+") and texts[at + 1] in ("]", "+")
+    depth = 0
+    for text in reversed(texts[at + 1 :]):
+        depth += (text in ("]", ")")) - (text in ("[", "("))
+    begins = at - next((back for back, text in enumerate(reversed(texts[:at])) if text == "["), at) - 1
+    own = texts[begins:at].count("(") == texts[begins:at].count(")")
+    return depth == 1 and own and texts[at - 1] in ("[", "+") and texts[at + 1] in ("]", "+")

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import assert_never
 
 from knowledge.loops import add_restrict, before_loops
@@ -144,11 +145,10 @@ def _inside(decorator: str, text: str, offset: int) -> bool:
     if not decorator:
         return True
     heads = [m.start() for m in re.finditer(r"^(?=[^\s#)\]}])", text, re.M) if m.start() <= offset]
-    named = [start for start in heads if text.startswith(("def ", "class ", "async "), start)]
-    if not named or heads[-1] != named[-1]:
+    if not heads or not text.startswith(("def ", "class ", "async "), heads[-1]):
         return False
-    before = text[: named[-1]].rstrip("\n").split("\n\n")[-1]
-    return re.search(decorator, before) is not None
+    decorators = list(takewhile(lambda start: text[start] == "@", reversed(heads[:-1])))
+    return bool(decorators) and re.search(decorator, text[decorators[-1] : heads[-1]]) is not None
 
 
 def _substitute(edit: Substitute, path: str, text: str) -> str:

@@ -118,6 +118,8 @@ class _Bracing:
             if self._peek() == "(":
                 self._group()
             self._body()
+            if word == "if" and self._peek() == "else":
+                self._statement()
         elif word in ("else", "do"):
             self._take()
             self._body()

@@ -17,8 +17,8 @@ CALIBRATION = (0.5, 1.5)
 
 
 def ranked(found: list[Candidate], briefing: Briefing) -> list[Candidate]:
-    """Best first; equal scores in the order of their names."""
-    return sorted(found, key=lambda candidate: (-score(candidate, briefing), candidate.id))
+    """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
+    return sorted(found, key=lambda candidate: -score(candidate, briefing))
 
 
 def score(candidate: Candidate, briefing: Briefing) -> float:

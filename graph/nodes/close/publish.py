@@ -1,6 +1,6 @@
 """Render every file that the last ledger line touches."""
 
-from graph.documents import changed
+from graph.documents import changed, render
 from graph.context import history
 from graph.ports import Ports
 
@@ -11,3 +11,9 @@ TREE = "trees/a"
 def publish(ports: Ports) -> None:
     """A round is closed only when its files exist; files are views and are never read back."""
     ports.files.write(changed(history(ports), worktree=TREE))
+
+
+def restore_files(ports: Ports) -> None:
+    """Render everything once: a crash between a ledger line and its files, or a person, may have left a gap."""
+    if ports.ledger.lines():
+        ports.files.write(render(history(ports), worktree=TREE))

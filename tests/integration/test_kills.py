@@ -1,0 +1,114 @@
+"""kill -9 at random moments, then resume: the ledger of an uninterrupted run on the same recorded answers."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.text_project import files
+
+ROOT = Path(__file__).parents[2]
+KILLS = 20
+
+
+def drive(*words: object) -> subprocess.Popen:
+    argv = [sys.executable, "-m", "tests.drive", *map(str, words)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen) -> None:
+    _, problem = process.communicate(timeout=300)
+    assert process.returncode == 0, problem
+
+
+def campaign_of(repository: Path) -> Path | None:
+    found = [*(repository / "agent" / "workspace").glob("*/request.json")]
+    return found[0].parent if found else None
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A finished campaign on real processes, and the repository as it was before."""
+    folder = tmp_path_factory.mktemp("recorded")
+    root = folder / "kernels"
+    for path, text in files().items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "harness.py").chmod(0o755)
+    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-q", "-m", "start"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    shutil.copytree(root, folder / "before" / "kernels")
+    finish(drive("start", root))
+    return folder / "before" / "kernels", campaign_of(root)
+
+
+def replay(recorded, folder: Path) -> Path:
+    before, _ = recorded
+    shutil.copytree(before, folder / "kernels")
+    return folder / "kernels"
+
+
+def log(repository: Path) -> str:
+    argv = ["git", "log", "--format=%H %s", "--branches=optimize/*"]
+    return subprocess.run(argv, cwd=repository, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F121")
+def test_twenty_random_kills_change_nothing(recorded, tmp_path):
+    _, original = recorded
+    repository = replay(recorded, tmp_path / "whole")
+    began = time.monotonic()
+    finish(drive("start", repository, original))
+    took = time.monotonic() - began
+    whole = (campaign_of(repository) / "ledger.jsonl").read_bytes()
+    assert whole == (original / "ledger.jsonl").read_bytes()
+    draw, kills, rounds = random.Random(7), 0, 0
+    while kills < KILLS:
+        rounds += 1
+        repository = replay(recorded, tmp_path / f"{rounds}")
+        process = drive("start", repository, original)
+        for _ in range(100):
+            time.sleep(draw.uniform(0.25, took * 0.7))
+            if process.poll() is not None:
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stderr.close()
+            kills += 1
+            campaign = campaign_of(repository)
+            process = drive("resume", campaign) if campaign else drive("start", repository, original)
+        finish(process)
+        campaign = campaign_of(repository)
+        assert (campaign / "ledger.jsonl").read_bytes() == whole, f"after {kills} kills"
+        assert log(repository) == log(tmp_path / "whole" / "kernels")
+        assert (campaign / "final_report.md").exists()
+
+
+@pytest.mark.slow
+def test_a_campaign_folder_copied_elsewhere_resumes_there_without_its_repository(recorded, tmp_path):
+    _, original = recorded
+    repository = replay(recorded, tmp_path)
+    process = drive("start", repository, original)
+    while not (campaign_of(repository) and len(_lines(campaign_of(repository))) >= 5):
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    elsewhere = tmp_path / "elsewhere" / "campaign"
+    shutil.copytree(campaign_of(repository), elsewhere, symlinks=True)
+    shutil.rmtree(repository)
+    finish(drive("resume", elsewhere))
+    assert (elsewhere / "ledger.jsonl").read_bytes() == (original / "ledger.jsonl").read_bytes()
+
+
+def _lines(campaign: Path) -> list[bytes]:
+    path = campaign / "ledger.jsonl"
+    return path.read_bytes().splitlines() if path.exists() else []
