@@ -12,7 +12,7 @@ from agent.checkpoints import checkpoints, prune
 from agent.contract_file import LoadedContract
 from agent.errors import UserError, Waiting
 from agent.live import Live
-from agent.outcome import Outcome
+from agent.outcome import Outcome, Status
 from agent.progress import Progress
 from agent.request import StartRequest
 from agent.summary import outcome
@@ -48,11 +48,12 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         recording=recording.resolve() if recording else None,
     )
     request = request.model_copy(update={"campaign": place.campaign_dir.name})
-    ports = _prepare(place, request, asked.contract)
+    _make(place, request, asked.contract)
     try:
+        ports = connect(place, request.contract, request.planner)
         return _run(place, request, ports, asked.progress)
     except Exception:
-        if not ports.ledger.lines():
+        if not (place.campaign_dir / "ledger.jsonl").exists():
             # nothing was recorded yet: a refused start leaves nothing behind
             shutil.rmtree(place.campaign_dir, ignore_errors=True)
         raise
@@ -77,11 +78,15 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
         try:
             restore_files(ports)
             _drive(saver, request, ports, live)
-        except (KeyboardInterrupt, Waiting) as stop:
-            live.ended("waiting" if isinstance(stop, Waiting) else "interrupted")
-            raise
-        except Exception as error:
-            live.ended("stopped", problem=str(error))
+        except BaseException as stop:
+            ended: Status = "stopped"
+            if isinstance(stop, KeyboardInterrupt):
+                ended = "interrupted"
+            elif isinstance(stop, Waiting):
+                ended = "waiting"
+            live.ended(ended, problem="" if ended != "stopped" else str(stop))
+            if ports.ledger.lines():
+                progress.finished(outcome(place, ports, status=ended))
             raise
     done = outcome(place, ports, status="concluded")
     live.ended("concluded")
@@ -141,7 +146,7 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     return next(name for name in names if not (taken / name).exists())
 
 
-def _prepare(place: Place, request: Request, contract: LoadedContract) -> Ports:
+def _make(place: Place, request: Request, contract: LoadedContract) -> None:
     if (place.campaign_dir / REQUEST).exists():
         raise UserError(f"{place.campaign_dir}: holds a campaign already; `ridgeline resume` it or give another folder")
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
@@ -154,7 +159,6 @@ def _prepare(place: Place, request: Request, contract: LoadedContract) -> Ports:
         "request": request.model_dump(mode="json"),
     }
     write_whole(place.campaign_dir / REQUEST, json.dumps(kept, indent=1).encode() + b"\n")
-    return connect(place, request.contract, request.planner)
 
 
 def _read(campaign_dir: Path) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from agent import campaigns
 from agent.outcome import Status
-from graph.policy.history import fold, standing
-from graph.policy.score import aggregate
+from graph.policy.final import Pair, numbers
+from graph.policy.history import fold
 from graph.standing import History
 from graph.values import Value
 from sandbox.ledger import JsonlLedger, verify
@@ -44,6 +44,7 @@ def status_of(campaign: Path) -> CampaignStatus:
     checked = verify(ledger)
     history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
     rounds = history.rounds if history else ()
+    found = numbers(history) if history else Pair(baseline=None, best=None)
     begun = not checked.ok and not ledger.exists()
     return CampaignStatus(
         campaign=history.opened.target.campaign if history else campaign.name,
@@ -55,26 +56,14 @@ def status_of(campaign: Path) -> CampaignStatus:
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
         metric=history.opened.target.primary_metric if history else "",
-        baseline=_baseline(history),
-        best=_best(history),
+        baseline=found.baseline,
+        best=found.best,
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
         pid=written.get("pid"),
         updated=_moment(written.get("updated")),
     )
-
-
-def _baseline(history: History | None) -> float | None:
-    if history is None or history.baseline is None:
-        return None
-    return aggregate(history.baseline.quick.rows, history.contract.scoring)
-
-
-def _best(history: History | None) -> float | None:
-    if history is None or history.baseline is None:
-        return None
-    return aggregate(standing(history).quick.rows, history.contract.scoring)
 
 
 def _moment(written: object) -> str:

@@ -15,6 +15,9 @@ from sandbox.durable import write_whole
 CLOSING = frozenset({"recall", "baseline", "accept", "rollback", "review", "restart", "conclude"})
 """Nodes that append to the ledger."""
 
+INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "format", "revalidate"})
+"""Nodes that are over before anybody has read their name."""
+
 
 class Live:
     """A view, overwritten at every phase; nothing decides by it."""
@@ -31,7 +34,8 @@ class Live:
         number, detail = _about(state)
         self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
         self._write("running")
-        self._progress.phase(node, self._now["round"], detail)
+        if node not in INSTANT:
+            self._progress.phase(node, self._now["round"], detail)
 
     def left(self, node: str) -> bool:
         """A node ended; whether it closed something in the ledger."""

@@ -8,7 +8,10 @@ Status = Literal["running", "stopped", "concluded", "waiting", "interrupted"]
 
 
 class Outcome(Value):
-    """Numbers are plain: `baseline` and `best` are the aggregate of `metric`, both from the quick command."""
+    """Numbers are plain: `baseline` and `best` are the aggregate of `metric` over the same shapes.
+
+    A concluded campaign measured both again, side by side; before that they are from different minutes.
+    """
 
     campaign: str
     dir: str

@@ -3,9 +3,8 @@
 from agent.outcome import Outcome, Status
 from agent.wiring import Place
 from graph.policy import history as fold
-from graph.policy.score import aggregate
+from graph.policy.final import numbers
 from graph.ports import Ports
-from graph.standing import History
 from graph.values import Cost
 
 
@@ -13,7 +12,7 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     """How the campaign stands now."""
     known = fold.fold(ports.ledger.lines())
     assert known is not None
-    done, opened = known.concluded, known.opened
+    done, opened, found = known.concluded, known.opened, numbers(known)
     return Outcome(
         campaign=opened.target.campaign,
         dir=str(place.campaign_dir),
@@ -23,8 +22,8 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         accepted=len(fold.accepted(known)),
         rolled_back=len(fold.rolled_back(known)),
         metric=opened.target.primary_metric,
-        baseline=_baseline(known),
-        best=_best(known),
+        baseline=found.baseline,
+        best=found.best,
         speedup=done.speedup if done else None,
         speedup_lower=done.speedup_lower if done else None,
         best_commit=fold.standing(known).commit if known.baseline else None,
@@ -34,15 +33,3 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         preset=opened.limits.preset,
         planner=opened.planner,
     )
-
-
-def _baseline(known: History) -> float | None:
-    if known.baseline is None:
-        return None
-    return aggregate(known.baseline.quick.rows, known.contract.scoring)
-
-
-def _best(known: History) -> float | None:
-    if known.baseline is None:
-        return None
-    return aggregate(fold.standing(known).quick.rows, known.contract.scoring)

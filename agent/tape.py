@@ -16,6 +16,7 @@ from typing import Any, Literal, cast, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from agent.errors import UserError
 from graph import ports as declared
 from graph.briefing import Briefing
 from graph.values import SCHEMA
@@ -36,10 +37,8 @@ ASKED_AFRESH = frozenset({"device"})
 """Ports that a live campaign always asks again: a campaign may go on on another machine."""
 
 
-class TapeMiss(Exception):
+class TapeMiss(UserError):
     """A replay asked something that was never recorded."""
-
-    exit_code = 2
 
 
 class Tape:

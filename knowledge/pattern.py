@@ -267,10 +267,11 @@ def _unit(texts: list[str], name: str) -> bool:
     """The name stands once, in the last subscript, and only between plus signs and brackets."""
     if texts.count(name) != 1 or not texts or texts[-1] != "]":
         return False
-    at = texts.index(name)
-    depth = 0
+    at, depth = texts.index(name), 0
     for text in reversed(texts[at + 1 :]):
+        if depth == 0 and text != "]":
+            return False
         depth += (text in ("]", ")")) - (text in ("[", "("))
-    begins = at - next((back for back, text in enumerate(reversed(texts[:at])) if text == "["), at) - 1
-    own = texts[begins:at].count("(") == texts[begins:at].count(")")
-    return depth == 1 and own and texts[at - 1] in ("[", "+") and texts[at + 1] in ("]", "+")
+        if depth == 0:
+            return False
+    return depth == 1 and texts[at - 1] in ("[", "+") and texts[at + 1] in ("]", "+")

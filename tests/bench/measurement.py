@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.bench.identical import identical_tries, planted_tries
 
-TRIES = int(os.environ.get("RIDGELINE_BENCH_TRIES", "20"))
+TRIES = int(os.environ.get("BENCH_TRIES", "20"))
 
 
 def run() -> Iterator[dict[str, Any]]:

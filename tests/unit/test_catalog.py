@@ -1,0 +1,420 @@
+"""The planner without a model: which lever first, what a round's outcome changes, and what it says when none is left."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from agent.planners.catalog import CatalogPlanner
+from agent.planners.catalog_candidates import hypothesis_of
+from graph.briefing import Briefing, Draft, Proposal
+from graph.record import RoundClosed
+from graph.trial import Broken, Drafted
+from graph.values import Cost, FileEdit, Hypothesis
+from tests.builders import (
+    make_applied,
+    make_built,
+    make_contract,
+    make_drafted,
+    make_failed,
+    make_judged,
+    make_machine,
+    make_profiled,
+    make_proposed,
+    make_round,
+    make_target,
+    make_test,
+    make_traced,
+)
+
+TASKS = Path(__file__).parents[2] / "evals" / "tasks"
+AVX2 = ("sse2", "avx2", "fma")
+TRITON = {
+    "softmax": """import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(out, inp, stride, n_cols, BLOCK_SIZE: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK_SIZE)
+    x = tl.load(inp + row * stride + cols, mask=cols < n_cols, other=-float("inf"))
+    num = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out + row * stride + cols, num / tl.sum(num, axis=0), mask=cols < n_cols)
+
+
+def softmax(x, y):
+    size = triton.next_power_of_2(x.shape[1])
+    softmax_kernel[(x.shape[0],)](y, x, x.stride(0), x.shape[1], BLOCK_SIZE=size, num_warps=4)
+""",
+    "add": """import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y, out):
+    grid = lambda meta: (triton.cdiv(out.numel(), meta["BLOCK_SIZE"]),)
+    add_kernel[grid](x, y, out, out.numel(), BLOCK_SIZE=1024)
+""",
+    "matmul": """import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    pid = tl.program_id(0)
+    rm = (pid // tl.cdiv(N, BN)) * BM + tl.arange(0, BM)
+    rn = (pid % tl.cdiv(N, BN)) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = tl.load(a_ptr + rm[:, None] * K + (rk + k)[None, :])
+        b = tl.load(b_ptr + (rk + k)[:, None] * N + rn[None, :])
+        acc += tl.dot(a, b)
+    tl.store(c_ptr + rm[:, None] * N + rn[None, :], acc)
+
+
+def matmul(a, b, c, m, n, k):
+    grid = (triton.cdiv(m, 64) * triton.cdiv(n, 64),)
+    matmul_kernel[grid](a, b, c, m, n, k, BM=64, BN=64, BK=32, num_warps=4, num_stages=3)
+""",
+}
+CHANGES = {
+    "triton-exp2": ("tl.exp(x - tl.max(x, axis=0))", "tl.exp2((x - tl.max(x, axis=0)) * 1.4426950408889634)"),
+    "triton-num-warps:num_warps=8": ("num_warps=4", "num_warps=8"),
+    "triton-num-warps:num_warps=2": ("num_warps=4", "num_warps=2"),
+    "triton-num-stages:num_stages=4": ("num_stages=3", "num_stages=4"),
+    "triton-block-sweep:BLOCK_SIZE=2048": ("BLOCK_SIZE=1024", "BLOCK_SIZE=2048"),
+    "triton-block-sweep:BK=64": ("BK=32", "BK=64"),
+    "triton-dot-accumulate": ("acc += tl.dot(a, b)", "acc = tl.dot(a, b, acc)"),
+    "triton-pipelined-range:stages3": ("range(0, K, BK)", "tl.range(0, K, BK, num_stages=3)"),
+    "amd-waves-per-eu:waves_per_eu=2": ("num_stages=3)", "num_stages=3, waves_per_eu=2)"),
+}
+
+
+def brief(sources: dict[str, str], *rounds: RoundClosed, lang: str = "C", **fields) -> Briefing:
+    streak = 0
+    for closed in rounds:
+        streak = 0 if closed.accepted else streak + 1
+    default = {
+        "round": len(rounds) + 2,
+        "target": make_target(target_op="matmul_f32", target_backend=lang, target_lang=lang),
+        "contract": make_contract(flags_file="kernel.flags" if "kernel.flags" in sources else None),
+        "machine": make_machine(features=AVX2),
+        "specs": (),
+        "sources": tuple(FileEdit(path=path, text=text) for path, text in sources.items()),
+        "best_commit": "a" * 40,
+        "best_round": 1,
+        "aggregate": 1.0,
+        "bottleneck": "memory",
+        "bottleneck_evidence": "d1_misses per load 0.4",
+        "profile": None,
+        "rounds": rounds,
+        "consecutive_rollbacks": streak,
+    }
+    return Briefing(**{**default, **fields})
+
+
+def naive(task: str) -> dict[str, str]:
+    return {name: (TASKS / task / name).read_text(encoding="utf-8") for name in ("kernel.c", "kernel.flags")}
+
+
+def play(planner: CatalogPlanner, sources: dict[str, str], wins: dict[str, float], rounds: int) -> list[RoundClosed]:
+    """A campaign in which exactly the levers of `wins` gain; sources move on with each accepted one."""
+    closed: list[RoundClosed] = []
+    for number in range(2, 2 + rounds):
+        now = brief(sources, *closed)
+        proposal = planner.propose(now)
+        if proposal.hypothesis is None:
+            break
+        edits = planner.draft(now, proposal).edits
+        assert edits
+        gain = wins.get(proposal.hypothesis.id)
+        if gain is not None:
+            sources = sources | {edit.path: edit.text or "" for edit in edits}
+        closed.append(
+            make_round(
+                number,
+                "accepted" if gain else "rolled_back",
+                reason="faster" if gain else "noise",
+                gain=gain or 0.0,
+                hypothesis=proposal.hypothesis,
+            )
+        )
+    return closed
+
+
+def ids(rounds: list[RoundClosed]) -> list[str]:
+    return [hypothesis_of(closed).id for closed in rounds]
+
+
+@pytest.mark.feature("F122")
+def test_matmul_takes_the_big_wins_first() -> None:
+    wins = {"loop-interchange": 0.6, "gcc-o3": 2.5, "gcc-march-native": 0.3, "register-tile:avx2-4x2": 1.9}
+    rounds = play(CatalogPlanner(), naive("matmul_c"), wins, 8)
+    assert ids(rounds)[:4] == list(wins)
+    assert "constant-sweep:TILE_ROWS=6" in ids(rounds)
+
+
+@pytest.mark.feature("F122")
+def test_softmax_takes_the_big_wins_first() -> None:
+    wins = {"exp-once": 0.9, "gcc-relaxed-math": 1.5, "gcc-march-native": 0.5}
+    rounds = play(CatalogPlanner(), naive("softmax_c"), wins, 8)
+    assert ids(rounds)[0] == "exp-once"
+    assert set(wins) <= set(ids(rounds)[:6])
+
+
+def test_ends_with_a_reason_and_never_repeats_itself() -> None:
+    rounds = play(CatalogPlanner(), naive("softmax_c"), {}, 60)
+    assert len(rounds) < 60
+    assert len(ids(rounds)) == len(set(ids(rounds)))
+    proposal = CatalogPlanner().propose(brief(naive("softmax_c"), *rounds))
+    assert proposal.hypothesis is None
+    assert f"{len(rounds)} tried" in proposal.exhausted
+
+
+def test_language_without_cards_is_exhausted_at_once() -> None:
+    proposal = CatalogPlanner().propose(brief({"k.py": "x = 1\n"}, lang="FLYDSL"))
+    assert proposal == Proposal(hypothesis=None, exhausted=proposal.exhausted)
+    assert "FLYDSL" in proposal.exhausted
+
+
+@pytest.mark.feature("F032", "F063", "F117")
+def test_hypothesis_cites_the_counter_and_the_place() -> None:
+    profile = make_profiled({"d1_misses": 4.1e7})
+    proposal = CatalogPlanner().propose(brief(naive("matmul_c"), profile=profile))
+    asked = proposal.hypothesis
+    assert asked is not None
+    assert asked.evidence[0].startswith("d1_misses = 4.1e+07 (")
+    assert asked.evidence[0].count(" -> ") == 2
+    assert asked.evidence[1].startswith("kernel.c:4 ")
+    assert asked.sources[0] == "knowledge/cards/c/loop-interchange.md:1"
+    assert asked.prediction.speedup == 3.0
+    assert asked.claim.startswith("I expect ")
+    assert proposal.cost == Cost()
+    assert proposal.ranked
+
+
+def test_without_a_counter_the_bottleneck_is_cited() -> None:
+    asked = CatalogPlanner().propose(brief(naive("matmul_c"))).hypothesis
+    assert asked is not None
+    assert asked.evidence[0].startswith("memory bottleneck (d1_misses per load 0.4) -> ")
+
+
+@pytest.mark.feature("F040")
+def test_after_a_rollback_the_diagnosis_is_cited() -> None:
+    failed = make_round(2, "rolled_back", reason="noise", gain=0.0)
+    asked = CatalogPlanner().propose(brief(naive("matmul_c"), failed)).hypothesis
+    assert asked is not None
+    assert any(line.startswith("round 2 rolled back tile: noise") for line in asked.evidence)
+
+
+def proposed_first(sources: dict[str, str], *rounds: RoundClosed, **fields) -> Hypothesis:
+    asked = CatalogPlanner().propose(brief(sources, *rounds, **fields)).hypothesis
+    assert asked is not None
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("reason", "accepted_after", "again"),
+    [("noise", True, True), ("noise", False, False), ("incorrect", True, False), ("build_failed", True, False)],
+)
+def test_retry_needs_another_accepted_round(reason: str, accepted_after: bool, again: bool) -> None:
+    sources = {"kernel.c": "void f(float *x, int n) {\n    x[0] = n;\n}\n", "kernel.flags": "-O2\n"}
+    first = proposed_first(sources)
+    assert first.id == "gcc-o3"
+    rounds = [make_round(2, "rolled_back", reason=reason, gain=0.0, hypothesis=first)]
+    if accepted_after:
+        rounds.append(make_round(3, "accepted"))
+    proposal = CatalogPlanner().propose(brief(sources, *rounds))
+    offered = [proposal.hypothesis.id if proposal.hypothesis else "", *(line.split(":")[0] for line in proposal.ranked)]
+    assert ("gcc-o3" in offered) is again
+
+
+@pytest.mark.parametrize(
+    ("features", "flags", "lever"),
+    [
+        (AVX2, "-O3 -march=native", "register-tile:avx2-4x2"),
+        (AVX2, "-O3", "register-tile:sse-4x2"),
+        ((*AVX2, "avx512f"), "-O3 -march=native", "register-tile:avx512-4x2"),
+    ],
+)
+def test_requirements_choose_the_variant(features: tuple[str, ...], flags: str, lever: str) -> None:
+    sources = naive("matmul_c") | {"kernel.flags": flags}
+    now = brief(sources, machine=make_machine(features=features))
+    proposal = CatalogPlanner().propose(now)
+    offered = [proposal.hypothesis.id if proposal.hypothesis else "", *(line for line in proposal.ranked)]
+    tiles = [line for line in offered if line.startswith("register-tile")]
+    assert tiles[0].startswith(lever)
+
+
+def test_failed_requirements_are_said() -> None:
+    dropped = CatalogPlanner().propose(brief(naive("matmul_c"))).dropped
+    assert any(line.startswith("openmp-rows: needs more than 1 thread") for line in dropped)
+    assert any(line.startswith("gcc-target-pragma: is for builds without a flags file") for line in dropped)
+
+
+def test_sweep_goes_on_after_success_and_never_back() -> None:
+    planner, closed = CatalogPlanner(), []
+    sources = {
+        "kernel.c": "#define TILE_ROWS 4\nint rows(void) { return TILE_ROWS; }\n",
+        "kernel.flags": "-O3 -march=native",
+    }
+    seen = []
+    for accepted in (True, False):
+        now = brief(sources, *closed)
+        proposal = planner.propose(now)
+        assert proposal.hypothesis is not None
+        seen.append(proposal.hypothesis.change)
+        if accepted:
+            sources = sources | {edit.path: edit.text or "" for edit in planner.draft(now, proposal).edits}
+        decision = "accepted" if accepted else "rolled_back"
+        closed.append(make_round(len(closed) + 2, decision, hypothesis=proposal.hypothesis))
+    assert seen == ["TILE_ROWS from 4 to 6", "TILE_ROWS from 6 to 8"]
+    assert planner.propose(brief(sources, *closed)).hypothesis is None
+
+
+def test_failing_category_falls_behind() -> None:
+    sources = naive("softmax_c") | {"kernel.flags": "-O3"}
+    failed = [
+        make_round(
+            n,
+            "rolled_back",
+            reason="noise",
+            gain=0.0,
+            hypothesis=proposed_first(sources).model_copy(update={"id": f"x{n}"}),
+        )
+        for n in (2, 3, 4)
+    ]
+    assert hypothesis_of(failed[0]).category == "algorithm"
+    assert proposed_first(sources, *failed).category == "compiler"
+
+
+@pytest.mark.feature("F056")
+def test_review_names_three_directions_unexplored_first() -> None:
+    sources = naive("matmul_c")
+    tried = make_round(2, "rolled_back", reason="noise", gain=0.0, hypothesis=proposed_first(sources))
+    review = CatalogPlanner().review(brief(sources, tried), "2 consecutive rollbacks")
+    assert len(review.directions) >= 3
+    assert len({line.split(" ")[0] for line in review.directions}) == len(review.directions)
+    assert "not tried yet" in review.directions[0]
+    assert review.directions[0].startswith("compiler")
+
+
+def test_review_has_three_directions_even_when_nothing_is_left() -> None:
+    review = CatalogPlanner().review(brief({"kernel.c": "int a;\n"}), "stagnation")
+    assert len(review.directions) >= 3
+
+
+def test_after_a_review_unexplored_categories_come_first() -> None:
+    sources = naive("softmax_c") | {"kernel.flags": "-O3"}
+    failed = make_round(2, "rolled_back", reason="incorrect", gain=None, hypothesis=proposed_first(sources))
+    assert hypothesis_of(failed).category == "algorithm"
+    assert proposed_first(sources, failed, directions=("compiler: flags",)).category == "compiler"
+
+
+@pytest.mark.feature("F101")
+def test_repair_walks_down_the_fallbacks_then_refuses() -> None:
+    planner, now = CatalogPlanner(), brief(naive("softmax_c"))
+    asked = proposed_first(naive("softmax_c")).model_copy(
+        update={"id": "gcc-relaxed-math", "lever": "gcc-relaxed-math"}
+    )
+    built = make_built(make_applied(make_drafted(make_proposed(hypothesis=asked))))
+    broken = Broken(built=built, test=make_test(passed=False, kind="incorrect"))
+    first, second, third = (planner.repair(now, broken, attempt) for attempt in (1, 2, 3))
+    assert "-fassociative-math" in (first.edits[0].text or "")
+    assert "-fassociative-math" not in (second.edits[0].text or "")
+    assert third == Draft(edits=(), refusal="gcc-relaxed-math has no weaker form left")
+
+
+def test_split_is_refused() -> None:
+    assert CatalogPlanner().split(brief(naive("matmul_c")), make_judged()).refusal
+
+
+def test_draft_of_an_unknown_hypothesis_is_refused() -> None:
+    asked = proposed_first(naive("matmul_c")).model_copy(update={"lever": "magic"})
+    draft = CatalogPlanner().draft(brief(naive("matmul_c")), Proposal(hypothesis=asked))
+    assert draft.edits == ()
+    assert draft.refusal
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decision", "reason", "words", "lesson"),
+    [
+        (100.0, 15.0, "accepted", "faster", "confirmed", True),
+        (100.0, 15.0, "rolled_back", "not_better", "not what limits", False),
+        (100.0, 120.0, "rolled_back", "not_better", "refuted", True),
+        (100.0, 120.0, "rolled_back", "noise", "refuted", False),
+        (None, None, "rolled_back", "noise", "was not measured here", False),
+    ],
+)
+def test_reflection_compares_prediction_and_profile(before, after, decision, reason, words, lesson) -> None:
+    sources = naive("matmul_c")
+    profiles = [None if value is None else make_profiled({"d1_misses": value}) for value in (before, after)]
+    asked = proposed_first(sources)
+    judged = make_judged(decision, reason, trial=make_traced(hypothesis=asked, profile=profiles[1]))
+    told = CatalogPlanner().reflect(brief(sources, profile=profiles[0]), judged)
+    assert words in f"{told.attribution} {told.root_cause}"
+    assert (told.lesson is not None) is lesson
+    assert bool(told.root_cause) is (decision != "accepted")
+    assert told.next_direction
+
+
+def test_reflection_on_a_failure_quotes_its_first_line() -> None:
+    asked = proposed_first(naive("matmul_c"))
+    failed = make_failed("build_failed", hypothesis=asked, detail="kernel.c:3: error: no\nmore")
+    judged = make_judged("rolled_back", "build_failed", gain=None, trial=failed, correct="unverified")
+    told = CatalogPlanner().reflect(brief(naive("matmul_c")), judged)
+    assert told.attribution.endswith("(build_failed): kernel.c:3: error: no")
+    assert told.lesson is None
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_triton_levers_change_exactly_what_they_say(name: str) -> None:
+    planner = CatalogPlanner()
+    machine = make_machine(kind="amd", arch="gfx942", features=())
+    now = brief({"kernel.py": TRITON[name]}, lang="TRITON", machine=machine)
+    proposal = planner.propose(now)
+    assert proposal.hypothesis is not None
+    offered = [proposal.hypothesis.id, *(line.rsplit(": ", 1)[0] for line in proposal.ranked)]
+    checked = 0
+    for lever in offered:
+        asked = proposal.hypothesis.model_copy(update={"id": lever, "lever": lever.partition(":")[0]})
+        draft = planner.draft(now, Proposal(hypothesis=asked))
+        text = draft.edits[0].text if draft.edits else None
+        assert text is not None, lever
+        ast.parse(text)
+        if lever in CHANGES:
+            assert text == TRITON[name].replace(*CHANGES[lever]), lever
+            checked += 1
+    assert len(offered) >= 4
+    assert checked >= 2
+
+
+def test_amd_levers_need_an_amd_device() -> None:
+    machine = make_machine(kind="nvidia", arch="sm_90", features=())
+    proposal = CatalogPlanner().propose(brief({"kernel.py": TRITON["matmul"]}, lang="TRITON", machine=machine))
+    assert not any(line.startswith("amd-") for line in proposal.ranked)
+    assert any(line.startswith("amd-kpack: needs an architecture gfx9") for line in proposal.dropped)
+
+
+def test_same_briefing_same_answer() -> None:
+    now = brief(naive("matmul_c"))
+    assert CatalogPlanner().propose(now) == CatalogPlanner().propose(now)
+
+
+def test_drafted_texts_are_whole_files() -> None:
+    now = brief(naive("matmul_c"))
+    draft = CatalogPlanner().draft(now, CatalogPlanner().propose(now))
+    assert isinstance(make_drafted(edits=draft.edits, explanation=draft.explanation), Drafted)
+    assert (draft.edits[0].text or "").startswith('#include "kernel.h"\n')
+    assert draft.explanation.startswith("Interchange")
