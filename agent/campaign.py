@@ -23,12 +23,14 @@ from graph.errors import NeedsAnswer
 from graph.nodes.close.publish import restore_files
 from graph.policy.define import Questions, resolve
 from graph.ports import Ports
+from graph.record import Opened
 from graph.state import BRANCHES, Request, State, initial
 from graph.values import SCHEMA
 from sandbox.durable import write_whole
 from sandbox.errors import SchemaMismatch
 from sandbox.lease import lease
-from sandbox.repository import find_repository
+from sandbox.mirror import release_stale_locks
+from sandbox.repository import Repository, find_repository
 
 REQUEST = "request.json"
 FUSE = 20_000
@@ -76,6 +78,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
     live = Live(place.campaign_dir, ports, progress)
     with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
         try:
+            release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
             restore_files(ports)
             _drive(saver, request, ports, live)
         except BaseException as stop:
@@ -92,6 +95,12 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
     live.ended("concluded")
     progress.finished(done)
     return done
+
+
+def _branch(ports: Ports) -> str | None:
+    """The campaign's branch, once the ledger knows it."""
+    lines = ports.ledger.lines()
+    return lines[0].body.branch if lines and isinstance(lines[0].body, Opened) else None
 
 
 def _drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> None:
@@ -141,9 +150,16 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     )
     if isinstance(target, Questions):
         raise NeedsAnswer("\n".join(f"{asked.contract.path}: {q.field}: {q.message}" for q in target.questions))
-    taken = repository / "agent" / "workspace"
     names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
-    return next(name for name in names if not (taken / name).exists())
+    git, workspace = Repository(repository).git, repository / "agent" / "workspace"
+
+    def free(name: str) -> bool:
+        branch = target.git_branch.replace(target.campaign, name)
+        return not (workspace / name).exists() and (
+            target.campaign not in target.git_branch or git.tip(f"refs/heads/{branch}") is None
+        )
+
+    return next(name for name in names if free(name))
 
 
 def _make(place: Place, request: Request, contract: LoadedContract) -> None:
@@ -171,7 +187,9 @@ def _read(campaign_dir: Path) -> dict[str, Any]:
         raise UserError(f"{path}:{error.lineno}: is not JSON any more ({error.msg}); restore it from a copy") from error
     if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
         found = kept.get("schema") if isinstance(kept, dict) else None
-        raise SchemaMismatch(f"{path}: schema: is {found}, this Ridgeline writes {SCHEMA}; resume with the version it was made with")
+        raise SchemaMismatch(
+            f"{path}: schema: is {found}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
+        )
     return kept
 
 

@@ -26,8 +26,9 @@ class Live:
         self._path = campaign_dir / "status.json"
         self._ports = ports
         self._progress = progress
-        self._seen = len(ports.ledger.lines())
+        self._seen = 0
         self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
+        self._tell()  # a resumed campaign first says what has been
 
     def entered(self, node: str, state: State) -> None:
         """A node begins."""
@@ -41,11 +42,14 @@ class Live:
         """A node ended; whether it closed something in the ledger."""
         if node not in CLOSING:
             return False
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
         lines = self._ports.ledger.lines()
         for line in lines[self._seen :]:
             self._progress.closed(line.body)
         self._seen = len(lines)
-        return True
 
     def ended(self, status: str, *, problem: str = "") -> None:
         """The last state that other terminals see."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.console import note
 from agent.outcome import Outcome
+from graph.policy.history import speedup_so_far
 from graph.record import BaselineClosed, Body, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
+from graph.standing import History
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -22,23 +24,20 @@ class Course:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began = clock()
-        self._max_minutes: float | None = None
-        self.ratio = 1.0
-        self.accepted = 0
-        self.rolled_back = 0
+        self._history: History | None = None
 
     def take(self, body: Body) -> str:
         """Fold one body; the line worth showing for it."""
+        self._history = _with(self._history, body)
         match body:
             case Opened():
-                self._max_minutes = body.limits.max_minutes
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
             case Rooflined():
                 return f"ceilings: {'; '.join(spec.text.split(' <- ')[0] for spec in body.specs) or body.note}"
             case BaselineClosed():
                 return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
             case RoundClosed():
-                return self._round(body)
+                return f"{body.judged.verdict.sentence} [{self.best}]"
             case Reviewed():
                 return f"review after round {body.after_round} ({body.trigger}): {'; '.join(body.directions)}"
             case Restarted():
@@ -46,14 +45,15 @@ class Course:
             case Concluded():
                 return f"concluded: {body.stop_reason}"
 
-    def _round(self, body: RoundClosed) -> str:
-        verdict = body.judged.verdict
-        if verdict.accepted:
-            self.accepted += 1
-            self.ratio *= 1.0 + (verdict.gain or 0.0)
-        else:
-            self.rolled_back += 1
-        return f"{verdict.sentence} [best {self.ratio:.2f}x]"
+    @property
+    def best(self) -> str:
+        """The best version against the original: the final test's number, before it two runs at two times."""
+        if self._history is None:
+            return "best so far 1.0x"
+        done = self._history.concluded
+        if done and done.speedup is not None:
+            return f"best {done.speedup:.2f}x"
+        return f"best so far about {speedup_so_far(self._history) or 1.0:.1f}x"
 
     @property
     def elapsed(self) -> str:
@@ -63,14 +63,17 @@ class Course:
     @property
     def left(self) -> str:
         """Time left, where the campaign has a time limit."""
-        if self._max_minutes is None:
+        allowed = self._history.limits.max_minutes if self._history else None
+        if allowed is None:
             return ""
-        return f", {_minutes(max(0.0, self._max_minutes * 60 - (self._clock() - self._began)))} left"
+        return f", {_minutes(max(0.0, allowed * 60 - (self._clock() - self._began)))} left"
 
     @property
     def summary(self) -> str:
         """Best so far, counts and time in one phrase."""
-        return f"best {self.ratio:.2f}x, {self.accepted} kept, {self.rolled_back} rolled back{self.left}"
+        rounds = self._history.rounds if self._history else ()
+        kept = sum(closed.accepted for closed in rounds)
+        return f"{self.best}, {kept} kept, {len(rounds) - kept} rolled back{self.left}"
 
 
 class PlainProgress:
@@ -163,3 +166,21 @@ def _live(render: Callable[[], Any]) -> "Live":
 
 def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
+
+
+def _with(history: History | None, body: Body) -> History:
+    """The history one event later."""
+    if isinstance(body, Opened):
+        return History(opened=body)
+    assert history is not None
+    match body:
+        case Rooflined():
+            return history.model_copy(update={"roofline": body})
+        case BaselineClosed():
+            return history.model_copy(update={"baseline": body})
+        case RoundClosed():
+            return history.model_copy(update={"rounds": (*history.rounds, body)})
+        case Concluded():
+            return history.model_copy(update={"concluded": body})
+        case _:
+            return history

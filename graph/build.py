@@ -30,9 +30,9 @@ from graph.nodes.close.review import review
 from graph.nodes.close.round import accept, rollback
 from graph.nodes.round.analyze import analyze
 from graph.nodes.round.apply import apply
-from graph.nodes.round.compile import compile
+from graph.nodes.round.compile import compile  # noqa: A004 - the phase's name
 from graph.nodes.round.draft import draft
-from graph.nodes.round.format import format
+from graph.nodes.round.format import format  # noqa: A004 - the phase's name
 from graph.nodes.round.judge import judge
 from graph.nodes.round.measure import measure
 from graph.nodes.round.propose import propose
@@ -62,7 +62,19 @@ CHECKPOINTED = sorted(
 
 SETUP = (define, prepare, roofline, recall, baseline_test, baseline_measure, baseline_profile, baseline)
 ROUND = (analyze, propose, draft, apply, compile, verify, repair, measure, trace, judge)
-CLOSE = (split, format, revalidate, accept, rollback, check_stop, review, restart, final_test, full_validation, conclude)
+CLOSE = (
+    split,
+    format,
+    revalidate,
+    accept,
+    rollback,
+    check_stop,
+    review,
+    restart,
+    final_test,
+    full_validation,
+    conclude,
+)
 
 
 def declared(node: Callable[..., Update]) -> Callable[..., Update]:

@@ -85,9 +85,7 @@ def after_revalidate(state: State) -> Literal["accept", "rollback"]:
     return "accept" if trial.verdict.accepted else "rollback"
 
 
-def after_check_stop(
-    state: State, runtime: Runtime[Ports]
-) -> Literal["analyze", "review", "restart", "final_test"]:
+def after_check_stop(state: State, runtime: Runtime[Ports]) -> Literal["analyze", "review", "restart", "final_test"]:
     known, found = history(runtime.context), state["checks"]
     assert found is not None
     if state["exhausted"] and possible(known) and not _stop_but_for_exhaustion(state):

@@ -96,7 +96,14 @@ class Timer(Protocol):
     ) -> Benchmark | BenchmarkFailed: ...
 
     def compare(
-        self, *, best: str, candidate: str, shapes: tuple[str, ...], first_pair: int, pairs: int, blocks: int,
+        self,
+        *,
+        best: str,
+        candidate: str,
+        shapes: tuple[str, ...],
+        first_pair: int,
+        pairs: int,
+        blocks: int,
         purpose: str,
     ) -> Comparison | BenchmarkFailed: ...
 

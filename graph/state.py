@@ -12,7 +12,6 @@ from graph.target import Target
 from graph.trial import Trial
 from graph.values import SCHEMA, Bottleneck, Value
 
-
 BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
 """Folder of the campaign's branch by preset (rules 24.26); `optimize` otherwise."""
 

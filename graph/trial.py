@@ -94,9 +94,7 @@ class Failed(Value):
     """Ended before a usable measurement."""
 
     stage: Literal["failed"] = "failed"
-    reached: Annotated[
-        Proposed | Drafted | Applied | Built | Broken | Verified | Timed, Field(discriminator="stage")
-    ]
+    reached: Annotated[Proposed | Drafted | Applied | Built | Broken | Verified | Timed, Field(discriminator="stage")]
     reason: Literal[
         "no_edit",
         "refused_edit",
@@ -136,27 +134,26 @@ Trial = Annotated[
 Stage = Proposed | Drafted | Applied | Built | Broken | Verified | Timed | Traced | Failed | Judged
 
 
+WRAPS: dict[str, str] = {
+    "drafted": "proposed",
+    "applied": "drafted",
+    "built": "applied",
+    "broken": "built",
+    "verified": "built",
+    "timed": "verified",
+    "traced": "timed",
+    "failed": "reached",
+    "judged": "trial",
+}
+"""Stage -> the field that holds the stage before it."""
+
+
 def inner(trial: Stage) -> Stage | None:
     """The stage that a stage wraps; None for the first."""
-    match trial:
-        case Proposed():
-            return None
-        case Drafted():
-            return trial.proposed
-        case Applied():
-            return trial.drafted
-        case Built():
-            return trial.applied
-        case Broken() | Verified():
-            return trial.built
-        case Timed():
-            return trial.verified
-        case Traced():
-            return trial.timed
-        case Failed():
-            return trial.reached
-        case Judged():
-            return trial.trial
+    if isinstance(trial, Proposed):
+        return None
+    wrapped: Stage = getattr(trial, WRAPS[trial.stage])
+    return wrapped
 
 
 def find(trial: Stage | None, kind: type[T]) -> T | None:

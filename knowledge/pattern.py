@@ -15,6 +15,7 @@ from knowledge.source import Lang, Token, closing, tokens
 Kind = str
 Bindings = dict[str, tuple[Token, ...]]
 KINDS = frozenset({"expr", "atom", "lv", "id", "num", "type", "stmts", "opt", "inc"})
+ADVICE = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:GCC[ \t]+(?:unroll|ivdep)|unroll)\b")
 _LONGEST = 400
 _HOLE = re.compile(r"\$(\w+)(?::(\w+))?")
 _MACRO = re.compile(r"\$(for|add|mul)\(")
@@ -45,8 +46,11 @@ class Match:
 
 
 def search(text: str, find: str, lang: Lang, where: tuple[str, ...] = ()) -> Iterator[Match]:
-    """Non-overlapping matches of a pattern, first to last; `where` are conditions such as `lacks A j`."""
-    stream = tokens(text, lang)
+    """Non-overlapping matches of a pattern, first to last; `where` are conditions such as `lacks A j`.
+
+    Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.
+    """
+    stream = tuple(token for token in tokens(text, lang) if not ADVICE.match(token.text))
     patterns = [_atoms(variant, lang) for variant in expand(find)]
     at = 0
     while at < len(stream):

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import assert_never
 
 from knowledge.loops import add_restrict, before_loops
-from knowledge.pattern import Match, search
+from knowledge.pattern import ADVICE, Match, search
 from knowledge.render import render
 from knowledge.source import lang_of
 from knowledge.steps import AnyEdit, Decorator, Edit, Flags, Insert, LoopPragma, Restrict, Substitute
@@ -157,5 +157,15 @@ def _substitute(edit: Substitute, path: str, text: str) -> str:
         found = found[:1]
     new = text
     for match in reversed(found):
-        new = new[: match.start] + render(text, match, replace, lang_of(path)) + new[match.end :]
+        new = new[: _advised(text, match.start)] + render(text, match, replace, lang_of(path)) + new[match.end :]
     return new
+
+
+def _advised(text: str, start: int) -> int:
+    """Where what is replaced begins: with the loop pragma on the lines before it, which was about the old loop."""
+    while True:
+        line = text.rfind("\n", 0, start)
+        above = text.rfind("\n", 0, max(line, 0)) + 1
+        if line < 0 or text[line:start].strip() or not ADVICE.match(text[above:line]):
+            return start
+        start = above + len(text[above:line]) - len(text[above:line].lstrip())

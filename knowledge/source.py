@@ -13,11 +13,11 @@ _SHARED = r"""
 """
 _C = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
- |(?P<directive>^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*)
+ |(?P<directive>\#(?:[^\n\\]|\\.|\\\n)*)
  |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
  |"""
     + _SHARED,
-    re.X | re.S | re.M,
+    re.X | re.S,
 )
 _PYTHON = re.compile(
     r"""(?P<newline>\n)

@@ -1,11 +1,14 @@
 """The campaign's own bare repository: where candidates are committed, and all that a copied campaign needs of git."""
 
+import logging
 import shutil
 from pathlib import Path
 
 from sandbox.errors import NoSuchBase
 from sandbox.git import Git, git
 from sandbox.repository import Repository
+
+logger = logging.getLogger(__name__)
 
 ATTRIBUTES = "* -text -filter -ident -working-tree-encoding !eol !diff\n"
 """Files are checked out byte for byte, whatever the project's attributes say, so that hashes can be compared."""
@@ -47,3 +50,16 @@ def _empty(folder: Path, user: Repository) -> Git:
     (folder / "info").mkdir(exist_ok=True)
     (folder / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
     return Git(git_dir=folder)
+
+
+def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None:
+    """Remove the lock files that a killed git of this campaign left behind.
+
+    Only to be called while nobody else drives the campaign: its mirror and its branch are then nobody else's.
+    """
+    for lock in folder.rglob("*.lock"):
+        logger.warning("%s: left behind by a killed git; removed", lock)
+        lock.unlink(missing_ok=True)
+    if branch and user.is_dir() and (common := git("rev-parse", "--git-common-dir", cwd=user)).returncode == 0:
+        told = common.stdout.decode().strip()
+        (user / told / "refs" / "heads" / f"{branch}.lock").unlink(missing_ok=True)

@@ -72,8 +72,8 @@ class TextBuilder:
         ok = "no build" not in self._read(commit)
         output = "" if ok else "kernel.c:1: error: expected ';'"
         code = 0 if ok else 1
-        exit = Exit(argv=("make",), returncode=code, seconds=0.5, output=output)
-        return BuildResult(ok=ok, commit=commit, exit=exit)
+        ended = Exit(argv=("make",), returncode=code, seconds=0.5, output=output)
+        return BuildResult(ok=ok, commit=commit, exit=ended)
 
     def format(self, commit: str, changed: tuple[str, ...]) -> Formatting:
         text = self._read(commit)

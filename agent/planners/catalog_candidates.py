@@ -13,7 +13,7 @@ from knowledge.rewrite import apply, code
 from knowledge.steps import Constant, Edit
 from knowledge.sweeps import neighbours, settings
 
-MAX_TRIES = 3
+MAX_TRIES = 2
 """A lever that could not be resolved is tried this often at most, each time on another best version."""
 UNRESOLVED = frozenset(
     {"noise", "undecided", "not_better", "core_regression", "class_regression", "trace_not_improved"}

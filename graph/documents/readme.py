@@ -1,7 +1,7 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
 from graph.documents.text import cell, code, command, line, quantity, table
-from graph.policy.roofline import ridge, stop_conditions
+from graph.policy.roofline import bound_of, ridge, stop_conditions
 from graph.record import ShapeRoof
 from graph.standing import History
 from prompts.render import render
@@ -107,13 +107,19 @@ def _specs(history: History) -> list[str]:
     return [spec.text for spec in roof.specs]
 
 
+def _bound(history: History) -> str:
+    """Of the shapes together, once the baseline has placed them under the ceilings."""
+    bound = bound_of(history.baseline.shapes) if history.baseline else "unknown"
+    return UNKNOWN if bound == "unknown" else f"{bound}-bound"
+
+
 def _ceilings(history: History) -> list[str]:
     roof = history.roofline
     ceilings = roof.ceilings if roof else None
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     point = f"{ridge(peak, copy):.4g} FLOP/byte" if peak and copy else UNKNOWN
     return [
-        f"Bound: {roof.bound if roof and roof.bound != 'unknown' else UNKNOWN}",
+        f"Bound: {_bound(history)}",
         f"Ridge point: {point}",
         f"Method: {line(ceilings.method) if ceilings else UNKNOWN}",
         *([f"Note: {line(roof.note)}"] if roof and roof.note else []),

@@ -39,9 +39,7 @@ def numbers(known: History) -> Pair:
     if known.baseline is None:
         return Pair(baseline=None, best=None)
     if done and done.project and done.baseline_again:
-        return Pair(
-            baseline=aggregate(done.baseline_again.rows, scoring), best=aggregate(done.project.rows, scoring)
-        )
+        return Pair(baseline=aggregate(done.baseline_again.rows, scoring), best=aggregate(done.project.rows, scoring))
     now = fold.standing(known)
     best = (now.full or now.quick).rows
     shared = {row.label for row in best}

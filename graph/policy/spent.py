@@ -3,8 +3,21 @@
 from datetime import datetime
 
 from graph.record import Reflection
-from graph.trial import Applied, Broken, Built, Drafted, Failed, Formatted, Judged, Proposed, Timed, Traced, Verified
-from graph.trial import Stage, inner
+from graph.trial import (
+    Applied,
+    Broken,
+    Built,
+    Drafted,
+    Failed,
+    Formatted,
+    Judged,
+    Proposed,
+    Stage,
+    Timed,
+    Traced,
+    Verified,
+    inner,
+)
 from graph.values import Cost
 
 

@@ -249,3 +249,17 @@ def test_within_touches_only_decorated_functions() -> None:
 def test_python_lines_end_statements() -> None:
     assert not list(search("a = b\nc(d)\n", "$x:id = $y + $z", "python"))
     assert list(search("a = (b +\n     c)\n", "$x:id = ($y + $z)", "python"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    #pragma GCC unroll 4\n    for (;;) {\n        a;\n    }\n", "    b;\n"),
+        ("    #pragma GCC ivdep\n    #pragma GCC unroll 4\n    for (;;)\n        a;\n", "    b;\n"),
+        ("    x;\n    for (;;) {\n        #pragma GCC ivdep\n        a;\n    }\n", "    x;\n    b;\n"),
+        ("    #pragma omp simd\n    for (;;)\n        a;\n", "    #pragma omp simd\n    b;\n"),
+    ],
+)
+def test_advice_to_the_compiler_goes_with_the_loop_it_was_about(before: str, after: str) -> None:
+    step = Substitute(cases=(Case(find="for (;;) { a; }", replace="b;"),))
+    assert apply((step,), {"k.c": before}, None) == {"k.c": after}

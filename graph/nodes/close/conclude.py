@@ -2,9 +2,9 @@
 
 from langgraph.runtime import Runtime
 
+from graph.context import history
 from graph.evidence import Benchmark, BenchmarkFailed
 from graph.nodes.close.publish import publish
-from graph.context import history
 from graph.policy import history as fold
 from graph.policy.attribution import attribute
 from graph.policy.final import headline

@@ -1,7 +1,7 @@
 """Render every file that the last ledger line touches."""
 
-from graph.documents import changed, render
 from graph.context import history
+from graph.documents import changed, render
 from graph.ports import Ports
 
 TREE = "trees/a"

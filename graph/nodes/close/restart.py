@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.close.publish import publish
 from graph.context import history
+from graph.nodes.close.publish import publish
 from graph.policy import history as fold
 from graph.policy.restart import mask
 from graph.ports import Ports

@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graph.nodes.close.publish import publish
 from graph.context import briefing, history
+from graph.nodes.close.publish import publish
 from graph.policy import stagnate
 from graph.policy.counters import consecutive_rollbacks
 from graph.ports import Ports

@@ -2,9 +2,9 @@
 
 from langgraph.runtime import Runtime
 
+from graph.context import analysis, briefing, history
 from graph.documents import commit_message, tip_entry
 from graph.nodes.close.publish import publish
-from graph.context import analysis, briefing, history
 from graph.policy import history as fold
 from graph.policy.predict import check
 from graph.policy.spent import spent

@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graph.evidence import Measured
 from graph.context import history
+from graph.evidence import Measured
 from graph.policy import history as fold
 from graph.policy.measure import wanted
 from graph.ports import Ports

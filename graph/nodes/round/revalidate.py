@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graph.evidence import Measured
 from graph.context import history
+from graph.evidence import Measured
 from graph.nodes.round.measure import take
 from graph.policy import accept
 from graph.policy import history as fold
@@ -44,9 +44,7 @@ def _again(ports: Ports, applied: Applied) -> Traced | Failed:
     evidence: tuple[Measured, ...] = ()
     while want := wanted(Timed(verified=verified, evidence=evidence) if evidence else verified, best, known.limits):
         purpose = f"round-{number} formatted"
-        found = take(
-            ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=known.limits.blocks
-        )
+        found = take(ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=known.limits.blocks)
         evidence = (*evidence, found)
     profile = ports.profiler.profile(applied.commit, purpose=f"round-{number} formatted")
     return Traced(timed=Timed(verified=verified, evidence=evidence), profile=profile)

@@ -2,10 +2,10 @@
 
 from langgraph.runtime import Runtime
 
+from graph.context import history
 from graph.errors import BrokenBaseline
 from graph.evidence import Benchmark, BenchmarkFailed
 from graph.nodes.close.publish import publish
-from graph.context import history
 from graph.policy.bottleneck import classify
 from graph.policy.roofline import shape_roofs
 from graph.policy.shapes import classes, representative
