@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -10,6 +11,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agent.checkpoints import checkpoints, prune
 from agent.contract_file import LoadedContract
+from agent.continuation import going_on
 from agent.errors import UserError, Waiting
 from agent.live import Live
 from agent.outcome import Outcome, Status
@@ -33,6 +35,7 @@ from sandbox.mirror import release_stale_locks
 from sandbox.repository import Repository, find_repository
 
 REQUEST = "request.json"
+THREAD = "campaign"
 FUSE = 20_000
 """LangGraph's recursion limit: a fuse, not a stop rule."""
 
@@ -50,14 +53,18 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         recording=recording.resolve() if recording else None,
     )
     request = request.model_copy(update={"campaign": place.campaign_dir.name})
+    ours = not place.campaign_dir.exists()
     _make(place, request, asked.contract)
     try:
         ports = connect(place, request.contract, request.planner)
         return _run(place, request, ports, asked.progress)
     except Exception:
         if not (place.campaign_dir / "ledger.jsonl").exists():
-            # nothing was recorded yet: a refused start leaves nothing behind
-            shutil.rmtree(place.campaign_dir, ignore_errors=True)
+            # nothing was recorded yet: a refused start leaves nothing behind, and of a folder that was there before
+            # only its own file is taken out again
+            (place.campaign_dir / REQUEST).unlink(missing_ok=True)
+            if ours:
+                shutil.rmtree(place.campaign_dir, ignore_errors=True)
         raise
 
 
@@ -71,6 +78,8 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
         recording=Path(kept["recording"]) if kept["recording"] else None,
     )
     request = Request.model_validate(kept["request"])
+    if place.recording is None:
+        place = replace(place, moved_to=going_on(campaign_dir, request, Path(kept["contract_file"])))
     return _run(place, request, connect(place, request.contract, request.planner), progress)
 
 
@@ -80,6 +89,8 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
         try:
             release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
             restore_files(ports)
+            if place.moved_to:
+                saver.delete_thread(THREAD)  # an open round holds times of the other machine; the ledger holds none of it
             _drive(saver, request, ports, live)
         except BaseException as stop:
             ended: Status = "stopped"
@@ -105,7 +116,7 @@ def _branch(ports: Ports) -> str | None:
 
 def _drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> None:
     graph = build(saver)
-    config: Any = {"configurable": {"thread_id": "campaign"}, "recursion_limit": FUSE}
+    config: Any = {"configurable": {"thread_id": THREAD}, "recursion_limit": FUSE}
     given: State | None = initial(request)
     saved = graph.get_state(config)
     if saved.values:

@@ -40,6 +40,8 @@ def checkpoints(folder: Path) -> Iterator[SqliteSaver]:
     try:
         saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
         saver.setup()
+        # a lost power supply may cost the last step, never a closed round: that is the ledger's to keep
+        connection.execute("PRAGMA synchronous=NORMAL")
         yield saver
     finally:
         connection.close()

@@ -44,9 +44,11 @@ class TapeMiss(UserError):
 class Tape:
     """Append-only JSONL of answers: `{schema, key, port, method, about, answer}`."""
 
-    def __init__(self, path: Path, *, mode: Mode = "live") -> None:
+    def __init__(self, path: Path, *, mode: Mode = "live", machine: str | None = None) -> None:
+        """`machine`: fingerprint of the only machine whose recorded times may be answered; None means any."""
         self._path = path
         self.mode = mode
+        self._machine = machine
         self._answers = self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -57,11 +59,16 @@ class Tape:
         if len(whole) != len(data) and self.mode == "live":
             # a kill in the middle of a write leaves half a line: the call is asked again
             os.truncate(self._path, len(whole))
-        lines = (json.loads(line) for line in whole.splitlines())
+        lines = (_line(self._path, number, raw) for number, raw in enumerate(whole.splitlines(), start=1))
         return {line["key"]: line["answer"] for line in lines}
 
     def known(self, key: str) -> bool:
-        return key in self._answers
+        """Whether the question was answered, and not by the clocks of a machine that no longer counts."""
+        if key not in self._answers:
+            return False
+        answer = self._answers[key]
+        measured_on = answer.get("machine") if isinstance(answer, dict) else None
+        return not (isinstance(measured_on, str) and self._machine and measured_on != self._machine)
 
     def answer(self, key: str) -> Any:
         return self._answers[key]
@@ -71,6 +78,19 @@ class Tape:
         self._answers[key] = answer
         line = {"schema": SCHEMA, "key": key, "port": port, "method": method, "about": about, "answer": answer}
         append_whole(self._path, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise UserError(f"{path}: line {number}: is not JSON any more; restore the file from a copy") from error
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA or "key" not in found or "answer" not in found:
+        raise UserError(
+            f"{path}: line {number}: is not an answer of schema {SCHEMA}; restore the file from a copy, or use the"
+            " version of Ridgeline that wrote it"
+        )
+    return found
 
 
 class Taped:

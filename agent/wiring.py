@@ -37,6 +37,8 @@ class Place:
     campaign_dir: Path
     recording: Path | None = None
     """Campaign whose tape answers instead of model and machine."""
+    moved_to: str | None = None
+    """Fingerprint of this machine when the campaign began on another one: its recorded times are asked for again."""
 
 
 def _catalog(contract: Contract) -> Planner:
@@ -84,7 +86,11 @@ def on_tape(live: Ports, place: Place) -> Ports:
     recorded = place.recording
     if recorded:
         _lend_artifacts(recorded / "artifacts", place.campaign_dir / "artifacts")
-    tape = Tape(recorded / "tape.jsonl", mode="replay") if recorded else Tape(place.campaign_dir / "tape.jsonl")
+    tape = (
+        Tape(recorded / "tape.jsonl", mode="replay")
+        if recorded
+        else Tape(place.campaign_dir / "tape.jsonl", machine=place.moved_to)
+    )
     return replace(
         live,
         planner=taped("planner", live.planner, tape),

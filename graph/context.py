@@ -3,6 +3,7 @@
 from itertools import takewhile
 
 from graph.briefing import Briefing
+from graph.evidence import Profiled
 from graph.policy import history as fold
 from graph.policy import stagnate
 from graph.policy.counters import consecutive_rollbacks
@@ -33,11 +34,23 @@ def analysis(state: State) -> Analysis:
     return known
 
 
-def briefing(state: State, ports: Ports) -> Briefing:
-    """Everything a planner may use in the open round, free of masked memory."""
-    seen = state["analysis"] or _without_profile(history(ports))
-    lines = tuple(takewhile(lambda line: line.key != f"round-{seen.round}", ports.ledger.lines()))
-    known = history(ports, before=f"round-{seen.round}")
+def counters_of_best(state: State, known: History) -> Profiled | None:
+    """Those of the round that made it, else those taken when the open round began; None where nothing can be read."""
+    seen = state["analysis"]
+    return fold.best_profile(known) or (seen.profile if seen else None)
+
+
+def briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefing:
+    """Everything a planner may use in the open round, or between two rounds, free of masked memory.
+
+    Between rounds `before` is the key of the event that is about to be recorded: the analysis of the round that has
+    just closed knows nothing of its verdict, so a fresh one is made from the ledger.
+    """
+    seen = None if before else state["analysis"]
+    seen = seen or _without_profile(history(ports, before=before))
+    until = before or f"round-{seen.round}"
+    lines = tuple(takewhile(lambda line: line.key != until, ports.ledger.lines()))
+    known = history(ports, before=until)
     best = fold.standing(known)
     streak = consecutive_rollbacks(known.rounds)
     return Briefing(
@@ -56,7 +69,7 @@ def briefing(state: State, ports: Ports) -> Briefing:
         rounds=fold.unmasked_rounds(known),
         consecutive_rollbacks=streak,
         escalation=stagnate.escalation(streak),
-        directions=known.reviews[-1].directions if known.reviews else (),
+        directions=fold.directions(known),
         tips=known.opened.tips,
         head=lines[-1].sha256,
     )

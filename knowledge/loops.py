@@ -1,6 +1,7 @@
 """Edits of C that need no pattern: a pragma before loops, `restrict` on pointer parameters."""
 
 import re
+from collections.abc import Iterator
 
 from knowledge.source import Token, closing, tokens
 
@@ -49,8 +50,8 @@ def add_restrict(text: str, *, plain_c: bool) -> str:
     word = "restrict" if plain_c else "__restrict__"
     stream = tokens(text, "c")
     stars: list[Token] = []
-    for index, token in enumerate(stream[:-1]):
-        if token.text != "(" or not index or stream[index - 1].kind != "name" or _depth(stream, index):
+    for index, depth in enumerate(_depths(stream[:-1])):
+        if depth or stream[index].text != "(" or not index or stream[index - 1].kind != "name":
             continue
         end = closing(stream, index)
         if end + 1 < len(stream) and stream[end + 1].text == "{":
@@ -60,15 +61,15 @@ def add_restrict(text: str, *, plain_c: bool) -> str:
     return text
 
 
-def _depth(stream: tuple[Token, ...], at: int) -> int:
-    """Braces open at a token; `extern "C" {` and namespaces do not count."""
+def _depths(stream: tuple[Token, ...]) -> Iterator[int]:
+    """Braces open at each token; `extern "C" {` and namespaces do not count."""
     depth = 0
-    for index in range(at):
-        if stream[index].text == "{" and not _scope(stream, index):
+    for index, token in enumerate(stream):
+        yield depth
+        if token.text == "{" and not _scope(stream, index):
             depth += 1
-        elif stream[index].text == "}" and depth:
+        elif token.text == "}" and depth:
             depth -= 1
-    return depth
 
 
 def _scope(stream: tuple[Token, ...], at: int) -> bool:

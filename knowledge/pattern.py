@@ -45,7 +45,7 @@ class Match:
     bound: Mapping[str, tuple[Token, ...]]
 
 
-def search(text: str, find: str, lang: Lang, where: tuple[str, ...] = ()) -> Iterator[Match]:
+def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> Iterator[Match]:
     """Non-overlapping matches of a pattern, first to last; `where` are conditions such as `lacks A j`.
 
     Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.

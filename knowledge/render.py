@@ -11,7 +11,7 @@ _LEFT = frozenset({"(", "[", ",", "+", "="})
 _RIGHT = frozenset({")", "]", ",", "+", ";"})
 
 
-def render(text: str, match: Match, replace: str, lang: Lang) -> str:
+def render(text: str, match: Match, *, replace: str, lang: Lang) -> str:
     """The replacement of one match. `$x` is what hole x holds, `${x|i=i + 1}` the same with i renamed.
 
     `$(x)` is x in parentheses unless it is one token. A `$name` that no hole has is a fresh identifier: the name
@@ -24,19 +24,19 @@ def render(text: str, match: Match, replace: str, lang: Lang) -> str:
         if name not in match.bound:
             return names.setdefault(name, fresh_name(text, name))
         if slot.group(3) and len(match.bound[name]) > 1:
-            return f"({held(text, match, name, [])})"
+            return f"({held(text, match, name, renames=[])})"
         renames = [part.split("=", 1) for part in (slot.group(2) or "").split("|") if part]
-        return held(text, match, name, [(old.strip(), _SLOT.sub(fill, new.strip())) for old, new in renames])
+        return held(text, match, name, renames=[(old.strip(), _SLOT.sub(fill, new.strip())) for old, new in renames])
 
     filled = _SLOT.sub(fill, _loops(replace.strip("\n")))
     base = _base_indent(text, match.start)
     if lang == "python":
         lines = filled.split("\n")
         return "\n".join([lines[0], *(base + line if line.strip() else "" for line in lines[1:])])
-    return indent_c(filled, base, indent_unit(text))
+    return indent_c(filled, base=base, unit=indent_unit(text))
 
 
-def held(text: str, match: Match, name: str, renames: list[tuple[str, str]]) -> str:
+def held(text: str, match: Match, name: str, *, renames: list[tuple[str, str]]) -> str:
     """The source text of a hole; `renames` pairs (hole or identifier, new expression) apply to whole identifiers."""
     span = match.bound[name]
     if not span:
@@ -88,7 +88,7 @@ def indent_unit(text: str) -> str:
     return " " * min(widths, default=4)
 
 
-def indent_c(code: str, base: str, unit: str) -> str:
+def indent_c(code: str, *, base: str, unit: str) -> str:
     """C lines indented by their braces; the first line stays where it is put."""
     out: list[str] = []
     depth = 0

@@ -1,7 +1,6 @@
 """Applies a card's edits to source texts: pure, whole files in, changed files out, None where nothing applies."""
 
 import re
-import shlex
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import assert_never
@@ -21,7 +20,11 @@ _FAMILY = re.compile(r"-O\w*$|-(?:march|mtune|mcpu|mprefer-vector-width|std|fope
 
 
 def apply(
-    edits: tuple[Edit, ...], sources: Mapping[str, str], flags_file: str | None, target: Mapping[str, int] | None = None
+    edits: tuple[Edit, ...],
+    sources: Mapping[str, str],
+    *,
+    flags_file: str | None,
+    target: Mapping[str, int] | None = None,
 ) -> dict[str, str] | None:
     """All edits in order. Returns the texts that changed, or None when one edit does not apply or nothing changes.
 
@@ -83,7 +86,7 @@ def _one(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:
         case Flags():
             return text
         case _:
-            return set_constant(text, edit, target) if edit.kind == "constant" else assert_never(edit)
+            return set_constant(text, edit, target=target) if edit.kind == "constant" else assert_never(edit)
 
 
 def _literal(text: str) -> str:
@@ -97,13 +100,14 @@ def _flags(edit: Flags, sources: Mapping[str, str], flags_file: str | None) -> d
         changed = {path: _pragma(edit.pragma, text) for path, text in sources.items() if path.endswith((".c", ".cpp"))}
         return {path: text for path, text in changed.items() if text != sources[path]}
     old = sources[flags_file]
-    flags = shlex.split(old, comments=True)
+    had = re.sub(r"(?m)(?:^|\s)#.*", "", old).split()
+    flags = list(had)
     for new in edit.add:
         family = _FAMILY.match(new)
         flags = [flag for flag in flags if flag != new and not (family and _same_family(flag, new))]
         flags.append(new)
     text = " ".join(flags) + "\n"
-    return {} if set(flags) == set(shlex.split(old, comments=True)) else {flags_file: text}
+    return {} if set(flags) == set(had) else {flags_file: text}
 
 
 def _same_family(one: str, other: str) -> bool:
@@ -134,7 +138,7 @@ def _insert(edit: Insert, text: str) -> str:
 def _matches(edit: Substitute, path: str, text: str) -> tuple[str, list[Match]]:
     lang = lang_of(path)
     for case in edit.cases:
-        found = [m for m in search(text, case.find, lang, case.where) if _inside(edit.within, text, m.start)]
+        found = [m for m in search(text, case.find, lang=lang, where=case.where) if _inside(edit.within, text, m.start)]
         if found:
             return case.replace, found
     return "", []
@@ -157,7 +161,8 @@ def _substitute(edit: Substitute, path: str, text: str) -> str:
         found = found[:1]
     new = text
     for match in reversed(found):
-        new = new[: _advised(text, match.start)] + render(text, match, replace, lang_of(path)) + new[match.end :]
+        fresh = render(text, match, replace=replace, lang=lang_of(path))
+        new = new[: _advised(text, match.start)] + fresh + new[match.end :]
     return new
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Lang = Literal["c", "python"]
@@ -45,6 +46,7 @@ def lang_of(path: str) -> Lang:
     return "python" if path.endswith(".py") else "c"
 
 
+@lru_cache(maxsize=64)
 def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
     """Tokens without blanks and comments. C bodies without braces get virtual ones; Python lines end in a newline."""
     found: list[Token] = []

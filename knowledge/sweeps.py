@@ -54,7 +54,7 @@ def neighbours(step: Constant, value: int) -> tuple[int, ...]:
     return tuple(up + down)
 
 
-def set_constant(text: str, step: Constant, target: Mapping[str, int]) -> str:
+def set_constant(text: str, step: Constant, *, target: Mapping[str, int]) -> str:
     """The text with each targeted constant set; an argument that no launch names is added to every launch."""
     spans = [(m.start("value"), m.end("value"), target[m["name"]]) for m in _found(step, text) if m["name"] in target]
     for start, end, value in sorted(set(spans), reverse=True):

@@ -49,7 +49,7 @@ class CatalogPlanner:
         name = asked.id.partition(":")[2]
         variant = next((variant for variant in card.variants if variant.id == name), None)
         edits = filled(fallback.edits, variant.params if variant else {})
-        changed = apply(edits, texts(briefing), briefing.contract.flags_file)
+        changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file)
         if not changed:
             return Draft(edits=(), refusal=f"the weaker form of {asked.lever} does not apply: {fallback.why}")
         return Draft(
@@ -68,7 +68,7 @@ class CatalogPlanner:
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the round taught, by comparing prediction and profile."""
-        return reflection(briefing, judged, self._card(proposed(judged).hypothesis.lever))
+        return reflection(briefing, judged, card=self._card(proposed(judged).hypothesis.lever))
 
     def _order(self, briefing: Briefing) -> tuple[list[Candidate], list[Drop]]:
         found: list[Candidate] = []
@@ -95,8 +95,7 @@ class CatalogPlanner:
         cards = of_language(self._cards, briefing)
         if not cards:
             return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"
-        tried = sum("round" in drop.why for drop in drops)
         return (
-            f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {tried} tried, "
-            f"{len(drops) - tried} without what they need, the rest find nothing to change in these sources"
+            f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(briefing.rounds)} "
+            f"rounds were run, {len(drops)} levers are barred or lack what they need, the rest find nothing to change"
         )

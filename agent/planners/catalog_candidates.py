@@ -60,7 +60,7 @@ def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]
 def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
     """Every variant of a card that changes something now; a drop where a requirement fails."""
     sources = texts(briefing)
-    why = unmet(card.requires, briefing, sources) or excluded(card.excludes, briefing, sources)
+    why = unmet(card.requires, briefing, sources=sources) or excluded(card.excludes, briefing, sources=sources)
     if why:
         yield Drop(lever=card.id, why=why)
         return
@@ -69,12 +69,12 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
         return
     for variant in card.variants or (None,):
         name = card.id if variant is None else f"{card.id}:{variant.id}"
-        why = unmet(variant.requires, briefing, sources) if variant else ""
+        why = unmet(variant.requires, briefing, sources=sources) if variant else ""
         if why:
             yield Drop(lever=name, why=why)
             continue
         edits = card.edits_of(variant)
-        changed = apply(edits, sources, briefing.contract.flags_file)
+        changed = apply(edits, sources, flags_file=briefing.contract.flags_file)
         if changed:
             expected = variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup
             change = card.change if variant is None else f"{card.change} ({variant.id})"
@@ -96,7 +96,7 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
     for step in (edit for edit in card.edits if isinstance(edit, Constant)):
         for setting in settings(step, programs):
             for value in neighbours(step, setting.value):
-                changed = apply((step,), programs, None, {setting.name: value})
+                changed = apply((step,), programs, flags_file=None, target={setting.name: value})
                 if changed and (setting.name, value) not in known:
                     yield Candidate(
                         id=f"{card.id}:{setting.name}={value}",
@@ -109,7 +109,7 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
                     )
 
 
-def unmet(needs: Needs, briefing: Briefing, sources: Mapping[str, str]) -> str:
+def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
     """Why a requirement fails, or nothing."""
     machine = briefing.machine
     if missing := sorted(set(needs.cpu_all) - set(machine.features)):
@@ -129,7 +129,7 @@ def unmet(needs: Needs, briefing: Briefing, sources: Mapping[str, str]) -> str:
     return ""
 
 
-def excluded(excludes: Needs, briefing: Briefing, sources: Mapping[str, str]) -> str:
+def excluded(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
     """Why a lever is pointless here, or nothing."""
     if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
         return "the compiler flags do it already"

@@ -105,7 +105,7 @@ def _direction(category: str, candidate: Candidate | None, explored: set[Categor
     )
 
 
-def reflection(briefing: Briefing, judged: Judged, card: Card | None) -> Reflection:
+def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Reflection:
     """Attribution from prediction against profile; a lesson only where the round settled something."""
     asked = proposed(judged).hypothesis
     traced = find(judged, Traced)

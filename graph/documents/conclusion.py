@@ -6,7 +6,7 @@ from graph.documents import figures
 from graph.documents.results import versus
 from graph.documents.text import cell, interval, line, minute, number, percent, table, times
 from graph.evidence import Benchmark
-from graph.policy.attribution import attribute
+from graph.policy.attribution import attribute, overfit_in_lineage
 from graph.policy.attribution import table as attribution_rows
 from graph.policy.history import accepted, best_round, rolled_back, total_cost
 from graph.record import Attribution, Concluded, RoundClosed
@@ -162,8 +162,9 @@ def _verdict(found: Attribution, history: History) -> str:
                 "roll back the rounds that they come from"
             )
         case "rolled-back":
-            last = next((closed for closed in reversed(history.rounds) if not closed.accepted), None)
-            return f"rolled-back - see round-{last.round}" if last else "rolled-back"
+            last = [closed.round for closed in history.rounds if not closed.accepted][-1:]
+            named = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last)
+            return f"rolled-back - see {named}" if named else "rolled-back"
 
 
 def predictions(history: History) -> str:

@@ -5,7 +5,7 @@ from typing import assert_never
 from graph.evidence import Profiled
 from graph.limits import Limits
 from graph.policy import autonomous, campaign, interleaved
-from graph.policy.gates import before_numbers, isa, skew, suspicion
+from graph.policy.gates import before_numbers, isa, skew, suspicion, unread
 from graph.policy.outcome import Outcome, settle
 from graph.policy.readings import Readings, readings
 from graph.policy.sentence import cause, sentence
@@ -33,7 +33,8 @@ def _weighed(
 ) -> Outcome:
     own = _preset(trial, found, standing, limits, best_profile=best_profile)
     final = skew(own, standing, limits) or isa(own, best_profile, trial.profile, limits) or own
-    return final.model_copy(update={"notes": (*final.notes, *suspicion(final, limits))})
+    notes = (*final.notes, *unread(final, best_profile, trial.profile), *suspicion(final, limits))
+    return final.model_copy(update={"notes": notes})
 
 
 def _preset(

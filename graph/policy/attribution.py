@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from math import expm1, log1p
 
-from graph.policy.history import accepted
+from graph.policy.history import accepted, lineage, overfit
 from graph.record import Attribution, RoundClosed
 from graph.standing import History
 from graph.trial import proposed
 from graph.values import Bucket
 
 KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
-FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
 GAP_PERCENT = 1.0
 """Rules 14.11: a residual above one per cent is called out."""
 
@@ -25,11 +24,11 @@ def attribute(history: History, *, headline: float | None = None) -> Attribution
     would show a gap where there is none. `headline` is the measured gain of best over original as a fraction; without
     it the headline is the product of the lineage's own benchmark gains, free of drift between two separate runs.
     """
-    claims = [_claim(closed) for closed in accepted(history)]
+    claims = [_claim(closed) for closed in lineage(history)]
     structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
     cache = sum(log1p(_bounded(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
     total = sum(log1p(bench) for _, bench, _ in claims) if headline is None else log1p(headline)
-    return _attribution(
+    found = _attribution(
         structural=100 * expm1(structural),
         weight_cache=100 * expm1(cache),
         real=100 * expm1(structural + cache),
@@ -37,6 +36,7 @@ def attribute(history: History, *, headline: float | None = None) -> Attribution
         limit=100 * history.limits.inflation_gap_limit,
         method="round gains multiplied (sum of log gains)",
     )
+    return found.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else found
 
 
 def attribute_percent(rounds: Sequence[Claim], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
@@ -55,7 +55,7 @@ def attribute_percent(rounds: Sequence[Claim], headline: float, *, limit: float 
 
 def overfit_in_lineage(history: History) -> tuple[int, ...]:
     """Accepted rounds that rest on a forbidden bucket; each must be rolled back before a report (F054)."""
-    return tuple(closed.round for closed in accepted(history) if proposed(closed.judged).hypothesis.bucket in FORBIDDEN)
+    return tuple(closed.round for closed in accepted(history) if overfit(closed))
 
 
 def table(attribution: Attribution) -> tuple[tuple[str, str, str, str], ...]:

@@ -98,6 +98,9 @@ def _kernel_time(
 ) -> Outcome:
     """Rules 11.5. A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
     times = _times(before, after)
+    if times is None and _kernel(before) is not None:
+        why = "kernel time was read of the best version and could not be read of the candidate in the same way"
+        return reject("trace_not_improved", why, faster="unverified", gain=kept.gain, shapes=kept.shapes)
     if times is None:
         note = "kernel time was not measured for both versions here; the benchmark's times decide alone"
         return kept.model_copy(update={"notes": (*kept.notes, note)})
@@ -119,5 +122,11 @@ def _kernel_time(
 def _times(before: Profiled | None, after: Profiled | None) -> tuple[float, float] | None:
     if before is None or after is None or not same_rung(before, after):
         return None
-    old, new = before.counter(KERNEL_TIME), after.counter(KERNEL_TIME)
-    return (old, new) if old is not None and new is not None and old > 0 and new > 0 else None
+    old, new = _kernel(before), _kernel(after)
+    return (old, new) if old is not None and new is not None else None
+
+
+def _kernel(profile: Profiled | None) -> float | None:
+    """Kernel time in microseconds; None where the profile has none that can be one."""
+    value = profile.counter(KERNEL_TIME) if profile else None
+    return value if value is not None and value > 0 else None

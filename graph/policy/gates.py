@@ -37,9 +37,14 @@ def usable(found: Readings, standing: Standing) -> bool:
 
 
 def skew(outcome: Outcome, standing: Standing, limits: Limits) -> Outcome | None:
-    """Overfit when the gain vanishes on the skewed shapes (rules 14.7): less than noise and than half of the whole."""
+    """Overfit when the gain vanishes on the skewed shapes (rules 14.7): less than noise and than half of the whole.
+
+    A gain that is itself not told from noise has nothing that could vanish; it keeps its own reason.
+    """
     skewed = [shape for shape in outcome.shapes if shape.label in standing.contract.skew_shapes]
     if outcome.gain is None or not exceeds(outcome.gain, 0.0) or not skewed:
+        return None
+    if outcome.decision == "rolled_back" and outcome.faster != "yes":
         return None
     on_skew = mean_gain(skewed)
     if exceeds(on_skew, min(limits.noise_threshold, outcome.gain / 2)):
@@ -64,6 +69,16 @@ def isa(outcome: Outcome, before: Profiled | None, after: Profiled | None, limit
     if not why:
         return None
     return outcome.model_copy(update={"decision": "rolled_back", "reason": "isa_regression", "why": why})
+
+
+def unread(outcome: Outcome, before: Profiled | None, after: Profiled | None) -> tuple[str, ...]:
+    """A note where spills or occupancy are known of the best version and not of an accepted candidate."""
+    if outcome.decision != "accepted" or before is None:
+        return ()
+    known = [name for name in (SPILLS, OCCUPANCY) if before.counter(name) is not None]
+    same = after is not None and same_rung(before, after)
+    missing = [name for name in known if not same or after is None or after.counter(name) is None]
+    return (f"not read of the candidate, so not compared: {', '.join(missing)}",) if missing else ()
 
 
 def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
@@ -108,14 +123,16 @@ def _problem(found: Readings, standing: Standing) -> str:
         return "no benchmark of the candidate"
     try:
         for run in (*found.candidate, *found.best):
-            best = reference(found, standing, run.level) or run
+            best = reference(found, standing, run.level)
+            if best is None or best.machine != run.machine:
+                best = run  # a campaign that moved: only the shape of the numbers is looked at here
             delta(run, best, standing.contract.scoring, labels=active(standing, run.level))
         if found.comparisons:
             check(merge(found.comparisons))
     except (ScoreError, PairedError) as error:
         return str(error)
     compared = [{shape.label for shape in item.shapes} for item in found.comparisons]
-    absent = sorted(label for label in standing.shapes if any(label not in labels for labels in compared))
+    absent = sorted(label for label in standing.all_shapes if any(label not in labels for labels in compared))
     return f"not compared: {', '.join(absent)}" if absent else ""
 
 

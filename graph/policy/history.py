@@ -1,6 +1,7 @@
 """Folds over the ledger: the best version, what is remembered, what it cost."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from graph.evidence import Benchmark, Profiled
 from graph.policy.score import aggregate, higher_wins
@@ -16,8 +17,11 @@ from graph.record import (
     RoundClosed,
 )
 from graph.standing import History, Standing
-from graph.trial import Applied, Timed, Traced, find
-from graph.values import Cost
+from graph.trial import Applied, Timed, Traced, find, proposed
+from graph.values import Bucket, Cost
+
+FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
+"""Caches keyed on what changes every training step (rules 14.2)."""
 
 
 def fold(lines: tuple[Line, ...]) -> History | None:
@@ -74,7 +78,7 @@ def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
 
 def best_round(history: History) -> RoundClosed | None:
     """The last accepted round; None when the original is still the best."""
-    return next(iter(reversed(accepted(history))), None)
+    return next(iter(reversed(lineage(history))), None)
 
 
 def best_profile(history: History) -> Profiled | None:
@@ -104,8 +108,31 @@ def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:
     return tuple(closed for closed in history.rounds if closed.round - 1 not in hidden)
 
 
+def directions(history: History) -> tuple[str, ...]:
+    """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes (rules 16.5)."""
+    if not history.reviews:
+        return ()
+    last = history.reviews[-1]
+    restarted = history.restarts and history.restarts[-1].after_round >= last.after_round
+    return () if restarted else last.directions
+
+
+def lineage(history: History) -> tuple[RoundClosed, ...]:
+    """What the best version is made of, oldest first: accepted rounds up to the first that rests on a forbidden bucket.
+
+    No gate lets such a round in; where a ledger has one all the same, it and what was built on it are rolled back
+    before the report (rules 14.13).
+    """
+    return tuple(takewhile(lambda closed: not overfit(closed), accepted(history)))
+
+
+def overfit(closed: RoundClosed) -> bool:
+    """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve (rules 14.2)."""
+    return proposed(closed.judged).hypothesis.bucket in FORBIDDEN
+
+
 def accepted(history: History) -> tuple[RoundClosed, ...]:
-    """The lineage of the best version, oldest first."""
+    """Every round whose verdict was to keep it, oldest first."""
     return tuple(closed for closed in history.rounds if closed.accepted)
 
 

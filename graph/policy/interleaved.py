@@ -33,6 +33,8 @@ def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant |
     """Absolute numbers and the Check gate first, then pairs until a look decides or the looks are spent."""
     if found.run("candidate", "full", 0) is None:
         return BenchmarkWant(which="candidate", level="full", repeat=0)
+    if _needs_best(found, standing):
+        return BenchmarkWant(which="best", level="full", repeat=0)
     done, steps = len(found.comparisons), (0, *looks(limits))
     if done == len(steps) - 1 or (done and _settled(_estimate(found, limits), limits)):
         return None
@@ -126,6 +128,13 @@ def _other_metrics(kept: Outcome, found: Readings, standing: Standing, limits: L
         return None
     why = f"another primary metric fell: {', '.join(falling)}"
     return kept.model_copy(update={"decision": "rolled_back", "reason": "not_better", "why": why})
+
+
+def _needs_best(found: Readings, standing: Standing) -> bool:
+    """Whether the other metrics of the best version were last measured on another machine than the candidate's."""
+    run, best = found.run("candidate", "full", 0), reference(found, standing, "full")
+    several = len(metric_names(standing.contract.scoring)) > 1
+    return several and run is not None and best is not None and best.machine != run.machine
 
 
 def _estimate(found: Readings, limits: Limits) -> Estimate:

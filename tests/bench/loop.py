@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.checkpoints import FILE, prune
+from agent.checkpoints import FILE, checkpoints, prune
 from agent.tape import PROTOCOLS, Tape, taped
 from graph.build import build
 from graph.state import initial
 from sandbox.files import CampaignFiles
 from tests.builders import make_limits
-from tests.campaigns import CONFIG, make_campaign, saver
+from tests.campaigns import CONFIG, make_campaign
 
 ROUNDS = 120
 
@@ -31,13 +31,13 @@ def _run(folder: Path) -> Iterator[dict[str, Any]]:
     tape = Tape(folder / "tape.jsonl")
     ports = replace(campaign.ports, files=_Lenient(store))
     ports = replace(ports, **{name: taped(name, getattr(ports, name), tape) for name in PROTOCOLS})
-    graph = build(checkpoints := saver(folder / FILE))
     began, marks = time.perf_counter(), []
-    stream = graph.stream(initial(campaign.request), CONFIG, context=ports, stream_mode="tasks", durability="sync")
-    for event in stream:
-        if "input" not in event and event["name"] in ("accept", "rollback"):
-            prune(checkpoints)
-            marks.append(time.perf_counter())
+    with checkpoints(folder) as saver:
+        graph, given = build(saver), initial(campaign.request)
+        for event in graph.stream(given, CONFIG, context=ports, stream_mode="tasks", durability="sync"):
+            if "input" not in event and event["name"] in ("accept", "rollback"):
+                prune(saver)
+                marks.append(time.perf_counter())
     total = time.perf_counter() - began
     last = (marks[-1] - marks[-11]) / 10 * 1e3
     size = sum(path.stat().st_size for path in folder.glob(FILE + "*")) / 1e6

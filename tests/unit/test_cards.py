@@ -29,7 +29,7 @@ def texts_after(card: Card) -> str:
             setting = settings(step, sources)[0]
             target = {setting.name: neighbours(step, setting.value)[0]}
     edits = card.edits_of(card.variants[0] if card.variants else None)
-    changed = apply(edits, sources, "kernel.flags" if example.flags is not None else None, target)
+    changed = apply(edits, sources, flags_file="kernel.flags" if example.flags is not None else None, target=target)
     assert changed is not None, f"{card.id} does not apply to its example"
     return "\n".join(changed.values())
 
@@ -46,7 +46,7 @@ def test_fallbacks_apply_to_the_example(name: str) -> None:
     example = BY_ID[name].example
     sources = {example.path: example.before} | ({"kernel.flags": example.flags} if example.flags else {})
     for fallback in BY_ID[name].fallbacks:
-        assert apply(fallback.edits, sources, "kernel.flags" if example.flags else None), fallback.why
+        assert apply(fallback.edits, sources, flags_file="kernel.flags" if example.flags else None), fallback.why
 
 
 @pytest.mark.parametrize("name", BY_ID)

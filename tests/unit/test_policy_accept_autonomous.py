@@ -90,16 +90,11 @@ def test_kernel_time_decides(script, best_us, candidate_us, reason, faster):
     "profiles",
     [
         {},
-        {"best_profile": make_profiled({"kernel_time_us": 1.0})},
-        {"best_profile": make_profiled({"kernel_time_us": 1.0}), "profile": make_profiled({"spills": 0.0})},
+        {"profile": make_profiled({"kernel_time_us": 1.0})},
         {"best_profile": make_profiled({"kernel_time_us": 0.0}), "profile": make_profiled({"kernel_time_us": 1.0})},
-        {
-            "best_profile": make_profiled({"kernel_time_us": 1.0}),
-            "profile": make_profiled({"kernel_time_us": 9.0}, rung="ncu"),
-        },
     ],
 )
-def test_without_kernel_time_the_record_says_so(profiles):
+def test_where_nothing_reads_kernel_time_the_record_says_so(profiles):
     verdict, _ = drive(by_gain(0.10), LIMITS, **profiles)
     assert verdict.accepted
     assert any("kernel time was not measured" in note for note in verdict.notes)
@@ -162,3 +157,14 @@ def test_core_shapes_are_guarded_inside_a_class():
     assert drive(world, LIMITS)[0].reason == "core_regression"
     standing = make_standing(contract=make_contract(core_shapes=("small",)))
     assert drive(world, LIMITS, standing=standing)[0].reason == "faster_trade_off"
+
+
+@pytest.mark.feature("F106")
+@pytest.mark.parametrize(
+    "profile",
+    [None, make_profiled({"spills": 0.0}), make_profiled({"kernel_time_us": 9.0}, rung="ncu")],
+    ids=["no profile", "no kernel time", "another rung"],
+)
+def test_kernel_time_that_only_the_best_version_has_keeps_nothing(profile):
+    verdict, _ = drive(by_gain(0.10), LIMITS, best_profile=make_profiled({"kernel_time_us": 1.0}), profile=profile)
+    assert (verdict.decision, verdict.reason, verdict.faster) == ("rolled_back", "trace_not_improved", "unverified")

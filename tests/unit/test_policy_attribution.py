@@ -2,7 +2,9 @@
 
 import pytest
 
+from graph.documents.conclusion import audit
 from graph.policy.attribution import attribute, attribute_percent, overfit_in_lineage, table
+from graph.policy.history import best_round, lineage
 from tests.builders import make_history, make_hypothesis, make_limits, make_round
 
 
@@ -76,7 +78,11 @@ def test_forbidden_buckets_in_the_lineage_are_named():
         accepted(2, 0.1), accepted(3, 0.1, "W2"), accepted(4, 0.1, "W3"), make_round(5, "rolled_back")
     )
     assert overfit_in_lineage(history) == (3, 4)
-    assert attribute(history).verdict == "inflated"
+    found = attribute(history)
+    assert (found.verdict, found.headline) == ("rolled-back", pytest.approx(10.0))
+    assert best_round(history).round == 2
+    assert [closed.round for closed in lineage(history)] == [2]
+    assert "rolled-back - see round-3, round-4" in audit(history)
 
 
 @pytest.mark.feature("F053")

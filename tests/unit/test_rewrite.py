@@ -36,7 +36,7 @@ O3 = Flags(add=("-O3",), pragma='#pragma GCC optimize("O3")')
     ],
 )
 def test_pattern(find: str, text: str, found: bool) -> None:
-    assert bool(list(search(text, find, "c"))) is found
+    assert bool(list(search(text, find, lang="c"))) is found
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_pattern(find: str, text: str, found: bool) -> None:
 )
 def test_condition(condition: str, expression: str, true: bool) -> None:
     text = f"for (int j = 0; j < n; j++) {{ s += {expression}; }}"
-    assert bool(list(search(text, "$for(j, 0, $n) { s += $A; }", "c", (condition,)))) is true
+    assert bool(list(search(text, "$for(j, 0, $n) { s += $A; }", lang="c", where=(condition,)))) is true
 
 
 def test_unknown_condition_is_an_error() -> None:
     with pytest.raises(ValueError, match="unknown condition"):
-        list(search("a = b;", "$x:id = $y;", "c", ("loves x y",)))
+        list(search("a = b;", "$x:id = $y;", lang="c", where=("loves x y",)))
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,17 @@ def test_unknown_condition_is_an_error() -> None:
 )
 def test_renaming_keeps_precedence(expression: str, value: str, expected: str) -> None:
     text = f"f({expression}, i);"
-    match = next(search(text, "f($A, $i:id);", "c"))
-    assert render(text, match, "${A|i=" + value + "}", "c") == expected
+    match = next(search(text, "f($A, $i:id);", lang="c"))
+    assert render(text, match, replace="${A|i=" + value + "}", lang="c") == expected
 
 
 def test_fresh_names_do_not_collide_and_text_is_indented_like_its_place() -> None:
     text = "void f(void) {\n\tint t = 1;\n\tif (t)\n\t\tg(t);\n}\n"
-    match = next(search(text, "g($x);", "c"))
-    assert render(text, match, "{\nint $t = $x;\ng($t);\n}", "c") == "{\n\t\t\tint t2 = t;\n\t\t\tg(t2);\n\t\t}"
+    match = next(search(text, "g($x);", lang="c"))
+    assert (
+        render(text, match, replace="{\nint $t = $x;\ng($t);\n}", lang="c")
+        == "{\n\t\t\tint t2 = t;\n\t\t\tg(t2);\n\t\t}"
+    )
 
 
 def test_virtual_braces_have_no_width() -> None:
@@ -102,20 +105,22 @@ def test_virtual_braces_have_no_width() -> None:
         ("-march=x86-64 -O2", ("-march=native",), "-O2 -march=native\n"),
         ("", ("-ffast-math",), "-ffast-math\n"),
         ("-O2 # level", ("-g",), "-O2 -g\n"),
+        ('-DNAME="a b" -O1\n', ("-O3",), '-DNAME="a b" -O3\n'),
+        ('-DODD="', ("-O3",), '-DODD=" -O3\n'),
         ("-mtune=generic", ("-march=native",), "-mtune=generic -march=native\n"),
     ],
 )
 def test_flags(old: str, add: tuple[str, ...], new: str | None) -> None:
-    changed = apply((Flags(add=add),), {"k.flags": old, "k.c": "int a;"}, "k.flags")
+    changed = apply((Flags(add=add),), {"k.flags": old, "k.c": "int a;"}, flags_file="k.flags")
     assert changed == (None if new is None else {"k.flags": new})
 
 
 def test_flags_without_a_file_become_a_pragma_once() -> None:
     sources = {"k.c": "int a;\n", "k.h": "int b;\n"}
-    changed = apply((O3,), sources, None)
+    changed = apply((O3,), sources, flags_file=None)
     assert changed == {"k.c": '#pragma GCC optimize("O3")\nint a;\n'}
-    assert apply((O3,), sources | changed, None) is None
-    assert apply((Flags(add=("-march=native",)),), sources, None) is None
+    assert apply((O3,), sources | changed, flags_file=None) is None
+    assert apply((Flags(add=("-march=native",)),), sources, flags_file=None) is None
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_flags_without_a_file_become_a_pragma_once() -> None:
     ],
 )
 def test_insert(step: Insert, text: str, expected: str | None) -> None:
-    changed = apply((step,), {"k.c": text}, None)
+    changed = apply((step,), {"k.c": text}, flags_file=None)
     assert changed == (None if expected is None else {"k.c": expected})
 
 
@@ -162,7 +167,7 @@ def test_constant(form: str, text: str, expected: str | None) -> None:
     found = settings(step, {"k": text})
     assert [setting.value for setting in found] == ([] if expected is None else [8])
     if expected is not None:
-        assert set_constant(text, step, {"TILE": 16}) == expected
+        assert set_constant(text, step, target={"TILE": 16}) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(8, (16, 4)), (4, (8,)), (32, (16,)), (6, (8, 4)), (64, (32,))])
@@ -176,7 +181,7 @@ def test_missing_argument_is_added_to_every_launch_of_a_kernel() -> None:
     text = kernel + "def f(x):\n    k[(1,)](x)\n    k[(2,)](\n        x,\n    )\n    other[(1,)](x)\n"
     step = Constant(names="num_warps", form="keyword", ladder=(1, 2, 4, 8), missing=4)
     assert settings(step, {"k.py": text})[0].present is False
-    new = set_constant(text, step, {"num_warps": 8})
+    new = set_constant(text, step, target={"num_warps": 8})
     ast.parse(new)
     assert "k[(1,)](x, num_warps=8)" in new
     assert "x, num_warps=8\n    )" in new
@@ -215,14 +220,14 @@ def test_restrict(text: str, expected: str) -> None:
 
 
 def test_restrict_in_cpp_uses_the_compilers_word() -> None:
-    assert apply((Restrict(),), {"k.cu": "void f(T *a, T *b) {}"}, None) == {
+    assert apply((Restrict(),), {"k.cu": "void f(T *a, T *b) {}"}, flags_file=None) == {
         "k.cu": "void f(T *__restrict__ a, T *__restrict__ b) {}"
     }
 
 
 def test_decorator_keeps_the_indentation() -> None:
     step = Decorator(text="@tuned", above=r"@triton\.jit")
-    assert apply((step,), {"k.py": "class A:\n    @triton.jit\n    def f(): ...\n"}, None) == {
+    assert apply((step,), {"k.py": "class A:\n    @triton.jit\n    def f(): ...\n"}, flags_file=None) == {
         "k.py": "class A:\n    @tuned\n    @triton.jit\n    def f(): ...\n"
     }
 
@@ -230,25 +235,25 @@ def test_decorator_keeps_the_indentation() -> None:
 def test_all_edits_apply_or_none_does() -> None:
     works = Insert(where="top", text="A")
     fails = Substitute(cases=(Case(find="nothing($x)", replace="$x"),))
-    assert apply((works, fails), {"k.c": "x;\n"}, None) is None
-    assert apply((O3, works), {"k.c": "x;\n", "f": "-O3"}, "f") == {"k.c": "A\nx;\n"}
+    assert apply((works, fails), {"k.c": "x;\n"}, flags_file=None) is None
+    assert apply((O3, works), {"k.c": "x;\n", "f": "-O3"}, flags_file="f") == {"k.c": "A\nx;\n"}
 
 
 def test_files_that_are_not_code_are_left_alone() -> None:
-    assert apply((LoopPragma(text="#pragma P"),), {"notes.md": "for (;;) {}\n"}, None) is None
+    assert apply((LoopPragma(text="#pragma P"),), {"notes.md": "for (;;) {}\n"}, flags_file=None) is None
 
 
 def test_within_touches_only_decorated_functions() -> None:
     text = "@jit\ndef f(x):\n    return e(x)\n\n\ndef g(x):\n    return e(x)\n\n\ny = e(1)\n"
     step = Substitute(cases=(Case(find="e($x)", replace="e2($x)"),), within="@jit")
-    changed = apply((step,), {"k.py": text}, None)
+    changed = apply((step,), {"k.py": text}, flags_file=None)
     assert changed is not None
     assert changed["k.py"] == text.replace("return e(x)", "return e2(x)", 1)
 
 
 def test_python_lines_end_statements() -> None:
-    assert not list(search("a = b\nc(d)\n", "$x:id = $y + $z", "python"))
-    assert list(search("a = (b +\n     c)\n", "$x:id = ($y + $z)", "python"))
+    assert not list(search("a = b\nc(d)\n", "$x:id = $y + $z", lang="python"))
+    assert list(search("a = (b +\n     c)\n", "$x:id = ($y + $z)", lang="python"))
 
 
 @pytest.mark.parametrize(
@@ -262,4 +267,4 @@ def test_python_lines_end_statements() -> None:
 )
 def test_advice_to_the_compiler_goes_with_the_loop_it_was_about(before: str, after: str) -> None:
     step = Substitute(cases=(Case(find="for (;;) { a; }", replace="b;"),))
-    assert apply((step,), {"k.c": before}, None) == {"k.c": after}
+    assert apply((step,), {"k.c": before}, flags_file=None) == {"k.c": after}

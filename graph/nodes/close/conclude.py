@@ -8,6 +8,7 @@ from graph.nodes.close.publish import publish
 from graph.policy import history as fold
 from graph.policy.attribution import attribute
 from graph.policy.final import headline
+from graph.policy.paired import PairedError, check
 from graph.policy.stop import reason
 from graph.ports import Ports
 from graph.record import Concluded
@@ -33,6 +34,10 @@ def final_test(state: State, runtime: Runtime[Ports]) -> Update:
     )
     if isinstance(found, BenchmarkFailed):
         return {"final": Final(note=f"the final test failed ({found.reason}): {found.detail}")}
+    try:
+        check(found)
+    except PairedError as error:
+        return {"final": Final(note=f"the final test gave no estimate: {error}")}
     return {"final": Final(comparison=found)}
 
 
@@ -49,7 +54,12 @@ def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
         for commit in (base, best.commit)
     }
     suite = ports.checker.suite(best.commit)
-    update = {"project": _good(runs[best.commit]), "baseline_again": _good(runs[base]), "suite": suite}
+    named = {base: "the original", best.commit: "the best version"}
+    bad = [f"{named[commit]}: {why}" for commit, run in runs.items() if (why := _trouble(run))]
+    if suite is not None and not suite.passed:
+        bad.append(f"the best version fails the project's full suite ({suite.kind})")
+    note = "; ".join((*([final.note] if final.note else ()), *(f"full validation: {why}" for why in bad)))
+    update = {"project": _good(runs[best.commit]), "baseline_again": _good(runs[base]), "suite": suite, "note": note}
     return {"final": final.model_copy(update=update)}
 
 
@@ -80,6 +90,14 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     ports.workspace.reset(fold.standing(known).commit)
     publish(ports)
     return {"final": None}
+
+
+def _trouble(run: Benchmark | BenchmarkFailed) -> str:
+    """Why the project's benchmark gave nothing to show; empty when it did."""
+    if isinstance(run, BenchmarkFailed):
+        return f"no usable numbers ({run.reason}): {run.detail}"
+    failing = ", ".join(row.label for row in run.rows if row.check != "PASS")
+    return f"Check is not PASS for {failing}" if failing else ""
 
 
 def _good(run: Benchmark | BenchmarkFailed) -> Benchmark | None:

@@ -17,7 +17,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
     known = history(ports, before=f"review-after-{last}")
     why = stagnate.trigger(known)
     assert why is not None
-    found = ports.planner.review(briefing(state, ports), why)
+    found = ports.planner.review(briefing(state, ports, before=f"review-after-{last}"), why)
     ports.ledger.append(
         Reviewed(
             after_round=last,

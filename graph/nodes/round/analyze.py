@@ -8,6 +8,7 @@ from graph.policy.bottleneck import classify
 from graph.policy.counters import consecutive_rollbacks
 from graph.policy.roofline import shape_roofs
 from graph.ports import Ports
+from graph.standing import History
 from graph.state import Analysis, State, Update
 
 REPROFILE_AT = 2
@@ -20,10 +21,15 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
     best, number = fold.standing(known), fold.next_round(known)
     opened_at = ports.clock.now(f"round-{number} opened")
     profile = fold.best_profile(known)
-    if profile is None or consecutive_rollbacks(known.rounds) >= REPROFILE_AT:
+    if profile is None or consecutive_rollbacks(known.rounds) >= REPROFILE_AT or _restarted(known, number):
         profile = ports.profiler.profile(best.commit, purpose=f"round-{number} best")
     ceilings = known.roofline.ceilings if known.roofline else None
     roofs = shape_roofs(best.quick.rows, known.contract.work, ceilings)
     bottleneck, evidence = classify(profile, roofs, best.quick.rows, known.contract.scoring)
     seen = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
     return {"analysis": seen, "proposal": None, "trial": None, "checks": None}
+
+
+def _restarted(known: History, number: int) -> bool:
+    """Whether this is the first round after a partial restart, which looks afresh (rules 16.5)."""
+    return bool(known.restarts) and known.restarts[-1].after_round == number - 1

@@ -14,6 +14,7 @@ def format(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - the
     applied = find(trial, Applied)
     assert applied is not None
     done = ports.builder.format(applied.commit, applied.changed)
+    note = f"not formatted: {done.detail}" if done.detail else ""
     if done.edits:
         kept = tuple(edit for edit in applied.drafted.edits if edit.path not in {e.path for e in done.edits})
         again = ports.workspace.apply(
@@ -22,6 +23,9 @@ def format(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - the
             edits=(*kept, *done.edits),
             at=applied.drafted.proposed.opened_at,
         )
-        if not isinstance(again, Refused):
+        if isinstance(again, Refused):
+            note = f"not formatted: {again.detail}"
+        else:
             applied = Applied(drafted=applied.drafted, **again.model_dump())
-    return {"trial": trial.model_copy(update={"formatted": Formatted(applied=applied)})}
+    verdict = trial.verdict.model_copy(update={"notes": (*trial.verdict.notes, note)}) if note else trial.verdict
+    return {"trial": trial.model_copy(update={"formatted": Formatted(applied=applied), "verdict": verdict})}

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
+from graph.context import counters_of_best, history
 from graph.policy import accept
 from graph.policy import history as fold
 from graph.ports import Ports
@@ -14,5 +14,5 @@ def judge(state: State, runtime: Runtime[Ports]) -> Update:
     trial = state["trial"]
     assert isinstance(trial, Traced | Failed)
     known = history(runtime.context)
-    verdict = accept.judge(trial, fold.standing(known), known.limits, best_profile=fold.best_profile(known))
+    verdict = accept.judge(trial, fold.standing(known), known.limits, best_profile=counters_of_best(state, known))
     return {"trial": Judged(trial=trial, verdict=verdict)}

@@ -1,5 +1,7 @@
 """Same hypothesis, smaller fix, at most limits.max_repairs times."""
 
+from typing import Literal
+
 from langgraph.runtime import Runtime
 
 from graph.context import briefing
@@ -19,9 +21,9 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
     asked = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
     if not answer.edits:
         detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
-        if isinstance(trial, Broken):
-            return {"trial": Failed(reached=trial, reason="incorrect", detail=detail)}
-        return {"trial": Failed(reached=trial, reason="build_failed", detail=detail)}
+        reached = _noted(trial, drafted.model_copy(update={"repairs": (*drafted.repairs, asked)}))
+        reason: Literal["incorrect", "build_failed"] = "incorrect" if isinstance(trial, Broken) else "build_failed"
+        return {"trial": Failed(reached=reached, reason=reason, detail=detail)}
     update = {
         "edits": answer.edits,
         "explanation": answer.explanation or drafted.explanation,
@@ -29,6 +31,17 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
         "prompts": (*drafted.prompts, *answer.prompts),
     }
     return {"trial": drafted.model_copy(update=update)}
+
+
+def _noted(trial: Broken | Built, drafted: Drafted) -> Broken | Built:
+    """The same trial around a draft that remembers the refused repair: asking for it cost something too."""
+    if isinstance(trial, Broken):
+        return trial.model_copy(update={"built": _around(trial.built, drafted)})
+    return _around(trial, drafted)
+
+
+def _around(built: Built, drafted: Drafted) -> Built:
+    return built.model_copy(update={"applied": built.applied.model_copy(update={"drafted": drafted})})
 
 
 def _evidence(trial: Broken | Built) -> str:

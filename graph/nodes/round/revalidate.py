@@ -2,9 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
+from graph.context import counters_of_best, history
 from graph.evidence import Measured
 from graph.nodes.round.measure import take
+from graph.nodes.round.verify import FAILED_TEST
 from graph.policy import accept
 from graph.policy import history as fold
 from graph.policy.measure import wanted
@@ -25,7 +26,7 @@ def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
     again = _again(ports, formatted)
     evidence = again.timed.evidence if isinstance(again, Traced) else ()
     known = history(ports)
-    verdict = accept.judge(again, fold.standing(known), known.limits, best_profile=fold.best_profile(known))
+    verdict = accept.judge(again, fold.standing(known), known.limits, best_profile=counters_of_best(state, known))
     kept = trial.verdict if verdict.accepted else _lost(verdict, trial.verdict)
     done = Formatted(applied=formatted, evidence=evidence)
     return {"trial": Judged(trial=trial.trial, verdict=kept, formatted=done)}
@@ -38,8 +39,8 @@ def _again(ports: Ports, applied: Applied) -> Traced | Failed:
     if not built.build.ok:
         return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")
     test = ports.checker.check(applied.commit, purpose=f"round-{number} formatted")
-    if not test.passed:
-        return Failed(reached=built, reason="incorrect", detail=test.detail)
+    if test.kind != "pass":
+        return Failed(reached=built, reason=FAILED_TEST[test.kind], detail=test.detail)
     verified = Verified(built=built, test=test)
     evidence: tuple[Measured, ...] = ()
     while want := wanted(Timed(verified=verified, evidence=evidence) if evidence else verified, best, known.limits):
@@ -56,10 +57,13 @@ def _lost(formatted: Verdict, before: Verdict) -> Verdict:
         update={
             "decision": "rolled_back",
             "reason": "formatted_not_better",
-            "faster": "no",
+            "correct": formatted.correct,
+            "faster": formatted.faster,
             "gain": formatted.gain,
             "lower": formatted.lower,
             "upper": formatted.upper,
+            "shapes": formatted.shapes,
+            "notes": (*before.notes, *formatted.notes),
             "sentence": before.sentence.split(":")[0] + f": ROLLED BACK - formatted code: {formatted.sentence}",
         }
     )

@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import briefing, history
+from graph.context import briefing, counters_of_best, history
 from graph.policy import accept
 from graph.policy import history as fold
 from graph.ports import Ports
@@ -21,5 +21,5 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
         return {"trial": drafted.model_copy(update=update)}
     known = history(ports)
     limits = known.limits.model_copy(update={"split": False})
-    verdict = accept.judge(trial.trial, fold.standing(known), limits, best_profile=fold.best_profile(known))
+    verdict = accept.judge(trial.trial, fold.standing(known), limits, best_profile=counters_of_best(state, known))
     return {"trial": Judged(trial=trial.trial, verdict=verdict)}

@@ -1,11 +1,19 @@
 """Correctness before any performance conclusion."""
 
+from typing import Literal
+
 from langgraph.runtime import Runtime
 
 from graph.context import history
 from graph.ports import Ports
 from graph.state import State, Update
 from graph.trial import Broken, Built, Failed, Verified
+
+FAILED_TEST: dict[
+    Literal["incorrect", "timeout", "crash", "tampered"],
+    Literal["incorrect", "test_timeout", "test_crashed", "tampered"],
+] = {"incorrect": "incorrect", "timeout": "test_timeout", "crash": "test_crashed", "tampered": "tampered"}
+"""Kind of a failed test -> why the trial ended."""
 
 
 def verify(state: State, runtime: Runtime[Ports]) -> Update:
@@ -21,9 +29,5 @@ def verify(state: State, runtime: Runtime[Ports]) -> Update:
             if repairs < history(ports).limits.max_repairs:
                 return {"trial": broken}
             return {"trial": Failed(reached=broken, reason="incorrect", detail=test.detail)}
-        case "timeout":
-            return {"trial": Failed(reached=trial, reason="test_timeout", detail=test.detail)}
-        case "crash":
-            return {"trial": Failed(reached=trial, reason="test_crashed", detail=test.detail)}
-        case "tampered":
-            return {"trial": Failed(reached=trial, reason="tampered", detail=test.detail)}
+        case kind:
+            return {"trial": Failed(reached=trial, reason=FAILED_TEST[kind], detail=test.detail)}
