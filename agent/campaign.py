@@ -1,7 +1,6 @@
 """Start a campaign, or go on with one after any stop."""
 
 import json
-import shutil
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -10,12 +9,13 @@ from typing import Any
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agent.checkpoints import checkpoints, prune
-from agent.contract_file import LoadedContract
 from agent.continuation import going_on
+from agent.contract_file import LoadedContract
 from agent.errors import UserError, Waiting
 from agent.live import Live
 from agent.outcome import Outcome, Status
 from agent.progress import Progress
+from agent.refusal import nothing_left
 from agent.request import StartRequest
 from agent.summary import outcome
 from agent.version import VERSION
@@ -25,7 +25,7 @@ from graph.errors import NeedsAnswer
 from graph.nodes.close.publish import restore_files
 from graph.policy.define import Questions, resolve
 from graph.ports import Ports
-from graph.record import Opened
+from graph.record import BaselineClosed, Opened
 from graph.state import BRANCHES, Request, State, initial
 from graph.values import SCHEMA
 from sandbox.durable import write_whole
@@ -53,19 +53,10 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         recording=recording.resolve() if recording else None,
     )
     request = request.model_copy(update={"campaign": place.campaign_dir.name})
-    ours = not place.campaign_dir.exists()
-    _make(place, request, asked.contract)
-    try:
-        ports = connect(place, request.contract, request.planner)
-        return _run(place, request, ports, asked.progress)
-    except Exception:
-        if not (place.campaign_dir / "ledger.jsonl").exists():
-            # nothing was recorded yet: a refused start leaves nothing behind, and of a folder that was there before
-            # only its own file is taken out again
-            (place.campaign_dir / REQUEST).unlink(missing_ok=True)
-            if ours:
-                shutil.rmtree(place.campaign_dir, ignore_errors=True)
-        raise
+    _require_empty(place.campaign_dir)
+    with nothing_left(place.campaign_dir, repository):
+        _make(place, request, asked.contract)
+        return _run(place, request, connect(place, request.contract, request.planner), asked.progress)
 
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
@@ -90,7 +81,8 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
             restore_files(ports)
             if place.moved_to:
-                saver.delete_thread(THREAD)  # an open round holds times of the other machine; the ledger holds none of it
+                # the open round holds times of the other machine; what the ledger holds is closed
+                saver.delete_thread(THREAD)
             _drive(saver, request, ports, live)
         except BaseException as stop:
             ended: Status = "stopped"
@@ -99,7 +91,8 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             elif isinstance(stop, Waiting):
                 ended = "waiting"
             live.ended(ended, problem="" if ended != "stopped" else str(stop))
-            if ports.ledger.lines():
+            progress.close()
+            if any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
                 progress.finished(outcome(place, ports, status=ended))
             raise
     done = outcome(place, ports, status="concluded")
@@ -160,7 +153,9 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
         branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
     )
     if isinstance(target, Questions):
-        raise NeedsAnswer("\n".join(f"{asked.contract.path}: {q.field}: {q.message}" for q in target.questions))
+        given = {name: f"--target {name}" for name in asked.overrides}
+        where = f"{asked.contract.path.name}: "
+        raise NeedsAnswer("\n".join(f"{given.get(q.field, where + q.field)}: {q.message}" for q in target.questions))
     names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
     git, workspace = Repository(repository).git, repository / "agent" / "workspace"
 
@@ -173,9 +168,15 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     return next(name for name in names if free(name))
 
 
+def _require_empty(folder: Path) -> None:
+    """A campaign's folder is wholly its own: refused starts clear it, so nobody's files may lie in it."""
+    if (folder / REQUEST).exists():
+        raise UserError(f"--dir: {folder}: holds a campaign already; `ridgeline resume` it or give another folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
+
+
 def _make(place: Place, request: Request, contract: LoadedContract) -> None:
-    if (place.campaign_dir / REQUEST).exists():
-        raise UserError(f"{place.campaign_dir}: holds a campaign already; `ridgeline resume` it or give another folder")
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
     kept = {
         "schema": SCHEMA,

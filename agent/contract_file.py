@@ -5,7 +5,7 @@ import re
 import shutil
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from agent.errors import UserError, UserErrors
 from agent.nearness import nearest
 from graph.contract import PREREQUISITES, Contract
+from graph.policy.formula import FormulaError, evaluate
 from graph.values import Value
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,19 @@ COMMANDS = (
     "format_command",
     "full_test_command",
 )
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key given twice; plain YAML would keep the last one and say nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        """The mapping. Raises `yaml.constructor.ConstructorError` with the place of the second key."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen and not isinstance(key.value, list):
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 class LoadedContract(Value):
@@ -55,7 +69,7 @@ def load(path: Path) -> LoadedContract:
     except ValidationError as error:
         problems.extend(line for line in _translated(error) if line.split(":")[0] not in _fields(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
-    problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent)]
+    problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
     warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
@@ -82,7 +96,7 @@ def _find(path: Path) -> Path:
 
 def _document(file: Path) -> dict[str, object]:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError as error:
         raise UserError(f"{file.name}: byte {error.start} is not UTF-8; save the file as UTF-8 text") from None
     except yaml.MarkedYAMLError as error:
@@ -212,6 +226,18 @@ def _script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
     interpreted = INTERPRETER.fullmatch(Path(argv[0]).name) and len(argv) > 1 and SCRIPT.search(argv[1])
     if interpreted and not (root / argv[1]).is_file():
         yield f"{name}: file {argv[1]!r} not found in {root}; write it, or correct the command"
+
+
+def _formulas(contract: Contract) -> Iterator[str]:
+    """Formulas of `work` that name no number of a row, or are no arithmetic; tried on small odd numbers."""
+    output = contract.benchmark_output
+    texts = {output.label, output.check, *output.config_columns}
+    numbers = {name: 2.0 * place + 3.0 for place, name in enumerate(output.columns) if name not in texts}
+    for field, formula in (("flops", contract.work.flops), ("bytes", contract.work.bytes)):
+        try:
+            evaluate(formula or "0", numbers)
+        except FormulaError as error:
+            yield f"work.{field}: {error}; correct the formula"
 
 
 def _exists(program: str, root: Path) -> bool:

@@ -21,6 +21,10 @@ class Progress(Protocol):
         """The command is about to return; called once, also after an interruption."""
         ...
 
+    def close(self) -> None:
+        """Give the terminal back; may be called twice."""
+        ...
+
 
 class SilentProgress:
     """Nobody is watching."""
@@ -33,3 +37,6 @@ class SilentProgress:
 
     def finished(self, outcome: Outcome) -> None:
         """Say nothing."""
+
+    def close(self) -> None:
+        """Nothing to give back."""

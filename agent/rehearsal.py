@@ -65,7 +65,7 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         full = _measured(ports, base.commit, loaded)
         failing = tuple(row.label for row in full.rows if row.check != "PASS")
         say(f"timing the kernel against itself ({PAIRS} process pairs)")
-        noise = None if failing else _noise(ports, base.commit, full, limits)
+        noise = None if failing else _noise(ports, full, loaded, limits)
     build_s = built.exit.seconds if built.exit else None
     return Rehearsal(
         contract=str(loaded.path),
@@ -110,20 +110,21 @@ def _ports(loaded: LoadedContract) -> Iterator[Ports]:
 def _measured(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
     full = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="rehearsal")
     if isinstance(full, BenchmarkFailed):
-        field = (
-            "benchmark_output" if full.reason in ("schema_drift", "zero_rows", "not_a_number") else "benchmark_command"
-        )
-        raise UserError(
-            f"{loaded.path.name}: {field}: {full.reason}: {_last(full.detail)}; correct the benchmark or the contract"
-        )
+        raise unusable(loaded, full)
     return full
 
 
-def _noise(ports: Ports, commit: str, full: Benchmark, limits: Limits) -> Comparison | None:
+def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
+    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
+    said = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
+    return UserError(f"{loaded.path.name}: {_ends(said)} ({failed.reason}); correct the benchmark or the contract")
+
+
+def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | None:
     shapes = tuple(row.label for row in full.rows)
     compared = ports.timer.compare(
-        best=commit,
-        candidate=commit,
+        best=full.commit,
+        candidate=full.commit,
         shapes=shapes,
         first_pair=0,
         pairs=PAIRS,
@@ -131,7 +132,7 @@ def _noise(ports: Ports, commit: str, full: Benchmark, limits: Limits) -> Compar
         purpose="rehearsal",
     )
     if isinstance(compared, BenchmarkFailed):
-        raise UserError(f"paired_command: {compared.reason}: {_last(compared.detail)}; correct the command")
+        raise unusable(loaded, compared)
     return compared
 
 
@@ -161,6 +162,11 @@ def _end(exit: Exit | None) -> str:
         return "no build command ran"
     how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
     return f"{' '.join(exit.argv)} {how}: {_last(exit.output)}"
+
+
+def _ends(text: str) -> str:
+    """The first words name the command, the last ones the reason."""
+    return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
 
 
 def _last(text: str) -> str:

@@ -11,12 +11,14 @@ class WorldError(Exception):
 
 
 class ProgramMissing(WorldError):
-    """A program that a command needs cannot be started. `field` is the contract's field that names it."""
+    """A program that a command needs cannot be started. `field` is the contract's field that names it, if one does."""
 
     def __init__(self, program: str, *, field: str = "", why: str = "not found") -> None:
         self.program = program
         self.field = field
         where = f"{field}: " if field else ""
+        if field and "/" in program:
+            self.exit_code = 2  # a path of the project: the contract is what can be mended, not the machine
         super().__init__(f"{where}program {program!r} {why}; install it, or correct the command")
 
 

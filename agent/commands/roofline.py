@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent import console
-from agent.errors import UserError
 
 if TYPE_CHECKING:
     from graph.record import ShapeRoof
@@ -24,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def roofline(contract: Contract, as_json: Json = False) -> None:
     """Measure this machine's ceilings, run the benchmark once, and say how far each shape is from its floor."""
     from agent.contract_file import load
-    from agent.rehearsal import measuring
+    from agent.rehearsal import measuring, unusable
     from graph.evidence import BenchmarkFailed
     from graph.policy.roofline import bound_of, shape_roofs, shares, specs
 
@@ -36,7 +35,7 @@ def roofline(contract: Contract, as_json: Json = False) -> None:
         console.note("running the benchmark once")
         run = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="roofline")
     if isinstance(run, BenchmarkFailed):
-        raise UserError(f"{loaded.path.name}: benchmark_command: {run.reason}: {run.detail.splitlines()[-1:]}; mend it")
+        raise unusable(loaded, run)
     roofs = shape_roofs(run.rows, loaded.contract.work, ceilings)
     share = shares(run.rows, roofs, loaded.contract.scoring)
     column = loaded.contract.scoring.time_ms

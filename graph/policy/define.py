@@ -168,7 +168,11 @@ class _Resolver:
 
     def _check_device(self, backend: str, arch: str, device: str) -> None:
         if arch != self.machine.arch or (device.lower() == "cpu" and self.machine.kind != "cpu"):
-            self._ask("target_gpu", f"is {device} ({arch}), this machine is {self.machine.name} ({self.machine.arch})")
+            self._ask(
+                "target_gpu",
+                f"is {device} ({arch}), this machine is {self.machine.name} ({self.machine.arch});"
+                " run there, or name this one",
+            )
         elif vendor(arch) != VENDORS.get(backend, vendor(arch)):
             self._ask(
                 "target_gpu", f"{backend} does not run on {device} ({arch}); correct target_backend or target_gpu"

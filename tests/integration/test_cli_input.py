@@ -51,6 +51,11 @@ def test_a_mistaken_command_line(cli, tmp_path, monkeypatch, arguments, said):
         ({"test_command": "no-such-program"}, "ridgeline.yaml: test_command: program 'no-such-program' not found"),
         ({"editable": ["*.cu"]}, "ridgeline.yaml: editable: '*.cu' matches no file"),
         ({"max_iterations": 120}, "ridgeline.yaml: max_iterations: is 120; give 1 to 119"),
+        (
+            {"work": {"flops": "2*Q"}},
+            "ridgeline.yaml: work.flops: unknown variable 'Q'; known: GFLOPS, Time (ms); correct",
+        ),
+        ({"work": {"bytes": "open('x')"}}, "ridgeline.yaml: work.bytes: function 'open' is not allowed"),
         ({"limits": {"margn": 1}}, "ridgeline.yaml: limits.margn: unknown setting 'margn'; did you mean 'margin'?"),
     ],
 )
@@ -70,6 +75,48 @@ def test_the_options_are_bounded_like_the_contract(cli, make_repository):
     assert "--target: 'x' is not key=value" in cli("run", root, "--target", "x").complaint
     assert "--planner: 'oracle' is unknown" in cli("run", root, "--planner", "oracle").complaint
     assert not (root / "agent").exists()
+
+
+def test_a_key_given_twice_is_refused_and_not_silently_the_last(cli, make_repository):
+    text = files()["ridgeline.yaml"]
+    root = make_repository({**files(), "ridgeline.yaml": f"{text}dtype: fp32\ndtype: fp16\n"})
+    done = cli("check", root)
+    place = text.count("\n") + 2
+    assert (done.code, done.complaint) == (
+        2,
+        f"ridgeline.yaml:{place}:1: is not YAML: 'dtype' is given twice; correct that line",
+    )
+
+
+def left_by(git, root):
+    """What a campaign could have left in a repository."""
+    return [*root.glob("agent")], git(root, "for-each-ref", "--format=%(refname)"), git(root, "status", "--porcelain")
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_refused_start_clears_only_the_folder_it_was_given(cli, make_repository, tmp_path, git, existed):
+    root, folder = make_repository(files(test="#!/bin/sh\nexit 7\n")), tmp_path / "new" / "campaign"
+    if existed:
+        folder.mkdir(parents=True)
+    before = left_by(git, root)
+    assert cli("run", root, "--dir", folder).code == 2
+    assert left_by(git, root) == before
+    assert folder.exists() == existed
+    assert (tmp_path / "new").exists() == existed
+
+
+@pytest.mark.parametrize("file", ["somebodys.txt", None])
+def test_a_folder_with_somebodys_files_is_no_campaign_folder(cli, make_repository, tmp_path, file):
+    folder = tmp_path / "place"
+    if file:
+        folder.mkdir()
+        (folder / file).write_text("precious")
+    else:
+        folder.write_text("a file")
+    done = cli("run", make_repository(files()), "--dir", folder)
+    assert done.code == 2
+    assert done.complaint.endswith("place: is not an empty folder; name one that does not exist yet")
+    assert not file or (folder / file).read_text() == "precious"
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
@@ -113,11 +160,15 @@ def test_a_dirty_tree(cli, make_repository, command):
         (GOOD + ROWS[0] + "\n", "small"),
     ],
 )
-def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, command, csv, said):
+def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, git, command, csv, said):
     root = make_repository(files(csv=csv))
+    before = left_by(git, root)
     done = cli(command, root)
     assert done.code == 2
     assert said in done.complaint
+    assert "ridgeline.yaml: benchmark_command: " in done.complaint
+    assert "correct the benchmark or the contract" in done.complaint
+    assert left_by(git, root) == before, "a refused start leaves nothing behind"
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -125,10 +176,14 @@ def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, command, csv, said
     ("script", "said"),
     [("#!/bin/sh\necho MISMATCH\necho not close\nexit 1\n", "incorrect"), ("#!/bin/sh\nexit 7\n", "crash")],
 )
-def test_a_test_that_the_unmodified_kernel_fails(cli, make_repository, command, script, said):
-    done = cli(command, make_repository(files(test=script)))
+def test_a_test_that_the_unmodified_kernel_fails(cli, make_repository, git, command, script, said):
+    root = make_repository(files(test=script))
+    before = left_by(git, root)
+    done = cli(command, root)
     assert done.code == 2
     assert said in done.complaint
+    assert "ridgeline.yaml: test_command: " in done.complaint
+    assert left_by(git, root) == before
 
 
 def test_a_build_that_fails(cli, make_repository):

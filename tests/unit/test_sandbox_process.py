@@ -161,19 +161,19 @@ def test_a_command_has_no_network_where_namespaces_work(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("argv", "words", "code"),
     [
-        (("no-such-program-anywhere",), "program 'no-such-program-anywhere' not found"),
-        (("./absent.sh",), "program './absent.sh' not found"),
-        (("./plain.txt",), "is not executable"),
+        (("no-such-program-anywhere",), "program 'no-such-program-anywhere' not found", 5),
+        (("./absent.sh",), "program './absent.sh' not found", 2),
+        (("./plain.txt",), "is not executable", 2),
     ],
 )
-def test_a_missing_program_is_named_with_its_field(tmp_path, argv, words):
+def test_a_missing_program_is_named_with_its_field(tmp_path, argv, words, code):
     (tmp_path / "plain.txt").write_text("x")
     with pytest.raises(ProgramMissing, match="test_command: ") as caught:
         run(argv, cwd=tmp_path, timeout_s=5, field="test_command")
     assert words in str(caught.value)
-    assert caught.value.exit_code == 5
+    assert caught.value.exit_code == code
 
 
 def test_a_program_given_by_path_is_looked_for_in_its_own_folder(tmp_path):

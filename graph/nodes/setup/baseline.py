@@ -18,15 +18,21 @@ from graph.values import Cost
 def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
     """Build and test the unmodified code."""
     ports = runtime.context
-    commit = history(ports).opened.base_commit
+    opened = history(ports).opened
+    commit, place = opened.base_commit, opened.contract_path
     opened_at = ports.clock.now("round-1 opened")
     built = ports.builder.build(commit)
     if not built.ok:
         output = built.exit.output if built.exit else ""
-        raise BrokenBaseline(f"the unmodified code does not build: {_tail(output)}; mend the build command or the code")
+        raise BrokenBaseline(
+            f"{place}: rebuild.command: the unmodified code does not build: {_tail(output)}; mend one of them"
+        )
     test = ports.checker.check(commit, purpose="baseline")
     if not test.passed:
-        raise BrokenBaseline(f"the unmodified code fails its own test ({test.kind}): {_tail(test.detail)}")
+        raise BrokenBaseline(
+            f"{place}: test_command: the unmodified code fails its own test ({test.kind}): {_tail(test.detail)};"
+            " mend one of them"
+        )
     return {"baseline": BaselineSoFar(opened_at=opened_at, test=test)}
 
 
@@ -37,15 +43,23 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
     known = history(ports)
     commit, shapes = known.opened.base_commit, known.opened.target.target_shapes
     project = _usable(
-        ports.timer.benchmark(commit, level="full", source="project", shapes=shapes, repeat=0, purpose="baseline")
+        ports.timer.benchmark(commit, level="full", source="project", shapes=shapes, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
     )
     labels = shapes or tuple(row.label for row in project.rows)
     quick = _usable(
-        ports.timer.benchmark(commit, level="full", source="quick", shapes=labels, repeat=0, purpose="baseline")
+        ports.timer.benchmark(commit, level="full", source="quick", shapes=labels, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
     )
-    chosen = representative(quick.rows, known.contract)
+    try:
+        chosen = representative(quick.rows, known.contract)
+    except ValueError as error:  # SkewMissing, or a work formula that a row cannot fill
+        raise BrokenBaseline(
+            f"{known.opened.contract_path}: work, skew_shapes: {error}; correct the contract"
+        ) from error
     spot = _usable(
-        ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline")
+        ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
     )
     update = {"project": project, "quick": quick, "spot": spot, "representative": chosen}
     return {"baseline": so_far.model_copy(update=update)}
@@ -91,11 +105,17 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
     return {"baseline": None}
 
 
-def _usable(run: Benchmark | BenchmarkFailed) -> Benchmark:
+def _usable(run: Benchmark | BenchmarkFailed, place: str) -> Benchmark:
     if isinstance(run, BenchmarkFailed):
-        raise BrokenBaseline(f"the benchmark of the unmodified code is unusable ({run.reason}): {_tail(run.detail)}")
+        raise BrokenBaseline(
+            f"{place}: {_tail(run.detail)} ({run.reason}, on the unmodified code);"
+            " correct the benchmark or the contract"
+        )
     if bad := [row.label for row in run.rows if row.check != "PASS"]:
-        raise BrokenBaseline(f"the unmodified code fails the benchmark's own check on {', '.join(bad)}")
+        raise BrokenBaseline(
+            f"{place}: benchmark_command: the unmodified code fails the benchmark's own check on {', '.join(bad)};"
+            " mend one of them"
+        )
     return run
 
 
