@@ -4,10 +4,11 @@ import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Annotated
 
 import typer
 
-from agent.console import complain
+from agent.console import complain, note, say
 from agent.errors import UserError, Waiting
 from agent.extensions import registrations
 from graph.errors import CampaignError
@@ -28,6 +29,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = application()(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
     except typer.TyperException as error:
+        if error.format_message().startswith("Usage:"):  # a bare command: not a mistake, show what there is
+            note(error.format_message())
+            return error.exit_code
         complain(f"{error.format_message().rstrip('.')}; see `ridgeline --help`")
         return error.exit_code
     except (UserError, Waiting, CampaignError, WorldError) as error:
@@ -50,17 +54,28 @@ def application() -> typer.Typer:
     """All commands: ours, then those of the entry-point group `ridgeline.commands`."""
     app = typer.Typer(
         name="ridgeline",
-        help="Optimize one kernel at a time, unattended, and prove every gain that is kept.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
+    app.callback()(_options)
     for group in GROUPS:
         import_module(f"agent.commands.{group}").register(app)
     for register in registrations():
         register(app)
     return app
+
+
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    """Optimize one kernel at a time, unattended, and prove every gain that is kept."""
+    if version:
+        from agent.version import VERSION
+
+        say(VERSION)
+        raise typer.Exit
 
 
 if __name__ == "__main__":

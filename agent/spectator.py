@@ -33,13 +33,15 @@ class Course:
             case Opened():
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
             case Rooflined():
-                return f"ceilings: {'; '.join(spec.text.split(' <- ')[0] for spec in body.specs) or body.note}"
+                return f"ceilings: {', '.join(_measured(body)) or body.note or 'none measured here'}"
             case BaselineClosed():
                 return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
             case RoundClosed():
                 return f"{body.judged.verdict.sentence} [{self.best}]"
             case Reviewed():
-                return f"review after round {body.after_round} ({body.trigger}): {'; '.join(body.directions)}"
+                # a direction begins with its kind; the reasons are in the report
+                kinds = ", ".join(direction.partition(":")[0] for direction in body.directions)
+                return f"review after round {body.after_round} ({body.trigger}), next: {kinds}"
             case Restarted():
                 return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
             case Concluded():
@@ -146,8 +148,9 @@ class ConsoleProgress:
         from rich.text import Text
 
         name, number, detail = self._now
-        text = f"[{self._course.elapsed}] round {number}: {name}" + (f": {detail}" if detail else "")
-        return Text(f"{text}  ({self._course.summary})", style="cyan", no_wrap=True, overflow="ellipsis")
+        # what a narrow terminal cuts off is the detail, never the standing
+        text = f"[{self._course.elapsed}] round {number}: {name} ({self._course.summary})"
+        return Text(text + (f" {detail}" if detail else ""), style="cyan", no_wrap=True, overflow="ellipsis")
 
 
 def progress() -> PlainProgress | ConsoleProgress:
@@ -162,6 +165,15 @@ def _live(render: Callable[[], Any]) -> "Live":
     live = Live(get_renderable=render, console=Console(stderr=True), refresh_per_second=4, transient=True)
     live.start()
     return live
+
+
+def _measured(body: Rooflined) -> list[str]:
+    """What was measured here; what the system reports is in the report."""
+    return [
+        f"{spec.metric} {spec.value:.3g} {spec.unit}"
+        for spec in body.specs
+        if spec.value is not None and spec.source.startswith("measured")
+    ]
 
 
 def _minutes(seconds: float) -> str:

@@ -39,7 +39,7 @@ def demo(
     assignments: Assignments = None,
     as_json: Json = False,
 ) -> None:
-    """The whole thing with nothing to configure: optimize a naive C kernel on this machine's processor."""
+    """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from agent import console
     from agent.commands.campaign import launch, resolved, tell
     from agent.contract_file import load

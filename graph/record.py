@@ -148,6 +148,10 @@ class Reviewed(Value):
     trigger: str
     directions: tuple[str, ...]
     escalation: str
+    full: Benchmark | None = None
+    """Full validation of the best version at the end of its direction, where it was accepted on a quick run."""
+    full_note: str = ""
+    """What that validation showed, against the original."""
     cost: Cost = Cost()
 
 

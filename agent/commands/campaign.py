@@ -56,7 +56,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Optimize the kernel of a contract: a campaign of rounds, each kept only if it is proven."""
+    """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
     from agent.contract_file import load
 
     loaded = load(contract)
@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def resume(campaign: Campaign = None, as_json: Json = False) -> None:
-    """Go on with a campaign after any stop: interruption, crash, another machine."""
+    """Go on with a stopped campaign. Any stop will do: interruption, crash, another machine."""
     found = campaigns.find(campaign)
     if (found / campaigns.LEDGER).is_file() and campaigns.history(found).concluded is not None:
         console.note(f"{found.name}: has concluded; nothing to resume. Read it with `ridgeline report {found.name}`")
@@ -89,7 +89,7 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
 
 
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:
-    """Ask a running campaign to finish its round, conclude and write its report."""
+    """Ask a running campaign to conclude. It finishes its round and writes its report."""
     from agent.inspection import status_of
     from sandbox.signals import request_stop
 

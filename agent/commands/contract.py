@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = None) -> None:
-    """Write a commented ridgeline.yaml, or copy a ready-made task (--task matmul_c)."""
+    """Write a commented ridgeline.yaml. With --task matmul_c, copy a ready-made task instead."""
     if task is not None:
         from agent.tasks import copy
 
@@ -40,7 +40,7 @@ def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = 
 
 
 def check(contract: Contract, static: Static = False, as_json: Json = False) -> None:
-    """Validate a contract, then build, test and benchmark the unmodified kernel once and estimate noise and time."""
+    """Try a contract on the unmodified kernel. Validate, build, test and benchmark once; estimate noise and time."""
     import os
 
     from agent import settings

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Json = False) -> None:
-    """What this machine has for the work, and what each missing thing costs. Exit code 5 when a campaign cannot run."""
+    """What this machine has for the work. Also what each missing thing costs. Exit code 5: a campaign cannot run."""
     from agent.checkup import examine
 
     findings = examine(Path.cwd())

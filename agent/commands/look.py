@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(campaign: Campaign = None, as_json: Json = False) -> None:
-    """Where a campaign stands, and whether its ledger is whole."""
+    """Where a campaign stands. Also whether its ledger is whole."""
     from agent.inspection import status_of
 
     found = status_of(campaigns.find(campaign))
@@ -41,7 +41,7 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
 
 
 def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
-    """Follow a campaign until it stops: its phase, and every round as it closes. Ctrl-C ends the watching only."""
+    """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
     from agent.inspection import status_of
     from agent.spectator import progress
     from sandbox.ledger import JsonlLedger
@@ -66,7 +66,7 @@ def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
 
 
 def report(campaign: Campaign = None, html: Html = False, as_json: Json = False) -> None:
-    """Print the report; in the middle of a campaign, what is known so far."""
+    """Print the report. In the middle of a campaign, what is known so far."""
     from graph.documents import report as render
 
     found = campaigns.find(campaign)

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def roofline(contract: Contract, as_json: Json = False) -> None:
-    """Measure this machine's ceilings, run the benchmark once, and say how far each shape is from its floor."""
+    """How far each shape is from its floor. Measures this machine's ceilings and runs the benchmark once."""
     from agent.contract_file import load
     from agent.rehearsal import measuring, unusable
     from graph.evidence import BenchmarkFailed
@@ -53,8 +53,10 @@ def roofline(contract: Contract, as_json: Json = False) -> None:
         )
         return
     for spec in known:
-        console.say(spec.text)
-    console.say()
+        console.say(f"{spec.metric:<18} {'unknown' if spec.value is None else f'{spec.value:.4g} {spec.unit}'}")
+    for source in dict.fromkeys(spec.source for spec in known):
+        console.say(source)
+    console.say(f"the benchmark as a whole is bound by: {bound_of(roofs)}\n")
     console.table(HEADER, [_cells(roof, times.get(roof.label), share.get(roof.label)) for roof in roofs])
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
         console.note("work: the contract gives no formulas for operations and bytes, so no floor can be computed")

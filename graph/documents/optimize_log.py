@@ -122,9 +122,10 @@ def _ineffective(since: tuple[RoundClosed, ...]) -> str:
 
 def _review(review: Reviewed) -> str:
     lines = "\n".join(f"- [ ] {line(direction, 300)}" for direction in review.directions)
+    full = f"- Full validation at the end of the direction: {line(review.full_note, 300)}\n" if review.full_note else ""
     return (
         f"\n### Stagnation review (after round-{review.after_round})\n\n- Trigger: {line(review.trigger)}\n"
-        f"- Escalation: {line(review.escalation) or 'none'}\n\nDirections to try:\n\n{lines}\n"
+        f"- Escalation: {line(review.escalation) or 'none'}\n{full}\nDirections to try:\n\n{lines}\n"
     )
 
 

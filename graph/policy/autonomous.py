@@ -5,7 +5,7 @@ import statistics
 from graph.evidence import Profiled
 from graph.limits import Limits
 from graph.policy.divergence import class_gains, losing, named, split, target_class
-from graph.policy.gates import same_rung
+from graph.policy.gates import same_rung, suspicious
 from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
 from graph.policy.readings import Readings, active, guarded, reference
 from graph.policy.score import EDGE, Delta, delta, exceeds, gain
@@ -18,7 +18,7 @@ KERNEL_TIME = "kernel_time_us"
 
 
 def want(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
-    """Full; again while a gain is within noise, or a class lost so much that it must be seen twice."""
+    """Full; again while a gain is within noise or suspiciously large, or a class lost so much that it is seen twice."""
     if found.run("candidate", "full", 0) is None:
         return BenchmarkWant(which="candidate", level="full", repeat=0)
     if reference(found, standing, "full") is None:
@@ -52,7 +52,7 @@ def _deltas(found: Readings, standing: Standing) -> list[Delta]:
 
 def _again(seen: Delta, trial: Stage, limits: Limits) -> bool:
     small = exceeds(seen.gain, 0.0) and not exceeds(seen.gain, limits.noise_threshold)
-    return small or bool(losing(seen.shapes, trial, limits))
+    return small or suspicious(seen.gain, limits) or bool(losing(seen.shapes, trial, limits))
 
 
 def _classes(trial: Traced, seen: list[Delta], limits: Limits) -> Outcome | None:

@@ -11,6 +11,7 @@ from typing import Literal
 from graph.evidence import Benchmark, Level
 from graph.limits import Limits
 from graph.policy.divergence import class_gains, split
+from graph.policy.gates import suspicious
 from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
 from graph.policy.readings import Readings, active, guarded, reference
 from graph.policy.score import Delta, at_least, delta, exceeds, relative_stddev
@@ -59,11 +60,12 @@ def want(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> B
     return _at_level("full", found, standing, limits)
 
 
-def want_quick(found: Readings) -> BenchmarkWant | None:
-    """Preset `router`: one quick run."""
-    if found.run("candidate", "quick", 0):
-        return None
-    return BenchmarkWant(which="candidate", level="quick", repeat=0)
+def want_quick(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
+    """Preset `router`: one quick run; a suspiciously large gain is looked at once more."""
+    weighed = weigh("quick", found, standing)
+    if weighed is None:
+        return BenchmarkWant(which="candidate", level="quick", repeat=0)
+    return _next_turn("quick", found, 1) if suspicious(weighed.first.gain, limits) else None
 
 
 def weigh(level: Level, found: Readings, standing: Standing) -> Weighed | None:
@@ -114,9 +116,9 @@ def _at_level(level: Level, found: Readings, standing: Standing, limits: Limits)
     if reference(found, standing, level) is None:
         return BenchmarkWant(which="best", level=level, repeat=0)
     weighed = weigh(level, found, standing)
-    if weighed is None or not _remeasure(weighed, found, standing, limits):
+    if weighed is None:
         return None
-    return next((ask for ask in _turns(level, limits) if not found.run(ask.which, level, ask.repeat)), None)
+    return _next_turn(level, found, _repeats_wanted(weighed, found, standing, limits))
 
 
 def _needed(limits: Limits) -> int:
@@ -124,21 +126,29 @@ def _needed(limits: Limits) -> int:
     return max(2, limits.min_remeasure)
 
 
-def _turns(level: Level, limits: Limits) -> list[BenchmarkWant]:
-    """Candidate first and best first in turn, so that a steady drift favours neither."""
+def _next_turn(level: Level, found: Readings, repeats: int) -> BenchmarkWant | None:
+    """Candidate first and best first in turn, so that a steady drift favours neither; None when all were taken."""
     orders: tuple[tuple[Literal["candidate", "best"], ...], ...] = (("best", "candidate"), ("candidate", "best"))
-    return [
+    turns = [
         BenchmarkWant(which=which, level=level, repeat=repeat)
-        for repeat in range(1, _needed(limits) + 1)
+        for repeat in range(1, repeats + 1)
         for which in orders[repeat % 2]
     ]
+    return next((ask for ask in turns if not found.run(ask.which, level, ask.repeat)), None)
 
 
-def _remeasure(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> bool:
+def _repeats_wanted(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> int:
+    """How often both are taken again: near noise and for a doubtful core drop, once for a suspiciously large gain."""
     if not exceeds(weighed.first.gain, 0.0):
-        return False
-    if not at_least(weighed.first.gain, limits.near_noise_limit):
-        return True
+        return 0
+    near_noise = not at_least(weighed.first.gain, limits.near_noise_limit)
+    if near_noise or _doubtful_drop(weighed, found, standing, limits):
+        return _needed(limits)
+    return 1 if suspicious(weighed.first.gain, limits) else 0
+
+
+def _doubtful_drop(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> bool:
+    """Whether every core drop is within the spread of its own rows (rules 8.8)."""
     drops = lost(weighed.first.shapes, guarded(standing, weighed.level), limits)
     run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
     return (

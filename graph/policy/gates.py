@@ -83,12 +83,17 @@ def unread(outcome: Outcome, before: Profiled | None, after: Profiled | None) ->
 
 def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
     """A note on a gain larger than one change usually has; it rejects nothing (rules 11.8, 11.9)."""
-    if outcome.gain is None or not exceeds(outcome.gain, limits.measurement_suspect_delta):
+    if outcome.gain is None or not suspicious(outcome.gain, limits):
         return ()
     return (
         f"suspicious: {outcome.gain:+.1%} is more than {limits.measurement_suspect_delta:+.0%}; re-check the bucket, "
         "that all the work is still done, and that nothing else ran on the device",
     )
+
+
+def suspicious(gain: float, limits: Limits) -> bool:
+    """Whether a gain is larger than one change usually brings, so that it is measured again before it is believed."""
+    return exceeds(gain, limits.measurement_suspect_delta)
 
 
 def same_rung(before: Profiled, after: Profiled) -> bool:

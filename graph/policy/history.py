@@ -55,7 +55,7 @@ def standing(history: History) -> Standing:
         commit=_commit(best) if best else history.opened.base_commit,
         tree=best.tree if best else history.opened.base_tree,
         quick=runs[-1],
-        full=next((run for run in reversed(runs) if run.level == "full"), None),
+        full=next((run for run in reversed(runs) if run.level == "full"), None) or _at_direction_end(history, best),
         shapes=active,
         all_shapes=everything,
         core_shapes=core_shapes(history.contract, active),
@@ -180,6 +180,13 @@ def _commit(best: RoundClosed) -> str:
     applied = find(best.judged, Applied)
     assert applied is not None
     return applied.commit
+
+
+def _at_direction_end(history: History, best: RoundClosed | None) -> Benchmark | None:
+    """The full run of the best version that a stagnation review asked for, if one did."""
+    full = [review.full for review in history.reviews if review.full is not None]
+    commit = _commit(best) if best else history.opened.base_commit
+    return next((run for run in reversed(full) if run.commit == commit), None)
 
 
 def _runs(evidence: Sequence[object], commit: str) -> tuple[Benchmark, ...]:

@@ -102,7 +102,9 @@ def _decide(
         case "lost":
             return reject("core_regression", losses(slower), faster=answer, gain=gain, shapes=shapes)
         case "not_better":
-            why = f"it is at most {math.expm1(seen.upper):+.1%} faster, below the margin of {limits.margin:.1%}"
+            best = math.expm1(seen.upper)
+            why = f"it is at most {best:+.1%} faster, below the margin of {limits.margin:.1%}"
+            why = why if best >= 0 else f"it is slower, by at least {-best:.1%}"
             return reject("not_better", why, faster=answer, gain=gain, shapes=shapes)
         case "undecided":
             why = f"{gain:+.1%} in {seen.pairs} process pairs does not settle it (at least {_shown(seen.lower)})"

@@ -24,7 +24,7 @@ def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> Bench
         case "campaign":
             return campaign.want(trial, found, standing, limits)
         case "router":
-            return campaign.want_quick(found)
+            return campaign.want_quick(found, standing, limits)
         case "autonomous":
             return autonomous.want(trial, found, standing, limits)
         case _:  # pragma: no cover - mypy proves that no preset is left

@@ -28,6 +28,7 @@ def room(make_repository, tmp_path: Path):
     return make
 
 
+@pytest.mark.feature("F015")
 def test_nothing_is_built_when_nothing_needs_building(room):
     here = room()
     result = here.builder.build(here.base)
@@ -35,6 +36,7 @@ def test_nothing_is_built_when_nothing_needs_building(room):
     assert result.exit is None
 
 
+@pytest.mark.feature("F015")
 def test_a_commit_is_built_once_and_its_warnings_are_kept(room):
     here = room(**REBUILD)
     first, second = here.builder.build(here.base), here.builder.build(here.base)
@@ -202,6 +204,7 @@ def test_the_full_suite_runs_only_where_there_is_one(room):
     assert here.checker.suite(here.base) is None
 
 
+@pytest.mark.feature("F065")
 def test_the_full_suite_is_judged_alike(room):
     here = room({"all.sh": "#!/bin/sh\nexit 4\n"}, full_test_command=("./all.sh",))
     result = here.checker.suite(here.base)

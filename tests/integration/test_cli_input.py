@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.version import VERSION
 from tests.projects import HEADER, ROWS, files
 
 GOOD = "\n".join((HEADER, *ROWS)) + "\n"
@@ -42,6 +43,15 @@ def test_a_mistaken_command_line(cli, tmp_path, monkeypatch, arguments, said):
     assert (done.code, done.out) == (2, "")
     assert said in done.complaint
     assert [*tmp_path.iterdir()] == [], "a refused command leaves nothing behind"
+
+
+@pytest.mark.parametrize("arguments", [(), ("memory",)])
+def test_a_bare_command_shows_what_there_is(cli, arguments):
+    assert cli(*arguments).err.startswith("Usage: ridgeline")
+
+
+def test_the_version_is_one_word(cli):
+    assert cli("--version").out.strip() == VERSION
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_all_missing_prerequisites_at_once_one_line_each(tmp_path):
     assert [line.split(": ")[1] for line in lines] == list(PREREQUISITES)
 
 
+@pytest.mark.feature("F036")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -215,3 +215,47 @@ def test_sentences():
     one = make_standing({"small": 50.0})
     verdict, _ = drive(lambda want: shaped(want, {"small": 0.1}), ROUTER, standing=one)
     assert verdict.sentence == "Round 2: ACCEPTED - avg +10.0%"
+
+
+@pytest.mark.feature("F081")
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(("after", "reason"), [(0.0, "faster"), (3.0, "isa_regression")])
+def test_a_new_spill_rejects_a_faster_kernel_in_every_preset(preset, after, reason):
+    evidence = [make_scaled(1.2, level=level) for level in ("quick", "full")]
+    pairs = make_comparison(dict.fromkeys(VALUES, ((0.18,), (0.181,), (0.179,))))
+    verdict = judge(
+        make_traced(*evidence, pairs, profile=make_profiled({"spills": after})),
+        make_standing(),
+        make_limits(preset),
+        best_profile=make_profiled({"spills": 0.0}),
+    )
+    assert verdict.reason == reason
+
+
+@pytest.mark.feature("F081")
+@pytest.mark.parametrize(
+    "profile", [None, make_profiled({"instructions": 1.0}), make_profiled({"spills": 0.0}, rung="ncu")]
+)
+def test_spills_that_were_not_read_of_the_candidate_are_said(profile):
+    best = make_profiled({"spills": 0.0})
+    verdict, _ = drive(by_gain(0.1), ROUTER, profile=profile, best_profile=best)
+    assert verdict.accepted
+    assert "not read of the candidate, so not compared: spills" in verdict.notes
+
+
+def test_a_gain_that_is_noise_itself_is_not_called_overfit():
+    standing = make_standing(contract=make_contract(target_op="moe_fp32", skew_shapes=("large",)))
+    world = per_shape({"small": 0.008, "medium": 0.007, "large": 0.0})
+    verdict, _ = drive(world, CAMPAIGN, standing=standing)
+    assert (verdict.reason, verdict.own_work) == ("noise", "unverified")
+    verdict, _ = drive(world, ROUTER, standing=standing)
+    assert (verdict.reason, verdict.own_work) == ("overfit", "no")
+
+
+@pytest.mark.feature("F033")
+def test_pairs_that_lack_a_shape_decide_nothing_even_when_it_is_not_representative():
+    standing = make_standing(shapes=("small", "medium"))
+    pairs = make_comparison(dict.fromkeys(("small", "medium"), ((0.2,), (0.21,), (0.2,))))
+    verdict = judge(make_traced(make_scaled(1.2), pairs), standing, make_limits(), best_profile=None)
+    assert (verdict.reason, verdict.faster) == ("benchmark_failed", "unverified")
+    assert "not compared: large" in verdict.sentence

@@ -23,6 +23,7 @@ from tests.judging import by_gain, by_pairs, drive, shaped
 
 CAMPAIGN, ROUTER, AUTONOMOUS = (make_limits(name) for name in ("campaign", "router", "autonomous"))
 QUICK, FULL = ("candidate", "quick", 0), ("candidate", "full", 0)
+ONCE_MORE = [("candidate", "quick", 1), ("best", "quick", 1)]
 AGAIN = [(which, "quick", n) for n in (1, 2, 3) for which in (("candidate", "best"), ("best", "candidate"))[n % 2 == 0]]
 
 
@@ -44,7 +45,8 @@ def steady(theta, spread=0.0005):
         (0.0499, False, [QUICK, FULL]),
         (0.05, False, [QUICK]),
         (0.05, True, [QUICK, FULL]),
-        (0.50, False, [QUICK]),
+        (0.30, False, [QUICK]),
+        (0.31, False, [QUICK, *ONCE_MORE]),
     ],
 )
 def test_campaign_ladder(gain, high_risk, expected):
@@ -113,7 +115,7 @@ def test_a_core_drop_within_two_sigma_is_measured_again_before_it_rejects():
 
 
 @pytest.mark.feature("F120")
-@pytest.mark.parametrize("gain", [-0.1, 0.0, 0.001, 0.03, 0.5])
+@pytest.mark.parametrize("gain", [-0.1, 0.0, 0.001, 0.03, 0.3])
 def test_router_measures_once(gain):
     _, asked = drive(by_gain(gain), ROUTER)
     assert asked == [QUICK]
@@ -247,3 +249,13 @@ def test_extra_rows_of_the_benchmark_do_not_disturb():
     world = lambda want: shaped(want, {**dict.fromkeys(VALUES, 0.2), "bonus": -0.9})  # noqa: E731
     verdict, _ = drive(world, ROUTER, standing=make_standing(contract=contract))
     assert verdict.gain == pytest.approx(0.2)
+
+
+@pytest.mark.feature("F055")
+@pytest.mark.parametrize("limits", [CAMPAIGN, ROUTER], ids=["campaign", "router"])
+@pytest.mark.parametrize(("again", "reason"), [(0.45, "faster"), (0.0, "not_better")])
+def test_a_suspiciously_large_gain_is_believed_only_when_it_is_seen_again(limits, again, reason):
+    verdict, asked = drive(by_gain({QUICK: 0.45, ("candidate", "quick", 1): again}), limits)
+    assert asked == [QUICK, *ONCE_MORE]
+    assert (verdict.reason, verdict.gain) == (reason, pytest.approx(again))
+    assert any(note.startswith("suspicious") for note in verdict.notes) == verdict.accepted

@@ -150,8 +150,10 @@ def prepared(runs: Iterable[harness.Run], case: Case) -> tuple[list[Calls], int]
     return graphs, max(1, math.ceil(SLOT_US / (slowest * count)))
 
 
-def all_right(case: Case, graphs: Iterable[Calls]) -> bool:
+def all_right(case: Case, graphs: list[Calls]) -> bool:
     """Whether every judged row was right, and the whole last output of each kernel is what torch gives."""
+    for graph in graphs:  # the other side's last slot changed a row after this one's
+        graph.graph.replay()
     wanted = problem.trusted(case.sets[-1])
     whole = [bool(harness.distance(graph.last, wanted) <= OFF) for graph in graphs]
     return all(whole) and not bool(case.wrong)

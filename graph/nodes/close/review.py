@@ -3,12 +3,17 @@
 from langgraph.runtime import Runtime
 
 from graph.context import briefing, history
+from graph.evidence import Benchmark, BenchmarkFailed
 from graph.nodes.close.publish import publish
+from graph.policy import history as fold
 from graph.policy import stagnate
 from graph.policy.counters import consecutive_rollbacks
+from graph.policy.direction import needs_full, showed
 from graph.ports import Ports
 from graph.record import Reviewed
+from graph.standing import History
 from graph.state import State, Update
+from graph.values import Cost
 
 
 def review(state: State, runtime: Runtime[Ports]) -> Update:
@@ -17,6 +22,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
     known = history(ports, before=f"review-after-{last}")
     why = stagnate.trigger(known)
     assert why is not None
+    full, full_note = _full_validation(ports, known, last)
     found = ports.planner.review(briefing(state, ports, before=f"review-after-{last}"), why)
     ports.ledger.append(
         Reviewed(
@@ -24,8 +30,29 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             trigger=why,
             directions=found.directions,
             escalation=stagnate.escalation(consecutive_rollbacks(known.rounds)),
-            cost=found.cost,
+            full=full,
+            full_note=full_note,
+            cost=found.cost + Cost(command_seconds=full.seconds if full else 0.0),
         )
     )
     publish(ports)
     return {"checks": None}
+
+
+def _full_validation(ports: Ports, known: History, last: int) -> tuple[Benchmark | None, str]:
+    """Rules 11.1: a direction ends with all shapes, when its best version has only been seen on some of them."""
+    if not needs_full(known):
+        return None, ""
+    best = fold.standing(known)
+    run = ports.timer.benchmark(
+        best.commit,
+        level="full",
+        source="quick",
+        shapes=best.all_shapes,
+        repeat=0,
+        purpose=f"direction end after round-{last}",
+    )
+    if isinstance(run, BenchmarkFailed):
+        return None, f"round-{best.round} gave no usable numbers over all shapes ({run.reason}): {run.detail}"
+    found, note = showed(run, known)
+    return (run if found else None), note

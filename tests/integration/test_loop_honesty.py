@@ -1,0 +1,183 @@
+"""What a whole campaign may not pass over in silence, on the scripted world."""
+
+from dataclasses import replace
+
+import pytest
+
+from graph.briefing import Draft
+from graph.evidence import BenchmarkFailed, TestResult
+from graph.ports import Formatting
+from graph.trial import Drafted, find
+from graph.values import Cost
+from tests.builders import make_limits
+from tests.campaigns import make_campaign
+from tests.world import ScriptedPlanner, TextBuilder, TextChecker, TextProfiler, TextTimer
+
+
+class Listening(ScriptedPlanner):
+    """Keeps the briefings that reviews were asked with."""
+
+    def __init__(self, *scripts):
+        super().__init__(*scripts)
+        self.reviews = []
+
+    def review(self, briefing, trigger):
+        self.reviews.append(briefing)
+        return super().review(briefing, trigger)
+
+
+@pytest.mark.feature("F056", "F040")
+def test_a_review_knows_the_rollback_that_called_for_it(tmp_path):
+    planner = Listening("speed 80", "speed 81", "speed 82", "speed 83")
+    campaign = make_campaign(tmp_path, planner=planner)
+    campaign.drive()
+    first, second = planner.reviews
+    assert [closed.round for closed in first.rounds] == [2, 3]
+    assert (first.round, first.consecutive_rollbacks) == (4, 2)
+    assert first.escalation.startswith("profile")
+    assert second.directions == ("tile more", "change the layout", "another algorithm")
+
+
+class Dear(ScriptedPlanner):
+    def repair(self, briefing, broken, attempt):
+        return Draft(edits=(), refusal="no weaker edit", cost=Cost(tokens=70))
+
+
+@pytest.mark.feature("F101", "F086")
+def test_a_refused_repair_is_recorded_with_what_it_cost(tmp_path):
+    campaign = make_campaign(tmp_path, planner=Dear("speed 150 wrong"))
+    campaign.drive()
+    (lost,) = campaign.history().rounds
+    assert lost.judged.verdict.reason == "incorrect"
+    (asked,) = find(lost.judged, Drafted).repairs
+    assert (asked.explanation, asked.evidence) == ("no weaker edit", "MISMATCH in incorrect")
+    assert lost.cost.tokens == 70
+    assert campaign.workspace.branch_log() == []
+
+
+class Formatter(TextBuilder):
+    def __init__(self, read, after):
+        super().__init__(read)
+        self._after = after
+
+    def format(self, commit, changed):
+        if self._after is None:
+            return Formatting(edits=(), detail="the formatter failed: segmentation fault")
+        edit = super().format(commit, changed).edits[0]
+        return Formatting(edits=(edit.model_copy(update={"text": self._after}),))
+
+
+def formatted(tmp_path, after):
+    campaign = make_campaign(tmp_path, "unformatted speed 130")
+    read = campaign.ports.builder._read
+    campaign.ports = replace(campaign.ports, builder=Formatter(read, after))
+    campaign.drive()
+    return campaign.history().rounds[0]
+
+
+@pytest.mark.feature("F110")
+@pytest.mark.parametrize(
+    ("after", "correct", "faster", "words"),
+    [
+        ("speed 130 wrong\n", "no", "unverified", "its results are wrong"),
+        ("speed 130 hangs\n", "unverified", "unverified", "ran out of time"),
+        ("speed 130 no build\n", "unverified", "unverified", "does not build"),
+        ("speed 90\n", "yes", "no", "below the margin"),
+    ],
+)
+def test_what_formatting_broke_is_said_as_it_is(tmp_path, after, correct, faster, words):
+    closed = formatted(tmp_path, after)
+    verdict = closed.judged.verdict
+    assert (verdict.decision, verdict.reason) == ("rolled_back", "formatted_not_better")
+    assert (verdict.correct, verdict.faster) == (correct, faster)
+    assert words in verdict.sentence
+
+
+@pytest.mark.feature("F110")
+def test_a_formatter_that_failed_leaves_a_note(tmp_path):
+    closed = formatted(tmp_path, None)
+    assert closed.accepted
+    assert "not formatted: the formatter failed: segmentation fault" in closed.judged.verdict.notes
+
+
+class Flop(TextTimer):
+    def benchmark(self, commit, *, level, source, shapes, repeat, purpose):
+        found = super().benchmark(commit, level=level, source=source, shapes=shapes, repeat=repeat, purpose=purpose)
+        if purpose != "final" or self.speed(commit) == 1.0:
+            return found
+        return BenchmarkFailed(commit=commit, reason="crash", detail="bus error", seconds=0.1)
+
+
+class Suite(TextChecker):
+    def suite(self, commit):
+        return TestResult(passed=False, kind="incorrect", commit=commit, detail="3 failed", seconds=1.0)
+
+
+@pytest.mark.feature("F065")
+def test_a_final_acceptance_that_fails_is_in_the_report(tmp_path):
+    campaign = make_campaign(tmp_path, "speed 130")
+    read = campaign.ports.builder._read
+    campaign.ports = replace(campaign.ports, timer=Flop(read), checker=Suite(read))
+    campaign.drive()
+    ended = campaign.history().concluded
+    assert ended.project is None
+    assert "full validation: the best version: no usable numbers (crash): bus error" in ended.final_note
+    assert "fails the project's full suite" in ended.final_note
+    assert "bus error" in campaign.files.read("final_report.md")
+
+
+class Counting(TextProfiler):
+    def __init__(self, timer):
+        super().__init__(timer)
+        self.asked = []
+
+    def profile(self, commit, *, purpose):
+        self.asked.append(purpose)
+        return super().profile(commit, purpose=purpose)
+
+
+class Twice(ScriptedPlanner):
+    """Has no idea in round 4, until it was restarted."""
+
+    def propose(self, briefing):
+        if briefing.round == 4 and len(briefing.rounds) == 2:
+            return super().propose(briefing.model_copy(update={"round": 99}))
+        return super().propose(briefing)
+
+
+@pytest.mark.feature("F085")
+def test_a_restart_looks_at_the_best_version_afresh(tmp_path):
+    campaign = make_campaign(tmp_path, planner=Twice("speed 120", "speed 90", "speed 130"))
+    profiler = Counting(campaign.ports.timer)
+    campaign.ports = replace(campaign.ports, profiler=profiler)
+    campaign.drive()
+    history = campaign.history()
+    assert [restart.after_round for restart in history.restarts] == [3]
+    assert [closed.round for closed in history.rounds] == [2, 3, 4]
+    assert "round-4 best" in profiler.asked
+    assert "round-3 best" not in profiler.asked
+
+
+@pytest.mark.feature("F027")
+def test_a_direction_ends_with_all_shapes(tmp_path):
+    limits = make_limits("campaign", target_peak_fraction=None)
+    campaign = make_campaign(tmp_path, "speed 120", "speed 80", "speed 81", "speed 82", "speed 83", limits=limits)
+    campaign.drive()
+    first, second = campaign.history().reviews
+    best = campaign.history().rounds[0].commit
+    assert (first.full.commit, first.full.level) == (best, "full")
+    assert first.full_note.startswith("round-2 over all shapes: +")
+    assert (second.full, second.full_note) == (None, "")
+    assert "Full validation at the end of the direction: round-2" in campaign.files.read("logs/optimize.md")
+
+
+@pytest.mark.feature("F006", "F017", "F045", "F113", "F118")
+def test_records_of_a_campaign_that_nobody_was_asked_about(tmp_path):
+    campaign = make_campaign(tmp_path, "speed 120", "speed 80", "speed 140")
+    campaign.drive()
+    history, written = campaign.history(), campaign.files.texts()
+    assert history.opened.confirmation == "auto-confirmed"
+    assert all(f"rounds/round-{number}/artifacts/benchmark.csv" in written for number in (1, 2, 3, 4))
+    best, first = campaign.workspace.branch_log()
+    assert [history.rounds[2].commit, history.rounds[0].commit] == [best, first]
+    assert any(check.satisfied for check in history.concluded.checks)
