@@ -67,15 +67,21 @@ def application() -> typer.Typer:
     return app
 
 
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
-) -> None:
-    """Optimize one kernel at a time, unattended, and prove every gain that is kept."""
-    if version:
+def _version(asked: bool) -> None:
+    if asked:
         from agent.version import VERSION
 
         say(VERSION)
         raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+]
+
+
+def _options(version: Version = False) -> None:
+    """Optimize one kernel at a time, unattended, and prove every gain that is kept."""
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ import typer
 from agent import console
 
 if TYPE_CHECKING:
-    from graph.record import ShapeRoof
+    from collections.abc import Sequence
+
+    from graph.record import ShapeRoof, Spec
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
@@ -52,14 +54,18 @@ def roofline(contract: Contract, as_json: Json = False) -> None:
             }
         )
         return
-    for spec in known:
-        console.say(f"{spec.metric:<18} {'unknown' if spec.value is None else f'{spec.value:.4g} {spec.unit}'}")
-    for source in dict.fromkeys(spec.source for spec in known):
-        console.say(source)
-    console.say(f"the benchmark as a whole is bound by: {bound_of(roofs)}\n")
+    _show(known, bound_of(roofs))
     console.table(HEADER, [_cells(roof, times.get(roof.label), share.get(roof.label)) for roof in roofs])
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
         console.note("work: the contract gives no formulas for operations and bytes, so no floor can be computed")
+
+
+def _show(known: "Sequence[Spec]", bound: str) -> None:
+    for spec in known:
+        console.say(f"{spec.metric:<18} {'unknown' if spec.value is None else f'{spec.value:.5g} {spec.unit}'}")
+    for source in dict.fromkeys(spec.source for spec in known):
+        console.say(source)
+    console.say(f"the benchmark as a whole is bound by: {bound}\n")
 
 
 def _cells(roof: "ShapeRoof", now_us: float | None, share: float | None) -> tuple[str, ...]:
