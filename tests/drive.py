@@ -17,10 +17,7 @@ SCRIPTS = (
     ["speed 130 wrong", "speed 130"],
     "speed 90",
     "speed 160",
-    "speed 160.1",
-    "speed 150",
-    "speed 155 wrong",
-    "speed 220",
+    "speed 165 wrong",
 )
 
 

@@ -1,0 +1,171 @@
+"""The Triton tasks that ship with Ridgeline, as far as they can be checked without torch and without a GPU."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.contract_file import load
+from agent.planners.catalog import CatalogPlanner
+from graph.briefing import Draft, Proposal
+from graph.contract import Contract
+from graph.policy.define import resolve
+from graph.target import Target
+from sandbox.commands import Commands
+from sandbox.devices import device_kind
+from sandbox.pairs import HEADER as PAIR_HEADER
+from tests.builders import make_machine
+from tests.catalog_briefs import brief
+
+TASKS = Path(__file__).parents[2] / "evals" / "tasks"
+NAMES = ("matmul_triton", "softmax_triton")
+COMMON = ("bench.py", "harness.py", "test.py")
+LEAST_LEVERS = 5
+
+
+def contract_of(task: str) -> Contract:
+    return Contract.model_validate(yaml.safe_load((TASKS / task / "ridgeline.yaml").read_text()))
+
+
+def kernel_of(task: str) -> str:
+    return (TASKS / task / "kernel.py").read_text()
+
+
+def constant(path: Path, name: str) -> ast.expr:
+    """What a module assigns to a name of its own."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            return node.value
+    raise AssertionError(f"{path} assigns no {name}")
+
+
+def shapes(task: str) -> list[tuple[str, tuple[int, ...], str]]:
+    listed = constant(TASKS / task / "problem.py", "BENCHED")
+    assert isinstance(listed, ast.Tuple)
+    return [tuple(ast.literal_eval(argument) for argument in call.args) for call in listed.elts]
+
+
+def levers(task: str, arch: str = "sm_90") -> tuple[str, dict[str, Draft]]:
+    """The kernel, and what the catalog makes of it: a draft for each lever that applies."""
+    planner = CatalogPlanner()
+    machine = make_machine(kind="amd" if arch.startswith("gfx") else "nvidia", arch=arch, features=())
+    now = brief({"kernel.py": kernel_of(task)}, lang="TRITON", machine=machine, contract=contract_of(task))
+    proposal = planner.propose(now)
+    assert proposal.hypothesis is not None
+    # a line of `ranked` is "<lever>[:<variant>]: <change>"
+    offered = [proposal.hypothesis.id, *(line.partition(": ")[0] for line in proposal.ranked)]
+    drafts = {}
+    for name in offered:
+        asked = proposal.hypothesis.model_copy(update={"id": name, "lever": name.partition(":")[0]})
+        drafts[name] = planner.draft(now, Proposal(hypothesis=asked))
+    return kernel_of(task), drafts
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_contract_is_valid_and_names_files_that_exist(task):
+    contract = load(TASKS / task).contract
+    assert contract.paired_command is not None
+    assert contract.profile is not None
+    assert contract.editable_globs == ("kernel.py",)
+    assert {path.name for path in (TASKS / task).glob("*.py")} == {*contract.protected, "kernel.py"}
+    assert contract.scoring.engine == "graph"
+    assert not contract.rebuild.required
+    for command in (contract.test_command, contract.benchmark_command, contract.quick_command, contract.paired_command):
+        assert command[:3] == ("python3", "-P", "-B")
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_shared_scripts_are_the_same_file(name):
+    assert len({(TASKS / task / name).read_bytes() for task in NAMES}) == 1
+
+
+@pytest.mark.parametrize("path", sorted(path for task in NAMES for path in (TASKS / task).glob("*.py")), ids=str)
+def test_sources_parse(path):
+    ast.parse(path.read_text())
+
+
+@pytest.mark.feature("F018")
+@pytest.mark.parametrize("task", NAMES)
+def test_header_is_the_declared_one(task):
+    contract = contract_of(task)
+    problem, bench = TASKS / task / "problem.py", TASKS / task / "bench.py"
+    known = {name: ast.literal_eval(constant(problem, name)) for name in ("DIMENSIONS", "METRIC")}
+    written: list[str] = []
+    for element in constant(bench, "HEADER").elts:
+        if isinstance(element, ast.Starred):
+            written += known["DIMENSIONS"]
+        elif isinstance(element, ast.JoinedStr):
+            parts = (
+                part.value if isinstance(part, ast.Constant) else known[part.value.attr] for part in element.values
+            )
+            written.append("".join(parts))
+        else:
+            written.append(ast.literal_eval(element))
+    assert tuple(written) == contract.benchmark_output.columns
+    assert ast.literal_eval(constant(bench, "PAIR_HEADER")) == PAIR_HEADER
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_shapes_make_two_classes_and_the_profiled_one_is_among_them(task):
+    contract, listed = contract_of(task), shapes(task)
+    labels = [label for label, _, _ in listed]
+    assert len(labels) == len(set(labels)) == 6
+    assert len({regime for _, _, regime in listed}) == 2
+    assert contract.profile is not None
+    assert contract.profile.command[-1] in labels
+    assert f"def {contract.profile.kernel}(" in kernel_of(task)
+    width = len(ast.literal_eval(constant(TASKS / task / "problem.py", "DIMENSIONS")))
+    assert {len(size) for _, size, _ in listed} == {width}
+
+
+@pytest.mark.parametrize("task", NAMES)
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_catalog_finds_levers_and_each_leaves_python(task, arch):
+    before, drafts = levers(task, arch)
+    assert len(drafts) >= LEAST_LEVERS
+    for name, draft in drafts.items():
+        assert [edit.path for edit in draft.edits] == ["kernel.py"], f"{name}: {draft.refusal}"
+        text = draft.edits[0].text
+        assert text is not None
+        assert text != before
+        functions = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+        assert "run" in functions, name
+
+
+@pytest.mark.parametrize(
+    ("task", "wanted"),
+    [
+        ("matmul_triton", {"block-constant", "num-warps", "num-stages", "group-size", "pipelined-range"}),
+        ("softmax_triton", {"block-sweep", "num-warps", "exp2", "pipelined-range", "eviction"}),
+    ],
+)
+def test_levers_that_a_tuner_would_try_apply(task, wanted):
+    found = {name.partition(":")[0].removeprefix("triton-") for name in levers(task)[1]}
+    assert wanted <= found
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_contract_runs_on_an_h100_as_it_is(task):
+    contract = contract_of(task)
+    machine = make_machine(kind="nvidia", name="NVIDIA H100 80GB HBM3", arch="sm_90", features=())
+    target = resolve(
+        contract,
+        instruction="",
+        created="2026-01-01 00:00",
+        contract_path="ridgeline.yaml",
+        machine=machine,
+        overrides={},
+    )
+    assert isinstance(target, Target), target
+    assert target.target_gpu == "sm_90"
+    assert device_kind(contract) == "nvidia"
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_commands_get_no_limit_on_the_address_space(task, tmp_path):
+    """CUDA reserves far more addresses than there is memory, so a limit on them would end every run."""
+    commands = Commands(contract=contract_of(task), trees=None)
+    ended = commands.plain("test_command", ("sh", "-c", "ulimit -v"), cwd=tmp_path, timeout_s=10)
+    assert ended.ok
+    assert ended.output.strip() == "unlimited"
