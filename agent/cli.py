@@ -4,9 +4,9 @@ import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from agent.console import complain, note, say
 from agent.errors import UserError, Waiting
@@ -27,7 +27,11 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code (0 done, 2 input, 3 waiting, 4 device busy, 5 machine, 130 interrupted)."""
     try:
-        code = application()(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
+        app = application()
+        if (text := _told(app, arguments)) is not None:
+            say(text)
+            return 0
+        code = app(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message().startswith("Usage:"):  # a bare command: not a mistake, show what there is
             note(error.format_message())
@@ -54,12 +58,12 @@ def application() -> typer.Typer:
     """All commands: ours, then those of the entry-point group `ridgeline.commands`."""
     app = typer.Typer(
         name="ridgeline",
+        help="Optimize one kernel at a time, unattended, and prove every gain that is kept.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_options)
     for group in GROUPS:
         import_module(f"agent.commands.{group}").register(app)
     for register in registrations():
@@ -67,21 +71,28 @@ def application() -> typer.Typer:
     return app
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from agent.version import VERSION
+def _told(app: typer.Typer, arguments: Sequence[str]) -> str | None:
+    """What `--version` or `COMMAND --help` asks for; None for all else.
 
-        say(VERSION)
-        raise typer.Exit
+    typer would load pydantic to parse the options first, which takes longer than everything else about a help text.
+    """
+    match arguments:
+        case ["--version"]:
+            from agent.version import VERSION
 
-
-Version = Annotated[
-    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
-]
-
-
-def _options(version: Version = False) -> None:
-    """Optimize one kernel at a time, unattended, and prove every gain that is kept."""
+            return VERSION
+        case [*words, "--help"]:
+            command = typer.main.get_command(app)
+            context = command.context_class(command, info_name="ridgeline")
+            for word in words:
+                found = command.get_command(context, word) if isinstance(command, TyperGroup) else None
+                if found is None:
+                    return None
+                command = found
+                context = command.context_class(command, info_name=word, parent=context)
+            return context.get_help()
+        case _:
+            return None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`init` and `check`: write a contract, and find out whether it holds."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,12 +32,12 @@ def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = 
         from agent.tasks import copy
 
         folder = copy(task, path)
-        console.say(f"{folder}: task {task}, committed; run it with `ridgeline run {folder}`")
+        console.say(f"{folder}: task {task}, committed; run it with `ridgeline run {quote(str(folder))}`")
         return
     from agent.scaffold import write
 
     file = write(path, test=test, benchmark=benchmark)
-    console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {path}`")
+    console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
 
 
 def check(contract: Contract, static: Static = False, as_json: Json = False) -> None:

@@ -10,6 +10,7 @@ import pytest
 from agent.version import VERSION
 from tests.projects import HEADER, ROWS, files
 
+ROOT = Path(__file__).parents[2]
 GOOD = "\n".join((HEADER, *ROWS)) + "\n"
 
 
@@ -52,6 +53,15 @@ def test_a_bare_command_shows_what_there_is(cli, arguments):
 
 def test_the_version_is_one_word(cli):
     assert cli("--version").out.strip() == VERSION
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["memory", "read", "--help"], ["--version"]])
+def test_help_loads_nothing_slow(arguments):
+    code = (
+        f"import sys; from agent.cli import run; code = run({arguments}); sys.exit(code or 'pydantic' in sys.modules)"
+    )
+    done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(VERSION if arguments == ["--version"] else "Usage: ridgeline ")
 
 
 @pytest.mark.parametrize(
