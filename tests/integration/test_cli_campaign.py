@@ -76,7 +76,13 @@ def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_reposit
     root = make_repository({**files(), "bench.sh": SLOW_BENCH})
     argv = (sys.executable, "-m", "agent", "run", str(root), *QUICK, "--json")
     with subprocess.Popen(
-        argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        argv,
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a test run in the background of a shell inherits an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         limit = time.monotonic() + 60
         while not [*root.glob("agent/workspace/*/ledger.jsonl")] and time.monotonic() < limit:

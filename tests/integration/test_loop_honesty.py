@@ -82,7 +82,7 @@ def formatted(tmp_path, after):
         ("speed 130 wrong\n", "no", "unverified", "its results are wrong"),
         ("speed 130 hangs\n", "unverified", "unverified", "ran out of time"),
         ("speed 130 no build\n", "unverified", "unverified", "does not build"),
-        ("speed 90\n", "yes", "no", "below the margin"),
+        ("speed 90\n", "yes", "no", "it is slower"),
     ],
 )
 def test_what_formatting_broke_is_said_as_it_is(tmp_path, after, correct, faster, words):
