@@ -210,8 +210,16 @@ def _recorded(recording: Path) -> Request:
 
 
 def _repository(campaign_dir: Path, noted: Path) -> Path:
-    """The repository the campaign was started in, or the one that its folder lies in now."""
-    if (noted / ".git").exists():
+    """The repository that the campaign's folder lies in now, if it is the campaign's; else the one it began in.
+
+    So a repository that was copied whole, campaigns and all, is the one that its copy goes on in.
+    """
+    around = campaign_dir.resolve().parents
+    inside = around[2] if len(around) > 2 else noted
+    if not (inside / ".git").exists():
         return noted
-    inside = campaign_dir.parents[2] if len(campaign_dir.parents) > 2 else noted
-    return inside if (inside / ".git").exists() else noted
+    try:
+        base = json.loads((campaign_dir / "base.json").read_text(encoding="utf-8"))["commit"]
+    except FileNotFoundError:
+        return inside  # killed before the base was fixed: the place is all there is to go by
+    return inside if Repository(inside).git.has(base) else noted

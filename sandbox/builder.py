@@ -39,19 +39,19 @@ class ContractBuilder:
         """
         rebuild, trees = self._commands.contract.rebuild, self._commands.trees
         if rebuild.required and not trees.built(commit):  # its slot went to another commit, and its binaries with it
-            self._commands.seals.open(commit)
+            self._commands.seals.open(trees.tree(commit))
         if broken := self._commands.broken(commit):
             logger.warning("%s: changed since it was built, so it is made anew: %s", commit[:12], ", ".join(broken))
         trees.at(commit)
         if not rebuild.required or rebuild.command is None or trees.built(commit):
-            if not self._commands.seals.holds(commit):  # built by an earlier process: what runs left since is not known
+            if not self._commands.seals.holds(trees.tree(commit)):  # built by an earlier process: not known since
                 self._commands.seal(commit, everything=False)
             return BuildResult(ok=True, commit=commit, exit=None)
         return self._built(commit, rebuild.command)
 
     def _built(self, commit: str, command: Argv) -> BuildResult:
         commands = self._commands
-        commands.seals.open(commit)
+        commands.seals.open(commands.trees.tree(commit))
         ran = commands.guarded(
             "rebuild.command",
             command,

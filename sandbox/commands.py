@@ -61,16 +61,18 @@ class Commands:
     def broken(self, commit: str) -> tuple[str, ...]:
         """Sealed files of the commit's tree that are not as sealed; then the tree is given up with its seal."""
         tree = self.trees.at(commit)
-        found = self.seals.broken(commit, tree)
+        found = self.seals.broken(self.trees.tree(commit), tree)
         if found:
-            self.seals.open(commit)
+            self.seals.open(self.trees.tree(commit))
             discard(tree)
         return found
 
     def seal(self, commit: str, *, everything: bool) -> None:
         """From now on no run may change the sources of the commit's tree, or `everything` that is in it."""
         globs = self.contract.editable_globs
-        self.seals.close(commit, self.trees.at(commit), covers=lambda path: everything or matches(path, globs))
+        self.seals.close(
+            self.trees.tree(commit), self.trees.at(commit), covers=lambda path: everything or matches(path, globs)
+        )
 
     def plain(
         self,

@@ -21,27 +21,27 @@ class Mark:
 
 
 class Seals:
-    """Seals by commit, for as long as this process lives; a commit that has none is sealed when it is next used."""
+    """Seals by tree, for as long as this process lives; a tree that has none is sealed when it is next used."""
 
     def __init__(self) -> None:
         self._marks: dict[str, dict[str, Mark]] = {}
 
-    def holds(self, commit: str) -> bool:
-        """Whether the commit's tree is sealed."""
-        return commit in self._marks
+    def holds(self, content: str) -> bool:
+        """Whether that content, by git's name for its tree, is sealed."""
+        return content in self._marks
 
-    def close(self, commit: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
+    def close(self, content: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
         """Seal the files of `tree` whose path below it `covers` admits."""
         paths = (path for path in _files(tree) if covers(path))
-        self._marks[commit] = {path: _mark(tree / path) for path in paths}
+        self._marks[content] = {path: _mark(tree / path) for path in paths}
 
-    def open(self, commit: str) -> None:
+    def open(self, content: str) -> None:
         """Forget the seal: the tree is about to be made anew."""
-        self._marks.pop(commit, None)
+        self._marks.pop(content, None)
 
-    def broken(self, commit: str, tree: Path) -> tuple[str, ...]:
+    def broken(self, content: str, tree: Path) -> tuple[str, ...]:
         """Sealed files that are gone or hold something else now, sorted; none without a seal."""
-        return tuple(sorted(p for p, mark in self._marks.get(commit, {}).items() if not _same(tree / p, mark)))
+        return tuple(sorted(p for p, mark in self._marks.get(content, {}).items() if not _same(tree / p, mark)))
 
 
 def discard(tree: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checked-out commits to build and run in: two of them, so that the best version and a candidate stand side by side."""
+"""Checked-out commits to build and run in: the best version, a candidate, and one to spare, so that neither is lost."""
 
 import json
 import platform
@@ -14,14 +14,15 @@ from sandbox.globs import matches
 from sandbox.pristine import restore_files
 from sandbox.worktree import GitWorkspace
 
-SLOTS = ("a", "b")
+SLOTS = ("a", "b", "c")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
     """What a slot holds; kept beside it, where cleaning does not reach."""
 
-    commit: str = ""
+    tree: str = ""
+    """What is checked out, by content: a version that was accepted under another commit needs no second build."""
     built: bool = False
     used: int = 0
     """Larger is more recent."""
@@ -30,13 +31,21 @@ class Stamp:
 
 
 class Trees:
-    """Two slots of the campaign's folder, the one used longest ago replaced first. One process at a time."""
+    """Slots of the campaign's folder, the one used longest ago replaced first. One process at a time."""
 
     def __init__(self, workspace: GitWorkspace) -> None:
         self._workspace = workspace
         self._dir = workspace.campaign_dir / "trees"
         self._known: dict[str, dict[str, Entry]] = {}
-        """Evaluation files by commit: what a commit holds never changes, and this is asked around every run."""
+        """Evaluation files by tree: what a tree holds never changes, and this is asked around every run."""
+        self._tree_of: dict[str, str] = {}
+        self._stamps: dict[str, Stamp] = {}
+
+    def tree(self, commit: str) -> str:
+        """The content of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
+        if commit not in self._tree_of:
+            self._tree_of[commit] = self._workspace.repository().tree(commit)
+        return self._tree_of[commit]
 
     def at(self, commit: str) -> Path:
         """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
@@ -74,16 +83,18 @@ class Trees:
         return restore_files(self.at(commit), self._evaluation(commit), self._workspace.repository)
 
     def _evaluation(self, commit: str) -> dict[str, Entry]:
-        if commit not in self._known:
+        tree = self.tree(commit)
+        if tree not in self._known:
             folder, contract = self._workspace.contract_dir, self._workspace.contract
             found = self._workspace.repository().entries(commit, str(folder))
             paths = ((_below(entry.path, folder), entry) for entry in found if entry.mode != MODULE)
-            self._known[commit] = {path: entry for path, entry in paths if not _may_change(path, contract)}
-        return self._known[commit]
+            self._known[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
+        return self._known[tree]
 
     def _holding(self, commit: str) -> str | None:
+        tree = self.tree(commit)
         for name in SLOTS:
-            if self._stamp(name).commit == commit and self._stands(name):
+            if self._stamp(name).tree == tree and self._stands(name):
                 return name
         return None
 
@@ -95,12 +106,12 @@ class Trees:
 
     def _check_out(self, slot: str, commit: str) -> None:
         mirror = self._workspace.repository()
-        mirror.tree(commit)  # an unknown commit must not cost a slot its contents
+        tree = self.tree(commit)  # an unknown commit must not cost a slot its contents
         stamp, stands = self._stamp(slot), self._stands(slot)
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
         if not (stands and self._reused(mirror, slot, commit)):
             self._made(mirror, slot, commit)
-        self._write(slot, Stamp(commit=commit, used=stamp.used, home=self._home(slot)))
+        self._write(slot, Stamp(tree=tree, used=stamp.used, home=self._home(slot)))
 
     def _reused(self, mirror: Git, slot: str, commit: str) -> bool:
         """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
@@ -126,14 +137,19 @@ class Trees:
         return f"{platform.node()}:{(self._dir / slot).resolve()}"
 
     def _stamp(self, slot: str) -> Stamp:
-        path = self._dir / f"{slot}.stamp"
-        try:
-            return Stamp(**json.loads(path.read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, TypeError):  # absent or not ours: the slot holds nothing we know
-            return Stamp()
+        """Read once: this process is the only one that writes it."""
+        if slot not in self._stamps:
+            path = self._dir / f"{slot}.stamp"
+            try:
+                self._stamps[slot] = Stamp(**json.loads(path.read_text(encoding="utf-8")))
+            except (FileNotFoundError, ValueError, TypeError):  # absent or not ours: the slot holds nothing we know
+                self._stamps[slot] = Stamp()
+        return self._stamps[slot]
 
     def _write(self, slot: str, stamp: Stamp) -> None:
+        self._stamps.pop(slot, None)  # a write that fails leaves the file to be read again
         write_whole(self._dir / f"{slot}.stamp", json.dumps(asdict(stamp)).encode())
+        self._stamps[slot] = stamp
 
 
 def _may_change(path: str, contract: Contract) -> bool:

@@ -35,6 +35,9 @@ class GitWorkspace:
         self._contract = contract
         self._artifacts = artifacts
         self._opened: Base | None = None
+        self._mirror: Git | None = None
+        self._read: dict[str, tuple[FileEdit, ...]] = {}
+        """Sources by commit: what a commit holds never changes, and every planner call is told them."""
 
     @property
     def contract_dir(self) -> PurePosixPath:
@@ -56,9 +59,12 @@ class GitWorkspace:
 
         Raises NoSuchBase before `open`, or when base and mirror are both lost.
         """
-        base = self._base()
-        moved = base.branch if self._publishes(base) else None
-        return mirror_of(self._campaign_dir / "mirror.git", base=base.commit, user=self._user, branch=moved)
+        if self._mirror is None or not self._mirror.git_dir.is_dir():
+            base = self._base()
+            moved = base.branch if self._publishes(base) else None
+            folder = self._campaign_dir / "mirror.git"
+            self._mirror = mirror_of(folder, base=base.commit, user=self._user, branch=moved)
+        return self._mirror
 
     def open(self, branch: str) -> Base:
         """Fix where the campaign stands, once; later calls answer the same, whatever the checkout looks like by then.
@@ -90,6 +96,11 @@ class GitWorkspace:
 
     def sources(self, commit: str) -> tuple[FileEdit, ...]:
         """Text of every editable file at a commit; binary files, links and submodules are left out."""
+        if commit not in self._read:
+            self._read = {commit: self._sources(commit)}  # the best version's: one at a time is enough
+        return self._read[commit]
+
+    def _sources(self, commit: str) -> tuple[FileEdit, ...]:
         mirror = self.repository()
         chosen = [(path, e) for path, e in self._present(mirror, commit).items() if self._editable(path, e)]
         contents = mirror.blobs(tuple(entry.oid for _, entry in chosen))

@@ -20,6 +20,9 @@ from graph.values import FileEdit
 from graph.verdict import Verdict
 from tests.builders import make_proposed
 
+SHAPES = ("sq48", "mid96", "wide16")
+BLOCKS = 3
+"""A part of the shapes and blocks, so that many tries take minutes; the rule and its limits are the default's."""
 AT = "2026-01-01T00:00:00+00:00"
 IDENTITY = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
 
@@ -56,7 +59,7 @@ def _opened(folder: Path) -> tuple[Ports, Standing]:
     place.campaign_dir.mkdir()
     ports = connect(place, contract, "catalog")
     base = ports.workspace.open("optimize/bench")
-    full = ports.timer.benchmark(base.commit, level="full", source="quick", shapes=(), repeat=0, purpose="bench")
+    full = ports.timer.benchmark(base.commit, level="full", source="quick", shapes=SHAPES, repeat=0, purpose="bench")
     assert full.kind == "benchmark", full
     labels = tuple(row.label for row in full.rows)
     best = Standing(
@@ -86,7 +89,7 @@ def _judged(ports: Ports, best: Standing, source: str, *, number: int) -> Verdic
     trial: Verified | Timed = verified
     while want := wanted(trial, best, limits):
         purpose = f"round-{number}"
-        found = take(ports, want, best=best, candidate=done.commit, purpose=purpose, blocks=limits.blocks)
+        found = take(ports, want, best=best, candidate=done.commit, purpose=purpose, blocks=BLOCKS)
         trial = Timed(verified=verified, evidence=(*(trial.evidence if isinstance(trial, Timed) else ()), found))
     assert isinstance(trial, Timed)
     return accept.judge(Traced(timed=trial, profile=None), best, limits, best_profile=None)

@@ -112,3 +112,21 @@ def test_a_campaign_folder_copied_elsewhere_resumes_there_without_its_repository
 def _lines(campaign: Path) -> list[bytes]:
     path = campaign / "ledger.jsonl"
     return path.read_bytes().splitlines() if path.exists() else []
+
+
+@pytest.mark.slow
+def test_a_repository_copied_with_its_campaign_goes_on_in_the_copy(recorded, tmp_path):
+    _, original = recorded
+    repository = replay(recorded, tmp_path)
+    process = drive("start", repository, original)
+    while not (campaign_of(repository) and len(_lines(campaign_of(repository))) >= 4):
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    before = log(repository)
+    shutil.copytree(repository, tmp_path / "copy", symlinks=True)
+    finish(drive("resume", campaign_of(tmp_path / "copy")))
+    assert log(repository) == before
+    assert len(log(tmp_path / "copy").splitlines()) > len(before.splitlines())

@@ -70,7 +70,13 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
         "from pathlib import Path; from sandbox.process import run;"
         f"run(('sh', '-c', 'echo $$ >child; sleep 300'), cwd=Path({str(tmp_path)!r}), timeout_s=300)"
     )
-    started = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd(), stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=Path.cwd(),
+        stderr=subprocess.DEVNULL,
+        # a test run in the background of a shell inherits an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     child = tmp_path / "child"
     until = time.monotonic() + 20
     while not (child.exists() and child.read_text()) and time.monotonic() < until:
