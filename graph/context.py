@@ -12,16 +12,26 @@ from graph.ports import Ports
 from graph.standing import History, Standing
 from graph.state import Analysis, State
 
+_folded: dict[str, History] = {}
+"""The last fold, by the hash of the ledger's last line, which fixes every line before it."""
+
 
 def history(ports: Ports, *, before: str | None = None) -> History:
     """The campaign so far, or up to the event of that key: a node that is re-run after a crash sees what it saw first.
 
     Only called after the ledger was opened.
     """
-    lines = takewhile(lambda line: line.key != before, ports.ledger.lines())
-    known = fold.fold(tuple(lines))
-    assert known is not None
-    return known
+    lines = ports.ledger.lines()
+    if before is not None:
+        lines = tuple(takewhile(lambda line: line.key != before, lines))
+    assert lines
+    head = lines[-1].sha256
+    if head not in _folded:
+        known = fold.fold(lines)
+        assert known is not None
+        _folded.clear()
+        _folded[head] = known
+    return _folded[head]
 
 
 def standing(ports: Ports) -> Standing:

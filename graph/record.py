@@ -1,5 +1,6 @@
 """The ledger: one line per closed event, chained by sha256. Everything else that is known is a fold over these."""
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -8,8 +9,8 @@ from graph.contract import Contract
 from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from graph.limits import Limits
 from graph.target import Target
-from graph.trial import Judged
-from graph.values import SCHEMA, Artifact, Bottleneck, Cost, Value
+from graph.trial import Judged, proposed
+from graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
 
 
 class Spec(Value):
@@ -138,6 +139,11 @@ class RoundClosed(Value):
     @property
     def accepted(self) -> bool:
         return self.judged.verdict.accepted
+
+    @cached_property
+    def bucket(self) -> Bucket:
+        """Rule-11 bucket of its hypothesis; asked for every round at every step, so found once."""
+        return proposed(self.judged).hypothesis.bucket
 
 
 class Reviewed(Value):

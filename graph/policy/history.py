@@ -17,7 +17,7 @@ from graph.record import (
     RoundClosed,
 )
 from graph.standing import History, Standing
-from graph.trial import Applied, Timed, Traced, find, proposed
+from graph.trial import Applied, Timed, Traced, find
 from graph.values import Bucket, Cost
 
 FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
@@ -128,7 +128,7 @@ def lineage(history: History) -> tuple[RoundClosed, ...]:
 
 def overfit(closed: RoundClosed) -> bool:
     """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve (rules 14.2)."""
-    return proposed(closed.judged).hypothesis.bucket in FORBIDDEN
+    return closed.bucket in FORBIDDEN
 
 
 def accepted(history: History) -> tuple[RoundClosed, ...]:

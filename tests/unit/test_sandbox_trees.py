@@ -45,7 +45,7 @@ def test_best_and_candidate_stand_side_by_side(campaign):
 
 
 def test_a_slot_is_clean_when_it_is_used_again(campaign):
-    trees, (one, two, three, _) = campaign.trees, campaign.candidates
+    trees, (one, two, three, four) = campaign.trees, campaign.candidates
     place = trees.at(one)
     (place / "build").mkdir()
     (place / "build/kernel.o").write_text("of the other commit")
@@ -54,10 +54,23 @@ def test_a_slot_is_clean_when_it_is_used_again(campaign):
     (place / "nested/.git").mkdir()
     trees.mark_built(one)
     trees.at(two)
-    assert trees.at(three) == place
+    trees.at(three)
+    assert trees.at(four) == place
     assert sorted(path.name for path in place.iterdir()) == ["bench.c", "kernel.c", "kernel.flags", "tests"]
-    assert not trees.built(three)
+    assert not trees.built(four)
     assert not trees.built(one)
+
+
+def test_a_version_that_was_accepted_needs_no_second_build(campaign):
+    trees, workspace = campaign.trees, campaign.workspace
+    candidate = campaign.candidates[0]
+    place = trees.at(candidate)
+    trees.mark_built(candidate)
+    tree = workspace.repository().tree(candidate)
+    accepted = workspace.accept(parent=campaign.base, tree=tree, message="round-2", at="2026-11-21T10:00:00+00:00")
+    assert accepted != candidate
+    assert trees.at(accepted) == place
+    assert trees.built(accepted)
 
 
 def test_what_is_built_survives_a_restart(campaign):
