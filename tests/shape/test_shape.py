@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "graph", "prompts", "knowledge", "sandbox", "evals")
 MAX_FILE = 300
 MAX_FUNCTION = 40
-MACHINE_PATH = re.compile(r"(?<![\w.$-])/(work|farm|home/\w+|Users/\w+|tmp/v\d)/|pythonhosted")
+MACHINE_PATH = re.compile(r"(?<![\w.$-])/(home/\w+|Users/\w+|root)/")
 UNFINISHED = re.compile(r"\b(todo|fixme|xxx|notimplemented\w*|for now(?!:)|stub)\b", re.IGNORECASE)
 
 
