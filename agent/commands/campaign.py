@@ -173,7 +173,7 @@ def _summary(outcome: "Outcome") -> None:
     console.say(f"rounds     {outcome.rounds}: {outcome.accepted} kept, {outcome.rolled_back} rolled back")
     if outcome.baseline is not None and outcome.best is not None:
         console.say(
-            f"{outcome.metric:<10} {outcome.baseline:.4g} -> {outcome.best:.4g} (quick command, geometric mean)"
+            f"{outcome.metric:<10} {outcome.baseline:.4g} -> {outcome.best:.4g} (geometric mean over the shapes)"
         )
     if outcome.speedup is not None:
         lower = f", at least {outcome.speedup_lower:.3f}x with confidence" if outcome.speedup_lower is not None else ""
