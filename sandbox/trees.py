@@ -56,7 +56,8 @@ class Trees:
         stamp = self._stamp(slot)
         newest = max(self._stamp(name).used for name in SLOTS)
         if stamp.used < newest or newest == 0:
-            self._write(slot, replace(stamp, used=newest + 1))
+            # not worth a write to the disk around every run: forgotten in a restart, it costs at most a build
+            self._stamps[slot] = replace(stamp, used=newest + 1)
         return self._dir / slot / self._workspace.contract_dir
 
     def pair(self, a: str, b: str) -> tuple[Path, Path]:
