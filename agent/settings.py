@@ -20,7 +20,7 @@ from graph.limits import PRESETS, Limits
 from graph.values import Value
 
 PREFIX = "RIDGELINE_"
-OTHER_VARIABLES = frozenset({"RIDGELINE_PLANNER"})
+OTHER_VARIABLES = frozenset({"RIDGELINE_PLANNER", "RIDGELINE_CACHE"})
 """Variables of ours that are no limits."""
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
@@ -116,7 +116,7 @@ def _setting(key: str, value: Raw, origin: str) -> Setting:
 
 
 def _parsed(setting: Setting) -> Raw:
-    """Text as the command line and the environment have it: `none` for no limit, `3,6,12` for a list."""
+    """Text as the command line and the environment have it: `none` for no limit, `1,2,4,8` for a list."""
     value = setting.value
     if not isinstance(value, str):
         return value
@@ -127,7 +127,7 @@ def _parsed(setting: Setting) -> Raw:
     try:
         return tuple(int(part) for part in value.split(","))
     except ValueError:
-        raise UserError(f"{setting.origin}: {value!r} is not a list of numbers; write for example 3,6,12") from None
+        raise UserError(f"{setting.origin}: {value!r} is not a list of numbers; write for example 1,2,4,8") from None
 
 
 def _bounded(setting: Setting, value: Raw) -> None:
@@ -143,6 +143,8 @@ def _bounded(setting: Setting, value: Raw) -> None:
 
 def _agrees(limits: Limits, given: Mapping[str, Setting]) -> None:
     looks = limits.looks
-    if not looks or looks[0] < 2 or any(later <= earlier for earlier, later in pairwise(looks)):
+    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
         origin = given["looks"].origin if "looks" in given else "looks"
-        raise UserError(f"{origin}: looks must rise and begin with 2 or more, found {looks}; write for example 3,6,12")
+        raise UserError(
+            f"{origin}: looks must rise and begin with 1 or more, found {looks}; write for example 1,2,4,8,12"
+        )

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from agent.console import note
 from agent.outcome import Outcome
+from graph.documents.noise import seen_noise
 from graph.policy.history import speedup_so_far
-from graph.record import BaselineClosed, Body, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
+from graph.record import (
+    BaselineClosed,
+    Body,
+    Calibrated,
+    Concluded,
+    Opened,
+    Restarted,
+    Reviewed,
+    Rooflined,
+    RoundClosed,
+)
 from graph.standing import History
 
 if TYPE_CHECKING:
@@ -36,6 +47,8 @@ class Course:
                 return f"ceilings: {', '.join(_measured(body)) or body.note or 'none measured here'}"
             case BaselineClosed():
                 return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
+            case Calibrated():
+                return seen_noise(body, self._history)
             case RoundClosed():
                 return f"{body.judged.verdict.sentence} [{self.best}]"
             case Reviewed():
@@ -190,6 +203,8 @@ def _with(history: History | None, body: Body) -> History:
             return history.model_copy(update={"roofline": body})
         case BaselineClosed():
             return history.model_copy(update={"baseline": body})
+        case Calibrated():
+            return history.model_copy(update={"calibrations": (*history.calibrations, body)})
         case RoundClosed():
             return history.model_copy(update={"rounds": (*history.rounds, body)})
         case Concluded():

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 
 from langgraph.graph import END, START, StateGraph
@@ -42,6 +43,7 @@ from graph.nodes.round.split import split
 from graph.nodes.round.trace import trace
 from graph.nodes.round.verify import verify
 from graph.nodes.setup.baseline import baseline, baseline_measure, baseline_profile, baseline_test
+from graph.nodes.setup.calibrate import calibrate, canary
 from graph.nodes.setup.define import define
 from graph.nodes.setup.prepare import prepare
 from graph.nodes.setup.recall import recall
@@ -60,7 +62,7 @@ CHECKPOINTED = sorted(
 )
 """Every value a checkpoint may hold: what the serializer is allowed to bring back."""
 
-SETUP = (define, prepare, roofline, recall, baseline_test, baseline_measure, baseline_profile, baseline)
+SETUP = (define, prepare, roofline, recall, baseline_test, baseline_measure, baseline_profile, baseline, calibrate)
 ROUND = (analyze, propose, draft, apply, compile, verify, repair, measure, trace, judge)
 CLOSE = (
     split,
@@ -68,6 +70,7 @@ CLOSE = (
     revalidate,
     accept,
     rollback,
+    canary,
     check_stop,
     review,
     restart,
@@ -97,14 +100,9 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
         loop.add_node(node.__name__, declared(node))
 
     loop.add_conditional_edges(START, edges.where_to_begin)
-    loop.add_edge("define", "prepare")
-    loop.add_edge("prepare", "roofline")
-    loop.add_edge("roofline", "recall")
-    loop.add_edge("recall", "baseline_test")
-    loop.add_edge("baseline_test", "baseline_measure")
-    loop.add_edge("baseline_measure", "baseline_profile")
-    loop.add_edge("baseline_profile", "baseline")
-    loop.add_edge("baseline", "check_stop")
+    for before, after in pairwise(SETUP):
+        loop.add_edge(before.__name__, after.__name__)
+    loop.add_edge("calibrate", "check_stop")
 
     loop.add_edge("analyze", "propose")
     loop.add_conditional_edges("propose", edges.after_propose)
@@ -119,8 +117,9 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
     loop.add_conditional_edges("split", edges.after_split)
     loop.add_edge("format", "revalidate")
     loop.add_conditional_edges("revalidate", edges.after_revalidate)
-    loop.add_edge("accept", "check_stop")
-    loop.add_edge("rollback", "check_stop")
+    loop.add_conditional_edges("accept", edges.after_round)
+    loop.add_conditional_edges("rollback", edges.after_round)
+    loop.add_conditional_edges("canary", edges.after_canary)
 
     loop.add_conditional_edges("check_stop", edges.after_check_stop)
     loop.add_edge("review", "analyze")

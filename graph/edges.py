@@ -5,6 +5,7 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from graph.context import history
+from graph.policy import calibration
 from graph.policy import history as fold
 from graph.policy.measure import wanted
 from graph.policy.restart import possible
@@ -17,14 +18,16 @@ from graph.trial import Broken, Built, Failed, Judged, Timed
 
 def where_to_begin(
     state: State, runtime: Runtime[Ports]
-) -> Literal["define", "baseline_test", "check_stop", "__end__"]:
+) -> Literal["define", "baseline_test", "calibrate", "check_stop", "__end__"]:
     """A fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
     known = fold.fold(runtime.context.ledger.lines())
     if known is None or known.roofline is None:
         return "define"
     if known.baseline is None:
         return "baseline_test"
-    return "__end__" if known.concluded else "check_stop"
+    if known.concluded:
+        return "__end__"
+    return "calibrate" if calibration.due(known) == "calibration" else "check_stop"
 
 
 def after_propose(state: State) -> Literal["draft", "judge", "check_stop"]:
@@ -83,6 +86,14 @@ def after_revalidate(state: State) -> Literal["accept", "rollback"]:
     trial = state["trial"]
     assert isinstance(trial, Judged)
     return "accept" if trial.verdict.accepted else "rollback"
+
+
+def after_round(state: State, runtime: Runtime[Ports]) -> Literal["canary", "check_stop"]:
+    return "canary" if calibration.due(history(runtime.context)) == "canary" else "check_stop"
+
+
+def after_canary(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "check_stop"]:
+    return "calibrate" if calibration.due(history(runtime.context)) == "calibration" else "check_stop"
 
 
 def after_check_stop(state: State, runtime: Runtime[Ports]) -> Literal["analyze", "review", "restart", "final_test"]:

@@ -135,7 +135,8 @@ class BenchmarkFailed(Value):
 
     kind: Literal["benchmark_failed"] = "benchmark_failed"
     commit: str
-    reason: Literal["crash", "timeout", "no_csv", "schema_drift", "zero_rows", "not_a_number", "tampered"]
+    reason: Literal["crash", "timeout", "no_csv", "schema_drift", "zero_rows", "not_a_number", "tampered", "unstable"]
+    """unstable: the machine disturbed more of it than may be left out, again and again."""
     detail: str
     seconds: float
 
@@ -152,7 +153,10 @@ class ShapePairs(Value):
 
 
 class Comparison(Value):
-    """Candidate and best timed interleaved, same inputs, fresh processes. Positive log-ratios favour the candidate."""
+    """Candidate and best timed interleaved, same inputs, fresh processes. Positive log-ratios favour the candidate.
+
+    A/A when both are the same commit: two checkouts, two builds, so that what differs is the measurement.
+    """
 
     kind: Literal["comparison"] = "comparison"
     best: str
@@ -161,6 +165,11 @@ class Comparison(Value):
     engine: Engine
     shapes: tuple[ShapePairs, ...] = Field(min_length=1)
     dropped_blocks: int = 0
+    """Blocks left out on both sides together because the machine, not a version, disturbed them."""
+    taken_blocks: int = 0
+    """All blocks that were timed, those left out too; 0 in records older than this field."""
+    notes: tuple[str, ...] = ()
+    """What disturbed the machine, and where numbers come from that were not measured just now."""
     raw: Artifact
     seconds: float
 

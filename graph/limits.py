@@ -15,16 +15,28 @@ class Limits(Value):
     preset: Preset = "evidence"
     # how candidates are compared (evidence)
     alpha: float = Field(default=0.01, gt=0, lt=0.5)
-    """False-accept rate per candidate."""
-    margin: float = Field(default=0.01, ge=0, lt=1)
+    """False-accept rate per candidate, however often its pairs are looked at."""
+    margin: float = Field(default=0.005, ge=0, lt=1)
     """The lower confidence bound of the gain must exceed this."""
     blocks: int = Field(default=5, ge=2, le=64)
     """ABBA blocks inside one process pair."""
-    screen_pairs: int = Field(default=3, ge=2)
-    """Fresh process pairs before the first look."""
-    max_pairs: int = Field(default=12, ge=2)
-    looks: tuple[int, ...] = (3, 6, 12)
-    """Numbers of pairs at which a decision may be made; alpha is shared among them."""
+    looks: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10, 12)
+    """Numbers of fresh process pairs at which a candidate may be kept (from the second pair on) or dropped."""
+    screen_pairs: int = Field(default=2, ge=1)
+    """From this look on, a candidate whose estimate is below the margin is dropped; confirming is for the others."""
+    futility: float = Field(default=0.10, gt=0, lt=0.5)
+    """Dropped as soon as its gain is below the margin at this error rate, the first look included."""
+    calibration_pairs: int = Field(default=16, ge=0)
+    """Process pairs of the original against itself before round 2: what noise looks like here. 0 measures none."""
+    calibration_minutes: float = Field(default=2.0, gt=0)
+    """Calibrating ends early after this long, with the pairs it has."""
+    canary_every: int = Field(default=8, ge=0)
+    """After so many rounds the best version is timed against itself again. 0 never."""
+    canary_pairs: int = Field(default=2, ge=2)
+    drift_limit: float = Field(default=0.03, gt=0)
+    """A version whose time has moved by more than this since it was measured has the machine calibrated again."""
+    dropped_blocks_limit: float = Field(default=0.20, ge=0, lt=1)
+    """Largest share of disturbed blocks that may be left out."""
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)

@@ -107,6 +107,23 @@ class Timer(Protocol):
         purpose: str,
     ) -> Comparison | BenchmarkFailed: ...
 
+    def calibrate(
+        self,
+        commit: str,
+        *,
+        shapes: tuple[str, ...],
+        pairs: int,
+        blocks: int,
+        budget_s: float,
+        fresh: bool,
+        purpose: str,
+    ) -> Comparison | BenchmarkFailed:
+        """That commit against itself from two checkouts (A/A); fewer pairs, at least two, when `budget_s` is over.
+
+        `fresh=False` may answer with what this machine measured of the same content, commands and shapes before.
+        """
+        ...
+
 
 class Profiler(Protocol):
     def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...

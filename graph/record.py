@@ -95,6 +95,22 @@ class BaselineClosed(Value):
     cost: Cost
 
 
+class Calibrated(Value):
+    """The best version against itself: the noise every later candidate is judged by."""
+
+    kind: Literal["calibration"] = "calibration"
+    after_round: int
+    """1: before the first candidate."""
+    fresh: bool
+    """A calibration of its own; False for a canary, which adds its pairs to those before it."""
+    comparison: Comparison | None
+    """None when it could not be measured; then candidates are judged by their own scatter alone."""
+    alarm: str = ""
+    """What was wrong with the measurement, and that it was calibrated again; empty when nothing was."""
+    note: str = ""
+    cost: Cost = Cost()
+
+
 class Reflection(Value):
     """What a round taught, in the planner's words."""
 
@@ -210,7 +226,8 @@ class Concluded(Value):
 
 
 Body = Annotated[
-    Opened | Rooflined | BaselineClosed | RoundClosed | Reviewed | Restarted | Concluded, Field(discriminator="kind")
+    Opened | Rooflined | BaselineClosed | Calibrated | RoundClosed | Reviewed | Restarted | Concluded,
+    Field(discriminator="kind"),
 ]
 
 
@@ -233,6 +250,8 @@ def key(body: Value) -> str:
     match body:
         case BaselineClosed() | RoundClosed():
             return f"round-{body.round}"
+        case Calibrated():
+            return f"{'calibration' if body.fresh else 'canary'}-after-{body.after_round}"
         case Reviewed():
             return f"review-after-{body.after_round}"
         case Restarted():

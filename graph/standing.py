@@ -7,7 +7,8 @@ from pydantic import Field
 from graph.contract import Contract
 from graph.evidence import Benchmark, Level
 from graph.limits import Limits
-from graph.record import BaselineClosed, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
+from graph.policy.noise import Noise
+from graph.record import BaselineClosed, Calibrated, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
 from graph.values import Value
 
 
@@ -17,6 +18,7 @@ class History(Value):
     opened: Opened
     roofline: Rooflined | None = None
     baseline: BaselineClosed | None = None
+    calibrations: tuple[Calibrated, ...] = ()
     rounds: tuple[RoundClosed, ...] = ()
     reviews: tuple[Reviewed, ...] = ()
     restarts: tuple[Restarted, ...] = ()
@@ -47,6 +49,8 @@ class Standing(Value):
     core_shapes: tuple[str, ...]
     contract: Contract
     """How rows become scores, and which shapes are skewed: no measurement can be judged without it."""
+    noise: Noise | None = None
+    """What identical versions showed here; None where that was not measured."""
 
 
 class BenchmarkWant(Value):

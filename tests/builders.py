@@ -4,10 +4,11 @@ Builders of evidence and of contracts stand in `tests.builders_evidence` and `te
 offered here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graph.evidence import BuildResult, Exit, Profiled
 from graph.limits import Limits
+from graph.policy.noise import Noise, noise_of
 from graph.record import BaselineClosed, PredictionCheck, Reflection, RoundClosed
 from graph.standing import History, Standing
 from graph.trial import Applied, Built, Drafted, Evidence, Failed, Formatted, Judged, Proposed, Timed, Traced, Verified
@@ -55,6 +56,7 @@ __all__ = [
     "make_judged",
     "make_limits",
     "make_machine",
+    "make_noise",
     "make_opened",
     "make_profiled",
     "make_proposed",
@@ -242,6 +244,14 @@ def make_baseline(values: Mapping[str, float] | None = None, **fields) -> Baseli
     return BaselineClosed(**{**default, **fields})
 
 
+def make_noise(labels: Sequence[str] = tuple(VALUES), *, sd: float = 0.0005, pairs: int = 16) -> Noise:
+    """What a quiet machine shows of identical versions: pairs alternate around 0, blocks around their pair."""
+    rows = tuple((sd * (-1) ** pair - sd, sd * (-1) ** pair + sd) for pair in range(pairs))
+    found = noise_of((make_comparison(dict.fromkeys(labels, rows), candidate=BASE),))
+    assert found is not None
+    return found
+
+
 def make_standing(values: Mapping[str, float] | None = None, **fields) -> Standing:
     """The original as best version, measured at both levels."""
     labels = tuple(values or VALUES)
@@ -255,6 +265,7 @@ def make_standing(values: Mapping[str, float] | None = None, **fields) -> Standi
         "all_shapes": labels,
         "core_shapes": labels,
         "contract": make_contract(),
+        "noise": make_noise(labels),
     }
     return Standing(**{**default, **fields})
 

@@ -1,6 +1,7 @@
 """`final_report.md`: what a kernel engineer reads in the morning."""
 
 from graph.documents import conclusion, figures
+from graph.documents.noise import noise_lines
 from graph.documents.text import cell, command, line, minute, table
 from graph.evidence import TestResult
 from graph.policy.attribution import overfit_in_lineage
@@ -32,6 +33,7 @@ def report(history: History) -> str:
         next_steps=conclusion.next_steps(history),
         audit=conclusion.audit(history),
         overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
+        noise=noise_lines(history),
         costs=conclusion.costs(history),
         suite=_suite(ended.suite) if ended else "runs at the end",
         environment=_environment(history),

@@ -1,5 +1,6 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
+from graph.documents.noise import noise_lines
 from graph.documents.text import cell, code, command, line, quantity, table
 from graph.policy.roofline import bound_of, ridge, stop_conditions
 from graph.record import ShapeRoof
@@ -55,6 +56,7 @@ def readme(history: History, *, tool: str) -> str:
         specs=_specs(history),
         ceilings=_ceilings(history),
         roofline=_roofline(history),
+        noise=noise_lines(history),
         stops=_stops(history),
         isa=ISA_TARGETS[opened.machine.kind],
         isa_title={"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}[opened.machine.kind],

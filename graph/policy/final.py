@@ -5,7 +5,7 @@ from math import exp
 from graph.evidence import Comparison
 from graph.limits import Limits
 from graph.policy import history as fold
-from graph.policy.paired import estimate
+from graph.policy.paired import fixed_test
 from graph.policy.score import aggregate
 from graph.standing import History
 from graph.values import Value
@@ -22,7 +22,7 @@ def headline(final: Comparison | None, limits: Limits) -> Claim | None:
     """None when there was no usable final comparison: no claim is made then."""
     if final is None:
         return None
-    found = estimate((final,), alpha_per_look=limits.alpha)
+    found = fixed_test(final, alpha=limits.alpha)
     return Claim(speedup=exp(found.theta), lower=exp(found.lower))
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from graph.evidence import Benchmark, Profiled
+from graph.evidence import Benchmark, Comparison, Profiled
+from graph.policy.noise import Noise, noise_of
 from graph.policy.score import aggregate, higher_wins
 from graph.policy.shapes import core_shapes
 from graph.record import (
     BaselineClosed,
+    Calibrated,
     Concluded,
     Line,
     Opened,
@@ -36,6 +38,7 @@ def fold(lines: tuple[Line, ...]) -> History | None:
         opened=opened,
         roofline=next((body for body in bodies if isinstance(body, Rooflined)), None),
         baseline=next((body for body in bodies if isinstance(body, BaselineClosed)), None),
+        calibrations=tuple(body for body in bodies if isinstance(body, Calibrated)),
         rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
         reviews=tuple(body for body in bodies if isinstance(body, Reviewed)),
         restarts=tuple(body for body in bodies if isinstance(body, Restarted)),
@@ -60,7 +63,17 @@ def standing(history: History) -> Standing:
         all_shapes=everything,
         core_shapes=core_shapes(history.contract, active),
         contract=history.contract,
+        noise=noise(history),
     )
+
+
+def noise(history: History) -> Noise | None:
+    """What the last calibration and the canaries since it showed; None where nothing could be measured."""
+    runs: list[Comparison] = []
+    for run in history.calibrations:
+        runs = [] if run.fresh else runs
+        runs += [run.comparison] if run.comparison is not None else []
+    return noise_of(runs)
 
 
 def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
@@ -144,7 +157,7 @@ def rolled_back(history: History) -> tuple[RoundClosed, ...]:
 def total_cost(history: History) -> Cost:
     """Everything the campaign has cost so far. Dollars are None as soon as one price is unknown."""
     ends = [body for body in (history.baseline, history.concluded) if body is not None]
-    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews)), Cost())
+    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews, *history.calibrations)), Cost())
 
 
 def speedup_so_far(history: History) -> float | None:

@@ -1,4 +1,5 @@
-"""Preset `evidence`: Ridgeline's own rule. Interleaved pairs, a bound above the margin, a guard for every shape."""
+"""Preset `evidence`: Ridgeline's own rule. Interleaved pairs looked at one after another, a bound above the margin, a
+guard for every shape. Screening drops what looks hopeless early; confirming goes on until the bounds decide."""
 
 import math
 from collections.abc import Sequence
@@ -7,26 +8,16 @@ from typing import Literal, assert_never
 from graph.limits import Limits
 from graph.policy.divergence import class_gains, split
 from graph.policy.outcome import Outcome, accept, losses, reject
-from graph.policy.paired import Estimate, estimate
 from graph.policy.readings import Readings, guarded, reference
 from graph.policy.score import delta, exceeds, metric_names
+from graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
 from graph.standing import BenchmarkWant, CompareWant, Standing
 from graph.trial import Stage
 from graph.values import Answer
 from graph.verdict import ShapeChange
 
-Stand = Literal["faster", "not_better", "lost", "undecided"]
-
-
-def looks(limits: Limits) -> tuple[int, ...]:
-    """Numbers of pairs at which a decision may be made, within screen_pairs and max_pairs."""
-    chosen = {look for look in limits.looks if limits.screen_pairs <= look <= limits.max_pairs}
-    return tuple(sorted(chosen)) or (limits.max_pairs,)
-
-
-def alpha_per_look(limits: Limits) -> float:
-    """The candidate's alpha shared evenly among its looks, so that looking often costs nothing in honesty."""
-    return limits.alpha / len(looks(limits))
+Stand = Literal["faster", "not_better", "unpromising", "lost", "undecided"]
+"""unpromising: dropped after screening, because its estimate is below the margin; nothing more is claimed of it."""
 
 
 def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
@@ -35,8 +26,8 @@ def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant |
         return BenchmarkWant(which="candidate", level="full", repeat=0)
     if _needs_best(found, standing):
         return BenchmarkWant(which="best", level="full", repeat=0)
-    done, steps = len(found.comparisons), (0, *looks(limits))
-    if done == len(steps) - 1 or (done and _settled(_estimate(found, limits), limits)):
+    done, steps = len(found.comparisons), (0, *limits.looks)
+    if done == len(steps) - 1 or (done and _settled(estimate(found.comparisons, standing.noise, limits), limits)):
         return None
     return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
 
@@ -47,7 +38,7 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     """
     if not found.comparisons:
         return reject("undecided", "candidate and best were never timed side by side", faster="unverified")
-    seen = _estimate(found, limits)
+    seen = estimate(found.comparisons, standing.noise, limits)
     shapes = tuple(
         ShapeChange(
             label=s.label,
@@ -67,19 +58,20 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
 
 def stand_of(seen: Estimate, limits: Limits) -> Stand:
     """What the pairs so far say. Bounds that touch the margin decide nothing."""
-    margin = math.log1p(limits.margin)
-    if seen.upper < margin:
+    if seen.upper < seen.required or seen.unlikely:
         return "not_better"
-    if any(shape.upper < _guard(limits) for shape in seen.shapes):
+    if any(shape.slower for shape in seen.shapes):
         return "lost"
-    return "faster" if seen.lower > margin else "undecided"
+    if seen.lower > seen.required and seen.pairs >= LEAST_PAIRS:
+        return "faster"
+    return "unpromising" if seen.pairs >= limits.screen_pairs and seen.theta < seen.required else "undecided"
 
 
 def _settled(seen: Estimate, limits: Limits) -> bool:
     """Nothing more to learn. A winner with a shape that looks slower is measured on: the guard must be resolved."""
     stand = stand_of(seen, limits)
-    at_risk = any(shape.theta < _guard(limits) for shape in seen.shapes)
-    return stand in ("not_better", "lost") or (stand == "faster" and not at_risk)
+    at_risk = any(shape.theta < math.log1p(-limits.shape_guard) for shape in seen.shapes)
+    return stand != "undecided" and not (stand == "faster" and at_risk)
 
 
 def _decide(
@@ -91,7 +83,7 @@ def _decide(
     shapes: tuple[ShapeChange, ...],
     limits: Limits,
 ) -> Outcome:
-    gain, answer = math.expm1(seen.theta), _faster(seen, limits)
+    gain, answer = math.expm1(seen.theta), _faster(seen)
     losing = tuple(name for name in class_gains(shapes) if any(shape.config_class == name for shape in slower))
     divided = split(shapes, losing, trial=trial, limits=limits, gain=gain, faster=answer)
     if divided and stand in ("lost", "not_better"):
@@ -102,12 +94,12 @@ def _decide(
         case "lost":
             return reject("core_regression", losses(slower), faster=answer, gain=gain, shapes=shapes)
         case "not_better":
-            best = math.expm1(seen.upper)
-            why = f"it is at most {best:+.1%} faster, below the margin of {limits.margin:.1%}"
-            why = why if best >= 0 else f"it is slower, by at least {-best:.1%}"
-            return reject("not_better", why, faster=answer, gain=gain, shapes=shapes)
+            return reject("not_better", _not_better(seen), faster=answer, gain=gain, shapes=shapes)
+        case "unpromising":
+            why = f"{gain:+.1%} in {_pairs(seen)}: below the margin of {_required(seen)}, so not confirmed"
+            return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
         case "undecided":
-            why = f"{gain:+.1%} in {seen.pairs} process pairs does not settle it (at least {_shown(seen.lower)})"
+            why = f"{gain:+.1%} in {_pairs(seen)} does not settle it (at least {_shown(seen.lower)})"
             return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
         case _:  # pragma: no cover - mypy proves that no stand is left
             assert_never(stand)
@@ -115,7 +107,7 @@ def _decide(
 
 def _losers(seen: Estimate, limits: Limits, core: Sequence[str]) -> frozenset[str]:
     hard = math.log1p(-limits.core_shape_regress_limit)
-    confident = {shape.label for shape in seen.shapes if shape.upper < _guard(limits)}
+    confident = {shape.label for shape in seen.shapes if shape.slower}
     return frozenset(confident | {shape.label for shape in seen.shapes if shape.label in core and shape.theta <= hard})
 
 
@@ -139,19 +131,26 @@ def _needs_best(found: Readings, standing: Standing) -> bool:
     return several and run is not None and best is not None and best.machine != run.machine
 
 
-def _estimate(found: Readings, limits: Limits) -> Estimate:
-    return estimate(found.comparisons, alpha_per_look=alpha_per_look(limits))
+def _not_better(seen: Estimate) -> str:
+    if seen.upper < 0:
+        return f"it is slower, by at least {-math.expm1(seen.upper):.1%}"
+    if seen.upper < seen.required:
+        return f"it is at most {math.expm1(seen.upper):+.1%} faster, below the margin of {_required(seen)}"
+    return f"{math.expm1(seen.theta):+.1%} in {_pairs(seen)} is unlikely to exceed the margin of {_required(seen)}"
 
 
-def _faster(seen: Estimate, limits: Limits) -> Answer:
-    margin = math.log1p(limits.margin)
-    if seen.lower > margin:
+def _faster(seen: Estimate) -> Answer:
+    if seen.lower > seen.required and seen.pairs >= LEAST_PAIRS:
         return "yes"
-    return "no" if seen.upper < margin else "unverified"
+    return "no" if seen.upper < seen.required or seen.unlikely else "unverified"
 
 
-def _guard(limits: Limits) -> float:
-    return math.log1p(-limits.shape_guard)
+def _required(seen: Estimate) -> str:
+    return f"{math.expm1(seen.required):.1%}"
+
+
+def _pairs(seen: Estimate) -> str:
+    return f"{seen.pairs} process pair{'s' if seen.pairs > 1 else ''}"
 
 
 def _gain(log_ratio: float) -> float | None:

@@ -23,50 +23,25 @@ class PairedError(ValueError):
     """Samples that allow no estimate: none at all, a pair that lacks a shape, a number that is not finite."""
 
 
-class ShapeEstimate(Value):
-    """One shape, log scale; bounds hold for all shapes at once (Bonferroni)."""
-
-    label: str
-    config_class: str
-    theta: float
-    lower: float
-    upper: float
-
-
-class Estimate(Value):
+class Interval(Value):
     """Log-ratio ln(t_best / t_candidate), mean over shapes and pairs, with one-sided bounds. Positive is faster."""
 
     theta: float
     lower: float
     """Minus infinity for a single pair: one pair proves nothing."""
     upper: float
-    sd: float
-    """Standard deviation of the pair means; 0.0 for a single pair, which has none."""
     pairs: int
-    shapes: tuple[ShapeEstimate, ...]
 
 
-def estimate(comparisons: Sequence[Comparison], *, alpha_per_look: float) -> Estimate:
-    """Student t over pair means, one-sided at `alpha_per_look`; shapes share the same alpha among them.
+def fixed_test(comparison: Comparison, *, alpha: float) -> Interval:
+    """Student t over the pair means of one experiment whose size was fixed beforehand, one-sided at `alpha`.
 
-    Raises MixedEvidence (see `merge`) and PairedError.
+    Raises PairedError for unusable samples.
     """
-    merged = merge(comparisons)
-    check(merged)
-    by_shape = [[_trimmed(blocks) for blocks in shape.pairs] for shape in merged.shapes]
-    means = [statistics.fmean(values) for values in zip(*by_shape, strict=True)]
-    theta, lower, upper = _interval(means, alpha_per_look)
-    alpha_shape = alpha_per_look / len(merged.shapes)
-    return Estimate(
-        theta=theta,
-        lower=lower,
-        upper=upper,
-        sd=statistics.stdev(means) if len(means) > 1 else 0.0,
-        pairs=len(means),
-        shapes=tuple(
-            _shape(shape, _interval(values, alpha_shape)) for shape, values in zip(merged.shapes, by_shape, strict=True)
-        ),
-    )
+    check(comparison)
+    means = pair_means(comparison.shapes)
+    theta, lower, upper = _interval(means, alpha)
+    return Interval(theta=theta, lower=lower, upper=upper, pairs=len(means))
 
 
 def merge(comparisons: Sequence[Comparison]) -> Comparison:
@@ -90,6 +65,8 @@ def merge(comparisons: Sequence[Comparison]) -> Comparison:
         engine=first.engine,
         shapes=tuple(_join(parts) for parts in grouped),
         dropped_blocks=sum(item.dropped_blocks for item in comparisons),
+        taken_blocks=sum(item.taken_blocks for item in comparisons),
+        notes=tuple(dict.fromkeys(note for item in comparisons for note in item.notes)),
         raw=last.raw,
         seconds=math.fsum(item.seconds for item in comparisons),
     )
@@ -128,6 +105,24 @@ def _join(parts: Sequence[ShapePairs]) -> ShapePairs:
     )
 
 
+def pair_means(shapes: Sequence[ShapePairs]) -> list[float]:
+    """One number per process pair: the trimmed mean of its blocks, averaged over shapes."""
+    by_shape = [[_trimmed(blocks) for blocks in shape.pairs] for shape in shapes]
+    return [statistics.fmean(values) for values in zip(*by_shape, strict=True)]
+
+
+def scatter(shapes: Sequence[ShapePairs]) -> float:
+    """Root mean square over shapes of the mean absolute deviation of blocks from their pair's median."""
+    return math.sqrt(statistics.fmean([_deviation(shape) ** 2 for shape in shapes]))
+
+
+def _deviation(shape: ShapePairs) -> float:
+    middles = [statistics.median(blocks) for blocks in shape.pairs]
+    return statistics.fmean(
+        [abs(block - middle) for middle, blocks in zip(middles, shape.pairs, strict=True) for block in blocks]
+    )
+
+
 def _trimmed(blocks: Sequence[float]) -> float:
     cut = int(TRIM * len(blocks)) if len(blocks) >= TRIM_FROM else 0
     return statistics.fmean(sorted(blocks)[cut : len(blocks) - cut])
@@ -142,8 +137,3 @@ def _interval(means: Sequence[float], alpha: float) -> tuple[float, float, float
     spread = max(statistics.stdev(means), FLOOR_SD) / math.sqrt(len(means))
     reach = float(stdtrit(len(means) - 1, 1 - alpha)) * spread
     return center, center - reach, center + reach
-
-
-def _shape(shape: ShapePairs, interval: tuple[float, float, float]) -> ShapeEstimate:
-    theta, lower, upper = interval
-    return ShapeEstimate(label=shape.label, config_class=shape.config_class, theta=theta, lower=lower, upper=upper)

@@ -12,7 +12,18 @@ from agent.outcome import Outcome
 from tests.projects import files
 
 pytestmark = pytest.mark.slow
-QUICK = ("--max-rounds", "1", "--set", "looks=2", "--set", "max_pairs=2", "--set", "blocks=2", "--set", "final_pairs=3")
+QUICK = (
+    "--max-rounds",
+    "1",
+    "--set",
+    "looks=2",
+    "--set",
+    "calibration_pairs=2",
+    "--set",
+    "blocks=2",
+    "--set",
+    "final_pairs=3",
+)
 SLOW_BENCH = '#!/bin/sh\nsleep 0.5\ncp canned.csv "$2"\n'
 
 

@@ -15,6 +15,7 @@ from tests.builders import (
     make_contract,
     make_hypothesis,
     make_limits,
+    make_noise,
     make_standing,
     make_timed,
     make_verified,
@@ -24,6 +25,7 @@ from tests.judging import by_gain, by_pairs, drive, shaped
 CAMPAIGN, ROUTER, AUTONOMOUS = (make_limits(name) for name in ("campaign", "router", "autonomous"))
 QUICK, FULL = ("candidate", "quick", 0), ("candidate", "full", 0)
 ONCE_MORE = [("candidate", "quick", 1), ("best", "quick", 1)]
+ALL_LOOKS = [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (8, 2), (10, 2)]
 AGAIN = [(which, "quick", n) for n in (1, 2, 3) for which in (("candidate", "best"), ("best", "candidate"))[n % 2 == 0]]
 
 
@@ -145,11 +147,12 @@ def test_autonomous_measures_the_best_fully_when_it_has_no_full_numbers():
 @pytest.mark.parametrize(
     ("draw", "expected"),
     [
-        (steady(0.10), [FULL, (0, 3)]),
-        (steady(-0.10), [FULL, (0, 3)]),
-        (steady(0.0099), [FULL, (0, 3), (3, 3), (6, 6)]),
-        (lambda label, pair: (0.03 + 0.02 * (-1) ** pair,), [FULL, (0, 3), (3, 3), (6, 6)]),
-        (lambda label, pair: (-0.3 if label == "large" else 0.3,), [FULL, (0, 3)]),
+        (steady(0.10), [FULL, (0, 1), (1, 1)]),
+        (steady(-0.10), [FULL, (0, 1)]),
+        (steady(0.0), [FULL, (0, 1)]),
+        (steady(0.0051), [FULL, *ALL_LOOKS]),
+        (lambda label, pair: (0.03 + 0.02 * (-1) ** pair,), [FULL, *ALL_LOOKS]),
+        (lambda label, pair: (-0.3 if label == "large" else 0.3,), [FULL, (0, 1)]),
     ],
 )
 def test_evidence_stops_at_the_look_that_decides(draw, expected):
@@ -159,34 +162,33 @@ def test_evidence_stops_at_the_look_that_decides(draw, expected):
 
 def test_evidence_measures_on_while_a_shape_looks_slower_but_not_surely():
     def draw(label, pair):
-        return ((0.30 if label != "large" else (-0.03 + 0.02 * (pair - 1) if pair < 3 else 0.02)),)
+        return ((0.30 if label != "large" else (-0.024 + 0.004 * pair)),)
 
     verdict, asked = drive(by_pairs(draw), make_limits())
-    assert asked == [FULL, (0, 3), (3, 3)]
+    assert asked == [FULL, *ALL_LOOKS[:3]]
     assert verdict.accepted
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"looks": (12, 3, 6, 6)}, [(0, 3), (3, 3), (6, 6)]),
-        ({"max_pairs": 6}, [(0, 3), (3, 3)]),
-        ({"screen_pairs": 5}, [(0, 6), (6, 6)]),
-        ({"looks": (20,), "max_pairs": 8}, [(0, 8)]),
+        ({"looks": (3, 6, 12)}, [(0, 3), (3, 3), (6, 6)]),
+        ({"looks": (2, 3)}, [(0, 2), (2, 1)]),
+        ({"looks": (8,)}, [(0, 8)]),
     ],
 )
-def test_looks_stay_within_their_bounds(changes, expected):
-    _, asked = drive(by_pairs(lambda label, pair: (0.03 * (-1) ** pair,)), make_limits(**changes))
+def test_the_limits_say_when_to_look(changes, expected):
+    _, asked = drive(by_pairs(lambda label, pair: (0.03 + 0.03 * (-1) ** pair,)), make_limits(**changes))
     assert asked[1:] == expected
 
 
 def test_a_short_batch_does_not_ask_the_same_question_again():
     def world(want):
         if isinstance(want, CompareWant):
-            return make_comparison(dict.fromkeys(VALUES, ((0.0,), (0.04,))))
+            return make_comparison(dict.fromkeys(VALUES, ((0.03,), (0.04,))))
         return shaped(want, dict.fromkeys(VALUES, 0.0))
 
-    _, asked = drive(world, make_limits())
+    _, asked = drive(world, make_limits(looks=(3, 6, 12)), standing=make_standing(noise=make_noise(sd=0.03)))
     assert asked[1:] == [(0, 3), (3, 3), (6, 6)]
 
 

@@ -1,0 +1,60 @@
+"""Time the best version against itself, so that every later gain is judged by the noise of this machine."""
+
+from langgraph.runtime import Runtime
+
+from graph.context import history
+from graph.evidence import BenchmarkFailed, Comparison
+from graph.nodes.close.publish import publish
+from graph.policy import calibration
+from graph.policy import history as fold
+from graph.ports import Ports
+from graph.record import Calibrated
+from graph.standing import History
+from graph.state import State, Update
+from graph.values import Cost
+
+
+def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
+    """In full: before the first candidate, and again when a canary says that the noise on record no longer holds."""
+    ports = runtime.context
+    known = history(ports)
+    if calibration.due(known) == "calibration":
+        _record(ports, known, pairs=known.limits.calibration_pairs, fresh=True)
+    return {}
+
+
+def canary(state: State, runtime: Runtime[Ports]) -> Update:
+    """A few pairs now and then: does the calibration still hold?"""
+    ports = runtime.context
+    known = history(ports)
+    if calibration.due(known) == "canary":
+        _record(ports, known, pairs=known.limits.canary_pairs, fresh=False)
+    return {}
+
+
+def _record(ports: Ports, known: History, *, pairs: int, fresh: bool) -> None:
+    best, after = fold.standing(known), fold.next_round(known) - 1
+    found = ports.timer.calibrate(
+        best.commit,
+        shapes=best.all_shapes,
+        pairs=pairs,
+        blocks=known.limits.blocks,
+        budget_s=known.limits.calibration_minutes * 60,
+        fresh=bool(known.calibrations),
+        purpose=f"{'calibration' if fresh else 'canary'}-{after}",
+    )
+    failed = found if isinstance(found, BenchmarkFailed) else None
+    body = Calibrated(
+        after_round=after,
+        fresh=fresh,
+        comparison=found if isinstance(found, Comparison) else None,
+        alarm="" if fresh else _alarm(found, known),
+        note=f"not measured ({failed.reason}): {failed.detail}" if failed else "",
+        cost=Cost(command_seconds=found.seconds),
+    )
+    ports.ledger.append(body)
+    publish(ports)
+
+
+def _alarm(found: Comparison | BenchmarkFailed, known: History) -> str:
+    return "" if isinstance(found, BenchmarkFailed) else calibration.alarm(found, known)
