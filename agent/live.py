@@ -12,7 +12,9 @@ from graph.state import State
 from graph.trial import Drafted, find, proposed
 from sandbox.durable import write_whole
 
-CLOSING = frozenset({"recall", "baseline", "accept", "rollback", "review", "restart", "conclude"})
+CLOSING = frozenset(
+    {"recall", "baseline", "calibrate", "accept", "rollback", "canary", "review", "restart", "conclude"}
+)
 """Nodes that append to the ledger."""
 
 INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "format", "revalidate"})

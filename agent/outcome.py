@@ -7,6 +7,19 @@ from graph.values import Cost, Value
 Status = Literal["running", "stopped", "concluded", "waiting", "interrupted"]
 
 
+class Seen(Value):
+    """What the campaign's measurements can tell apart."""
+
+    sigma: float
+    """Standard deviation of one process pair of identical versions, as a share."""
+    visible_gain: float
+    """Smallest gain, as a share, that is kept nine times in ten."""
+    pairs: int
+    engine: str
+    alarms: int
+    """How often the noise was found changed, and measured again."""
+
+
 class Outcome(Value):
     """Numbers are plain: `baseline` and `best` are the aggregate of `metric` over the same shapes.
 
@@ -36,5 +49,7 @@ class Outcome(Value):
     cost: Cost
     report: str
     """Path of the final report."""
+    noise: Seen | None
+    """None where identical versions were not timed against each other."""
     preset: str
     planner: str

@@ -1,10 +1,13 @@
 """The one object that `run` and `resume` end in, folded from the ledger."""
 
-from agent.outcome import Outcome, Status
+from agent.outcome import Outcome, Seen, Status
 from agent.wiring import Place
 from graph.policy import history as fold
+from graph.policy.calibration import alarms
 from graph.policy.final import numbers
+from graph.policy.sequential import visible
 from graph.ports import Ports
+from graph.standing import History
 from graph.values import Cost
 
 
@@ -30,6 +33,20 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         branch=opened.branch,
         cost=fold.total_cost(known) if known.baseline else Cost(),
         report=str(place.campaign_dir / "final_report.md"),
+        noise=_seen(known),
         preset=opened.limits.preset,
         planner=opened.planner,
+    )
+
+
+def _seen(known: History) -> Seen | None:
+    noise = fold.noise(known)
+    if noise is None:
+        return None
+    return Seen(
+        sigma=noise.sd,
+        visible_gain=visible(noise, known.limits),
+        pairs=noise.pairs,
+        engine=noise.engine,
+        alarms=len(alarms(known)),
     )

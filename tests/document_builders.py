@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from graph.evidence import Ceilings
 from graph.record import (
     Attribution,
+    Calibrated,
     Concluded,
     Reflection,
     Restarted,
@@ -19,6 +20,8 @@ from graph.standing import History
 from graph.trial import Broken, Failed, Repair
 from graph.values import Cost
 from tests.builders import (
+    BASE,
+    VALUES,
     make_applied,
     make_artifact,
     make_baseline,
@@ -58,6 +61,13 @@ def make_roofline() -> Rooflined:
             ShapeRoof(label="small", flops=524288.0, bytes=49152.0, intensity=10.7, bound="compute", floor_us=5.2),
         ),
     )
+
+
+def make_calibrated(sd: float, **fields) -> Calibrated:
+    """Identical versions whose sixteen pairs alternate by `sd` around a small offset."""
+    pairs = tuple((0.0005 + sd * (-1) ** n,) * 2 for n in range(16))
+    found = make_comparison(dict.fromkeys(VALUES, pairs), candidate=BASE, seconds=32.0)
+    return Calibrated(**{"after_round": 1, "fresh": True, "comparison": found, **fields})
 
 
 def reflection(number: int, *, kept: bool) -> Reflection:
@@ -165,10 +175,20 @@ def _events():
     restart = Restarted(after_round=6, masked=(2, 5), note="half of the failed versions")
     yield lambda _: {"roofline": make_roofline()}
     yield lambda _: {"baseline": make_baseline()}
+    yield lambda _: {"calibrations": (make_calibrated(0.003),)}
     for closed in rounds:
         yield lambda history, closed=closed: {"rounds": (*history.rounds, closed)}
         if closed.round == 4:
             yield lambda _: {"reviews": (review,)}
+        if closed.round == 5:
+            alarm = "two copies of the best version seem to differ by 2.1%"
+            yield lambda history, alarm=alarm: {
+                "calibrations": (
+                    *history.calibrations,
+                    make_calibrated(0.02, after_round=5, fresh=False, alarm=alarm),
+                    make_calibrated(0.004, after_round=5),
+                )
+            }
         if closed.round == 6:
             yield lambda _: {"restarts": (restart,)}
     yield lambda _: {"concluded": make_concluded()}
