@@ -56,7 +56,7 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
     _require_empty(place.campaign_dir)
     with nothing_left(place.campaign_dir, repository):
         _make(place, request, asked.contract)
-        return _run(place, request, connect(place, request.contract, request.planner), asked.progress)
+        return _run(place, request, connect(place, request.contract, request.planner, request.limits), asked.progress)
 
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
@@ -71,7 +71,7 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     request = Request.model_validate(kept["request"])
     if place.recording is None:
         place = replace(place, moved_to=going_on(campaign_dir, request, Path(kept["contract_file"])))
-    return _run(place, request, connect(place, request.contract, request.planner), progress)
+    return _run(place, request, connect(place, request.contract, request.planner, request.limits), progress)
 
 
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from graph.values import Value
+from sandbox.conditions.sources import sources
 from sandbox.confine import isolation
 from sandbox.errors import WorldError
 from sandbox.process import run
@@ -86,6 +87,8 @@ def _findings(folder: Path) -> Iterator[Finding]:
     for tool in TOOLS:
         yield _tool(tool)
     yield _counters()
+    for source in sources():
+        yield Finding(name=source.name, found=source.found, detail=source.detail, cost=source.cost)
     yield _isolation()
     yield _keys(os.environ.get)
     yield _disk(folder)

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from agent.errors import UserError
 from agent.tape import Tape, taped
 from graph.contract import Contract
+from graph.limits import Limits
 from graph.ports import Planner, Ports
 from sandbox.artifacts import ArtifactStore
 from sandbox.builder import ContractBuilder
@@ -50,8 +51,9 @@ def _catalog(contract: Contract) -> Planner:
 PLANNERS: dict[str, Callable[[Contract], Planner]] = {"catalog": _catalog}
 
 
-def connect(place: Place, contract: Contract, planner: str) -> Ports:
-    """Real adapters, with everything that is asked of the outside world on the tape."""
+def connect(place: Place, contract: Contract, planner: str, limits: Limits | None = None) -> Ports:
+    """Real adapters, with everything that is asked of the outside world on the tape. `limits`: default the preset's."""
+    limits = limits or Limits()
     if planner not in PLANNERS and place.recording is None:
         raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
     folder = place.campaign_dir
@@ -70,7 +72,14 @@ def connect(place: Place, contract: Contract, planner: str) -> Ports:
         workspace=workspace,
         builder=builder,
         checker=ContractChecker(commands, builder),
-        timer=ContractTimer(commands, builder, artifacts=artifacts, device=device),
+        timer=ContractTimer(
+            commands,
+            builder,
+            artifacts=artifacts,
+            device=device,
+            wait_s=limits.gpu_max_wait_s,
+            dropped_limit=limits.dropped_blocks_limit,
+        ),
         profiler=CpuProfiler(commands, builder, artifacts=artifacts, device=device),
         device=device,
         clock=SystemClock(),

@@ -157,7 +157,10 @@ class Contract(Value):
     rebuild: Rebuild
     """Prerequisite 8."""
     paired_command: Argv | None = None
-    """Times two builds in one process, A B B A: `{a}`, `{b}` folders, `{csv}`, `{shapes}`, `{blocks}`, `{seed}`."""
+    """Times two builds in one process, A B B A: `{a}`, `{b}` folders, `{csv}`, `{shapes}`, `{blocks}`, `{seed}`.
+
+    Its rows may add `at_us`, when the block ended, and `shared`, whether another process took the core meanwhile.
+    """
     format_command: Argv | None = None
     """Formats changed files, which are appended as arguments; measured again before a commit."""
     full_test_command: Argv | None = None

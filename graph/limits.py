@@ -20,7 +20,7 @@ class Limits(Value):
     """The lower confidence bound of the gain must exceed this."""
     blocks: int = Field(default=5, ge=2, le=64)
     """ABBA blocks inside one process pair."""
-    looks: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10, 12)
+    looks: tuple[int, ...] = tuple(range(1, 13))
     """Numbers of fresh process pairs at which a candidate may be kept (from the second pair on) or dropped."""
     screen_pairs: int = Field(default=2, ge=1)
     """From this look on, a candidate whose estimate is below the margin is dropped; confirming is for the others."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from graph.contract import Contract
 from graph.evidence import Benchmark, Level
 from graph.limits import Limits
-from graph.policy.noise import Noise
+from graph.noise import Noise
 from graph.record import BaselineClosed, Calibrated, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
 from graph.values import Value
 

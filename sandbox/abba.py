@@ -8,9 +8,10 @@ from typing import Protocol
 from graph.contract import Argv, Contract
 from graph.evidence import BenchmarkFailed, Row
 from graph.values import Value
+from sandbox.conditions.rules import Disturbed
+from sandbox.conditions.values import Conditions
 from sandbox.csv_run import Run, Stopwatch, unusable
 from sandbox.csv_schema import Problem, read
-from sandbox.load import Load
 from sandbox.pairs import Pair, Side, Slot, read_slots
 
 ORDERS: tuple[tuple[Side, Side, Side, Side], ...] = (
@@ -36,9 +37,9 @@ class Question:
     def commit(self, side: Side) -> str:
         return self.best if side == "best" else self.candidate
 
-    def seed(self, pair: int, salt: str = "") -> int:
-        """The same question is arranged the same way every time; neighbouring pairs are not arranged alike."""
-        text = f"{self.best} {self.candidate} {pair} {salt}"
+    def seed(self, pair: int, salt: str = "", *, attempt: int = 0) -> int:
+        """The same question is arranged the same way every time; pairs and attempts are not arranged alike."""
+        text = f"{self.best} {self.candidate} {pair} {salt}{f' attempt {attempt}' if attempt else ''}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
@@ -49,7 +50,7 @@ class Process(Value):
     order: tuple[Side, ...]
     """Paired harness: which version was a, then b. Whole processes: the one version that ran."""
     seconds: float
-    load: Load
+    conditions: Conditions
 
 
 class Timed(Value):
@@ -57,12 +58,21 @@ class Timed(Value):
 
     pair: Pair
     processes: tuple[Process, ...]
+    disturbed: tuple[Disturbed, ...] = ()
+    """Blocks to leave out, and why."""
+    others: tuple["Timed", ...] = ()
+    """Tries of the same pair that were disturbed more: kept for the record, never compared."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all processes, those of the other tries too."""
+        return sum(process.seconds for process in self.processes) + sum(other.seconds for other in self.others)
 
 
 class Interleaver(Protocol):
-    """One way to time a pair."""
+    """One way to time a pair. Another attempt is arranged by other coins."""
 
-    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed: ...
+    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +82,9 @@ class PairedHarness:
     stopwatch: Stopwatch
     command: Argv
 
-    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed:
-        seed = question.seed(number)
-        a: Side = "candidate" if question.seed(number, "coin") & 1 else "best"
+    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+        seed = question.seed(number, attempt=attempt)
+        a: Side = "candidate" if question.seed(number, "coin", attempt=attempt) & 1 else "best"
         b: Side = "best" if a == "candidate" else "candidate"
         values = {
             "a": str(question.folder(a)),
@@ -96,7 +106,7 @@ class PairedHarness:
         slots = read_slots(run.data, a=a, requested=question.shapes, blocks=question.blocks)
         if isinstance(slots, Problem):
             return unusable(slots, question.candidate, who=who, seconds=run.exit.seconds)
-        process = Process(seed=seed, order=(a, b), seconds=run.exit.seconds, load=run.load)
+        process = Process(seed=seed, order=(a, b), seconds=run.exit.seconds, conditions=run.conditions)
         return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 
@@ -107,21 +117,19 @@ class WholeProcesses:
     stopwatch: Stopwatch
     contract: Contract
 
-    def time(self, question: Question, number: int) -> Timed | BenchmarkFailed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
         slots: list[Slot] = []
         processes: list[Process] = []
         for block in range(question.blocks):
-            seed = question.seed(number, f"block {block}")
+            seed = question.seed(number, f"block {block}", attempt=attempt)
             for slot, side in enumerate(ORDERS[seed & 1]):
                 rows = self._rows(question, side, number)
                 if isinstance(rows, BenchmarkFailed):
                     return rows
                 run, timed = rows
-                processes.append(Process(seed=seed, order=(side,), seconds=run.exit.seconds, load=run.load))
-                slots += [
-                    Slot(label=row.label, block=block, slot=slot, side=side, time_us=time_us(row, self.contract))
-                    for row in timed
-                ]
+                slots += [_slot(row, (block, slot, side), self.contract, process=len(processes)) for row in timed]
+                seconds = run.exit.seconds
+                processes.append(Process(seed=seed, order=(side,), seconds=seconds, conditions=run.conditions))
         pair = Pair(pair=number, slots=tuple(slots))
         return Timed(pair=pair, processes=tuple(processes))
 
@@ -145,6 +153,11 @@ class WholeProcesses:
             detail = f"{who}: Check is not PASS for {', '.join(wrong)}"
             return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
         return run, rows
+
+
+def _slot(row: Row, place: tuple[int, int, Side], contract: Contract, *, process: int) -> Slot:
+    block, slot, side = place
+    return Slot(label=row.label, block=block, slot=slot, side=side, time_us=time_us(row, contract), process=process)
 
 
 def time_us(row: Row, contract: Contract) -> float:

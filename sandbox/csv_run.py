@@ -1,17 +1,21 @@
 """One fresh process that must write a CSV: under the lease, pinned, and read only after it has ended (rules 11.13)."""
 
+import contextlib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from graph.contract import Argv
 from graph.evidence import BenchmarkFailed, Exit
 from sandbox.commands import Commands, fill, pinned_core, said
+from sandbox.conditions.core_watch import CoreWatch
+from sandbox.conditions.smi import CardWatch, smi_of
+from sandbox.conditions.values import Conditions
 from sandbox.csv_schema import Problem
+from sandbox.environment import passed
 from sandbox.lease import lease
-from sandbox.load import Load, between, sample
 
 Reason = Literal["crash", "timeout", "tampered"]
 
@@ -24,7 +28,7 @@ class Run:
     data: bytes | None
     """The CSV, None when none was written."""
     tampered: tuple[str, ...]
-    load: Load
+    conditions: Conditions
 
     def failed(self, commit: str, *, who: str, tolerated: int | None = None) -> BenchmarkFailed | None:
         """Why the process counts for nothing; None when it ended well. `tolerated`: an exit code that may pass too."""
@@ -56,22 +60,56 @@ class Stopwatch:
 
         Raises `DeviceBusy` when the lease does not come, `ProgramMissing` when the command does not exist.
         """
-        core = pinned_core() if self.commands.contract.threads == 1 else None
+        contract = self.commands.contract
+        core = CoreWatch(pinned_core() if contract.threads == 1 else None)
+        smi = smi_of(self.commands.kind, passed(contract.pass_environment))
+        card = CardWatch(smi) if smi else None
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "out.csv"
-            with lease(self.commands.kind, wait_s=self.wait_s):
-                before = sample(core)
-                ran = self.commands.guarded(
+            with lease(self.commands.kind, wait_s=self.wait_s), card.around() if card else contextlib.nullcontext():
+                ran = _watched(self.commands, core).guarded(
                     field,
                     fill(argv, {"csv": str(path), **values}),
                     commits=commits,
                     cwd=cwd,
-                    timeout_s=self.commands.contract.timeouts.benchmark_s,
+                    timeout_s=contract.timeouts.benchmark_s,
                     timed=True,
                 )
-                load = between(before, sample(core), core)
             data = path.read_bytes() if path.is_file() else None
-        return Run(exit=ran.exit, data=data, tampered=ran.tampered, load=load)
+        return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_seen(core, card))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Watched(Commands):
+    """Commands of which one is watched while its process runs, and not while its tree is looked after."""
+
+    watch: CoreWatch
+
+    def plain(
+        self,
+        field: str,
+        argv: tuple[str, ...],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        timed: bool = False,
+        extra: Mapping[str, str] | None = None,
+    ) -> Exit:
+        with self.watch:
+            return super().plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, extra=extra)
+
+
+def _watched(commands: Commands, watch: CoreWatch) -> Commands:
+    same = {field.name: getattr(commands, field.name) for field in fields(commands)}
+    return _Watched(**same, watch=watch)
+
+
+def _seen(core: CoreWatch, card: CardWatch | None) -> Conditions:
+    seen = core.seen()
+    if card is None:
+        return seen
+    of_card, notes = card.seen(seen.load.began_us, seen.load.ended_us)
+    return seen.model_copy(update={"card": of_card, "notes": (*seen.notes, *notes)})
 
 
 def unusable(problem: Problem, commit: str, *, who: str, seconds: float) -> BenchmarkFailed:

@@ -13,19 +13,25 @@ from sandbox.errors import DiskFull
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace the file by `data`, atomically; missing folders are made. Raises DiskFull; then the old file stands."""
+def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """Replace the file by `data`, atomically; missing folders are made. Raises DiskFull; then the old file stands.
+
+    Not `synced`, it may be the old file again after the power failed: for what is only shown, or can be made again.
+    """
     with full_disk_named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         try:
             with fresh.open("wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                if synced:
+                    file.flush()
+                    os.fsync(file.fileno())
             fresh.replace(path)
-        finally:
+        except BaseException:
             fresh.unlink(missing_ok=True)
+            raise
 
 
 def append_whole(path: Path, data: bytes) -> None:

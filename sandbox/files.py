@@ -33,8 +33,9 @@ class CampaignFiles:
             DiskFull: no space; files written before it stand.
             ArtifactLost: an artifact is not in the store.
         """
+        root = self._dir.resolve()
         for name, content in files.items():
-            path = self._inside(name)
+            path = self._inside(name, root)
             data = content.encode() if isinstance(content, str) else self._artifacts.get(content)
             if path.is_dir():
                 raise FilesConflict(f"{path}: is a folder, but a file of that name must be written; move it away")
@@ -62,11 +63,12 @@ class CampaignFiles:
         """Where the tips lie: `<root>/<gpu>/<op>/<backend in lower case>/tips.md`."""
         return self._tips_root.joinpath(_plain(gpu), _plain(op), _plain(backend.lower()), "tips.md")
 
-    def _inside(self, name: str) -> Path:
+    def _inside(self, name: str, root: Path) -> Path:
+        """`root`: the campaign's folder with its links followed."""
         parts = PurePosixPath(name).parts
         path = self._dir.joinpath(*parts)
         escapes = not parts or name.startswith("/") or ".." in parts
-        if escapes or not path.parent.resolve().is_relative_to(self._dir.resolve()):
+        if escapes or not path.parent.resolve().is_relative_to(root):
             raise FilesConflict(f"{name!r}: leads out of the campaign's folder {self._dir}")
         return path
 

@@ -1,6 +1,5 @@
 """Git as a function: one repository, commands that must work, and the plumbing that commits without a checkout."""
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sandbox.errors import GitFailed, NoSuchBase
+from sandbox.fresh import fresh_folder
 from sandbox.process import Captured, capture
 
 TIMEOUT_S = 600
@@ -70,7 +70,7 @@ class Git:
         """The tree of a commit. Raises NoSuchBase when the commit is not here."""
         done = self.attempt("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
         if done.returncode != 0:
-            raise NoSuchBase(f"{self.git_dir}: has no commit {commit}; restore the campaign's folder from a copy")
+            raise _unknown(self.git_dir, commit)
         return done.stdout.decode().strip()
 
     def tip(self, ref: str) -> str | None:
@@ -85,9 +85,11 @@ class Git:
     def entries(self, commit: str, folder: str) -> tuple[Entry, ...]:
         """Every file of a commit below a folder (`.` for all). Raises NoSuchBase when the commit is not here."""
         where = () if folder == "." else ("--", f"{folder}/")
-        out = self.run("ls-tree", "-r", "-z", "--full-tree", self.tree(commit), *where)
+        done = self.attempt("ls-tree", "-r", "-z", "--full-tree", f"{commit}^{{tree}}", *where)
+        if done.returncode != 0:
+            raise _unknown(self.git_dir, commit)
         found: list[Entry] = []
-        for row in out.decode(errors="surrogateescape").split("\0")[:-1]:
+        for row in done.stdout.decode(errors="surrogateescape").split("\0")[:-1]:
             about, path = row.split("\t", 1)
             mode, _, oid = about.split(" ")
             found.append(Entry(mode=mode, oid=oid, path=path))
@@ -109,17 +111,16 @@ class Git:
 
     def edited(self, commit: str, changes: Mapping[str, tuple[str, bytes] | None]) -> str:
         """The tree of `commit` with files (path -> mode and content; None deletes) changed. No checkout is touched."""
-        whole = self.tree(commit)
         rows: list[str] = []
         for path, change in changes.items():
             if change is None:
-                rows.append(f"0 {'0' * len(whole)}\t{path}\0")
+                rows.append(f"0 {'0' * len(commit)}\t{path}\0")
             else:
                 oid = self.line("hash-object", "-w", "--stdin", stdin=change[1])
                 rows.append(f"{change[0]} {oid}\t{path}\0")
-        with tempfile.TemporaryDirectory(prefix="ridgeline-index-") as folder:
-            env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-            self.run("read-tree", whole, env=env)
+        with fresh_folder() as folder:
+            env = {"GIT_INDEX_FILE": str(folder / "index")}
+            self.run("read-tree", f"{commit}^{{tree}}", env=env)
             self.run("update-index", "-z", "--index-info", stdin="".join(rows).encode(), env=env)
             return self.line("write-tree", env=env)
 
@@ -140,6 +141,10 @@ class Git:
     def move(self, ref: str, *, new: str, old: str | None) -> None:
         """Point a full reference name at `new`, if it still is at `old` (None: does not exist)."""
         self.run("update-ref", ref, new, old or "0" * len(new))
+
+
+def _unknown(folder: Path, commit: str) -> NoSuchBase:
+    return NoSuchBase(f"{folder}: has no commit {commit}; restore the campaign's folder from a copy")
 
 
 def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:

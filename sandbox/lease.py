@@ -13,6 +13,8 @@ from sandbox.durable import full_disk_named
 from sandbox.errors import DeviceBusy
 
 STEP_S = 0.05
+HOLDER_BYTES = 32
+"""The holder's process id, padded: a number that is overwritten needs no truncation, which journals wait for."""
 
 
 @contextlib.contextmanager
@@ -28,13 +30,12 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not _taken(handle, until=time.monotonic() + wait_s):
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip() or "unknown"
             raise DeviceBusy(
                 f"{device}: process {holder} holds the lease and did not give it back within {wait_s:g} s;"
                 " wait for it, stop it, or allow a longer wait"
             )
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(handle, f"{os.getpid():<{HOLDER_BYTES - 1}}\n".encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -2,14 +2,21 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from graph.evidence import ShapePairs
 from graph.values import Value
-from sandbox.csv_schema import ABSENT, Cells, Problem, table
+from sandbox.csv_schema import ABSENT, Cells, Problem, header, table
 
 HEADER = ("label", "block", "slot", "side", "time_us")
+PLACED_HEADER = (*HEADER, "at_us")
+"""With when each slot ended, in microseconds on the monotonic clock or since the process started: then a disturbance
+costs the blocks that it met, not the whole process."""
+WATCHED_HEADER = (*PLACED_HEADER, "shared")
+"""With whether another process took the core during the reported slot, 0 or 1. A harness that times again what was
+interrupted, and says 0 then, has ruled out more than any load average can."""
+HEADERS = (HEADER, PLACED_HEADER, WATCHED_HEADER)
 SLOTS = 4
 
 Side = Literal["best", "candidate"]
@@ -23,6 +30,12 @@ class Slot(Value):
     slot: int
     side: Side
     time_us: float | None
+    at_us: float | None = None
+    """When it ended, as the harness wrote it: see `PLACED_HEADER`. None where it wrote no such column."""
+    shared: bool | None = None
+    """Another process took the core meanwhile: see `WATCHED_HEADER`. None where the harness does not look."""
+    process: int = 0
+    """Which of the pair's processes timed it."""
 
 
 class Pair(Value):
@@ -31,10 +44,32 @@ class Pair(Value):
     pair: int
     slots: tuple[Slot, ...]
 
+    @property
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """Shape and number of each block, in the order they ran."""
+        return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots))
+
+    @property
+    def marked(self) -> tuple[tuple[str, int], ...]:
+        """The blocks that the harness itself marked invalid in any slot."""
+        return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots if slot.time_us is None))
+
+    def without(self, dropped: Collection[tuple[str, int]]) -> "Pair":
+        """The same with these blocks marked invalid, all four slots of each."""
+        slots = (
+            slot.model_copy(update={"time_us": None}) if (slot.label, slot.block) in dropped else slot
+            for slot in self.slots
+        )
+        return self.model_copy(update={"slots": tuple(slots)})
+
 
 def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks: int) -> tuple[Slot, ...] | Problem:
-    """The slots of one paired process in which side `a` was that version; every block of every shape complete."""
-    rows = table(data, HEADER)
+    """The slots of one paired process in which side `a` was that version; every block of every shape complete.
+
+    The file has one of `HEADERS`.
+    """
+    first = (data or b"").partition(b"\n")[0].rstrip(b"\r")
+    rows = table(data, next((names for names in HEADERS if first == header(names).encode()), HEADER))
     if isinstance(rows, Problem):
         return rows
     other: Side = "candidate" if a == "best" else "best"
@@ -47,17 +82,15 @@ def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks:
     return _incomplete(slots, requested, blocks) or tuple(slots)
 
 
-def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[tuple[ShapePairs, ...], int] | Problem:
-    """Log-ratios per shape, pair and block, and how many blocks the harness had marked invalid."""
+def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePairs, ...] | Problem:
+    """Log-ratios per shape, pair and block; blocks with a slot that has no time are left out on both sides."""
     labels = list(dict.fromkeys(slot.label for pair in pairs for slot in pair.slots))
     shapes: list[ShapePairs] = []
-    dropped = 0
     for label in labels:
         ratios: list[tuple[float, ...]] = []
         for pair in pairs:
             blocks = _blocks(slot for slot in pair.slots if slot.label == label)
             valid = [block for block in blocks if all(slot.time_us is not None for slot in block)]
-            dropped += len(blocks) - len(valid)
             if not valid:
                 detail = f"shape {label!r} has no valid block in pair {pair.pair}"
                 return Problem(reason="not_a_number", detail=detail)
@@ -71,7 +104,7 @@ def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[tuple[Sha
                 candidate_us=_median(pairs, label, "candidate"),
             )
         )
-    return tuple(shapes), dropped
+    return tuple(shapes)
 
 
 def log_ratio(block: Sequence[Slot]) -> float:
@@ -89,12 +122,22 @@ def _slot(cells: Cells, sides: dict[str, Side], line: int) -> Slot | Problem:
     try:
         block, slot = int(cells["block"]), int(cells["slot"])
         time_us = None if cells["time_us"] == ABSENT else float(cells["time_us"])
+        at_us = float(cells["at_us"]) if "at_us" in cells else None
+        shared = bool(int(cells["shared"])) if "shared" in cells else None
     except ValueError as error:
         return Problem(reason="not_a_number", detail=f"row {line}, shape {cells['label']!r}: {error}")
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
         detail = f"row {line}, shape {cells['label']!r}, column 'time_us': {cells['time_us']!r} is not a time"
         return Problem(reason="not_a_number", detail=detail)
-    return Slot(label=cells["label"], block=block, slot=slot, side=sides[cells["side"]], time_us=time_us)
+    return Slot(
+        label=cells["label"],
+        block=block,
+        slot=slot,
+        side=sides[cells["side"]],
+        time_us=time_us,
+        at_us=at_us,
+        shared=shared,
+    )
 
 
 def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) -> Problem | None:

@@ -8,19 +8,46 @@ from pathlib import Path, PurePosixPath
 
 from sandbox.edits import LINK
 from sandbox.git import Entry, Git
+from sandbox.signs import Signs, is_folder, settled, signs_of
 
 EXECUTABLE = "100755"
 
 
-def restore_files(root: Path, committed: Mapping[str, Entry], repository: Callable[[], Git]) -> tuple[str, ...]:
-    """Make the named files below `root` what the repository says; the paths that were not, sorted."""
-    changed = sorted(path for path, entry in committed.items() if not _same(root, path, entry))
-    if not changed:
-        return ()
-    contents = repository().blobs(tuple(committed[path].oid for path in changed))
-    for path, data in zip(changed, contents, strict=True):
-        _put(root, path, committed[path], data)
-    return tuple(changed)
+class Pristine:
+    """The committed files of one checkout. One that was found right is not read again until its signs change."""
+
+    def __init__(self, root: Path, committed: Mapping[str, Entry]) -> None:
+        self._root = root
+        self._committed = committed
+        self._places = {path: f"{root}/{path}" for path in committed}
+        self._folders = tuple({f"{root}/{folder}" for path in committed for folder in _parents(path)})
+        self._right: dict[str, Signs] = {}
+
+    def restore(self, repository: Callable[[], Git]) -> tuple[str, ...]:
+        """Make the files what the repository says; the paths that were not, sorted."""
+        straight = all(is_folder(folder) for folder in self._folders)
+        changed = sorted(
+            path for path in self._committed if not ((straight and self._untouched(path)) or self._read(path))
+        )
+        if not changed:
+            return ()
+        contents = repository().blobs(tuple(self._committed[path].oid for path in changed))
+        for path, data in zip(changed, contents, strict=True):
+            _put(self._root, path, self._committed[path], data)
+        return tuple(changed)
+
+    def _untouched(self, path: str) -> bool:
+        known = self._right.get(path)
+        return known is not None and signs_of(self._places[path]) == known
+
+    def _read(self, path: str) -> bool:
+        """Whether the file's contents are right; then its signs are remembered, if they can be relied on."""
+        self._right.pop(path, None)
+        signs = signs_of(self._places[path])
+        right = _same(self._root, path, self._committed[path])
+        if right and signs is not None and settled(signs):
+            self._right[path] = signs
+        return right
 
 
 def _same(root: Path, path: str, entry: Entry) -> bool:

@@ -1,12 +1,13 @@
 """The only place that starts a process: no shell, no inherited secrets, a time limit, and no survivors."""
 
+import contextlib
 import os
 import secrets
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypedDict, Unpack
@@ -15,9 +16,12 @@ from graph.evidence import Exit
 from sandbox.confine import wrapped
 from sandbox.environment import scrubbed
 from sandbox.errors import ProgramMissing, WorldError
+from sandbox.fresh import fresh_folder
 from sandbox.reap import end, exited_within, sweep
 
 OUTPUT_BYTES = 64_000
+PRIVATE = ("home", "tmp")
+"""Folders that each process has to itself."""
 FILE_MB = 4096
 """Largest file a command may write, its own output included: a runaway print must not fill the disk."""
 
@@ -72,8 +76,7 @@ def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[O
         WorldError: the CPU asked for is not one that this process may use.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, **options)
-    with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
-        private = Path(folder)
+    with fresh_folder(*PRIVATE) as private:
         said = private / "output"
         with said.open("wb") as out:
             returncode, seconds = _execute(command, private=private, out=out, err=None)
@@ -99,13 +102,30 @@ def capture(
     Raises ProgramMissing when the tool cannot be started.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
+    with fresh_folder(*PRIVATE) as private, _unnamed() as out, _unnamed() as err:
+        returncode, _ = _execute(command, private=private, out=out, err=err)
+        out.seek(0)
+        err.seek(0)
+        return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Run a trusted tool that does not end by itself while the block runs; what it prints goes to the file `said`.
+
+    It ends with the block, and with this process if that is killed. Raises ProgramMissing when it cannot be started.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=0, env=env, network=True, file_mb=None)
+    tied = (tool, "--pdeathsig", "KILL") if (tool := shutil.which("setpriv")) else ()
     with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
-        private = Path(folder)
-        with (private / "out").open("w+b") as out, (private / "err").open("w+b") as err:
-            returncode, _ = _execute(command, private=private, out=out, err=err)
-            out.seek(0)
-            err.seek(0)
-            return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+        environment = scrubbed(Path(folder), mark=secrets.token_hex(16), extra=command.env)
+        words = (*tied, *_prepared(command, environment))
+        with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
+            process = _started(words, command, env=environment, stdin=nothing, out=out, err=None)
+        try:
+            yield
+        finally:
+            end(process, politely=False)
 
 
 def bounded(path: Path, limit: int) -> str:
@@ -123,13 +143,10 @@ def bounded(path: Path, limit: int) -> str:
 
 def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> tuple[int | None, float]:
     """Exit code (None when killed for time) and wall seconds."""
-    for name in ("home", "tmp"):
-        (private / name).mkdir()
     mark = secrets.token_hex(16)
     environment = scrubbed(private, mark=mark, extra=command.env)
     argv = _prepared(command, environment)
-    (private / "stdin").write_bytes(command.stdin or b"")
-    with (private / "stdin").open("rb") if command.stdin is not None else Path(os.devnull).open("rb") as given:
+    with _given(command.stdin) as given:
         began = time.monotonic()
         process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
         in_time = False
@@ -141,6 +158,21 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
             if not _trusted(command):
                 sweep(mark)
     return (process.returncode if in_time else None), seconds
+
+
+def _given(data: bytes | None) -> BinaryIO:
+    """What the process reads: the data, or nothing."""
+    if data is None:
+        return Path(os.devnull).open("rb")
+    file = _unnamed()
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _unnamed() -> BinaryIO:
+    """A file in memory: what is in it is read whole anyway, and no file system has to be tidied up after it."""
+    return os.fdopen(os.memfd_create("ridgeline"), "w+b")
 
 
 def _started(

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 from sandbox.environment import MARK
 
@@ -72,11 +71,22 @@ def _polled(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    with os.scandir("/proc") as found:
+        return [int(entry.name) for entry in found if entry.name.isdigit()]
 
 
 def _environment(pid: int) -> bytes:
+    """Read without a file object: this is asked of every process of the machine after every run."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:  # gone meanwhile, or another user's
         return b""
+    parts: list[bytes] = []
+    try:
+        while part := os.read(handle, 1 << 16):
+            parts.append(part)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+    return b"".join(parts)

@@ -4,8 +4,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from sandbox.signs import Signs, settled, signs_of
 
 CACHES = frozenset({"__pycache__", ".pytest_cache", ".git"})
 """Folders that interpreters and test runners write for themselves."""
@@ -16,8 +18,8 @@ class Mark:
     """One sealed file: its contents, and the signs by which an untouched file is known without reading it again."""
 
     sha256: str
-    signs: tuple[int, ...]
-    """Size, modification and change time in ns, inode; the change time cannot be set back by a process."""
+    signs: Signs | None
+    """None where they were too young to be relied on: then the contents are compared."""
 
 
 class Seals:
@@ -41,7 +43,18 @@ class Seals:
 
     def broken(self, content: str, tree: Path) -> tuple[str, ...]:
         """Sealed files that are gone or hold something else now, sorted; none without a seal."""
-        return tuple(sorted(p for p, mark in self._marks.get(content, {}).items() if not _same(tree / p, mark)))
+        marks = self._marks.get(content, {})
+        found: list[str] = []
+        for path, mark in marks.items():
+            place = f"{tree}/{path}"
+            signs = signs_of(place)
+            if signs is not None and signs == mark.signs:
+                continue
+            if signs is None or _sha256(place) != mark.sha256:
+                found.append(path)
+            elif settled(signs):
+                marks[path] = replace(mark, signs=signs)
+        return tuple(sorted(found))
 
 
 def discard(tree: Path) -> None:
@@ -62,18 +75,9 @@ def _files(tree: Path) -> list[str]:
 
 
 def _mark(path: Path) -> Mark:
-    return Mark(sha256=hashlib.sha256(path.read_bytes()).hexdigest(), signs=_signs(path.lstat()))
+    signs = signs_of(path)
+    return Mark(sha256=_sha256(path), signs=signs if signs is not None and settled(signs) else None)
 
 
-def _same(path: Path, mark: Mark) -> bool:
-    try:
-        now = path.lstat()
-    except OSError:  # gone, or a parent is no folder any more
-        return False
-    if not stat.S_ISREG(now.st_mode):
-        return False
-    return _signs(now) == mark.signs or hashlib.sha256(path.read_bytes()).hexdigest() == mark.sha256
-
-
-def _signs(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+def _sha256(place: Path | str) -> str:
+    return hashlib.sha256(Path(place).read_bytes()).hexdigest()

@@ -2,18 +2,25 @@
 
 import json
 import re
+import time
+from collections.abc import Callable
 
 from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
+from graph.limits import Limits
 from graph.ports import Artifacts, Device
 from sandbox.abba import Interleaver, PairedHarness, Question, Timed, WholeProcesses
 from sandbox.builder import BuildBroken, ContractBuilder
+from sandbox.calibrations import Asked, Calibrations, Kept, cache_folder, conditions
 from sandbox.commands import Commands
 from sandbox.csv_run import Stopwatch, unusable
 from sandbox.csv_schema import Problem, read
 from sandbox.pairs import shapes_of
+from sandbox.steady import Steady, fit
 
 SOME_FAILED = 1
 """Exit code of a benchmark that ran to its end and found a wrong row (rules 8.3)."""
+FEWEST_PAIRS = 2
+"""One pair says nothing about how pairs differ."""
 UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -28,14 +35,22 @@ class ContractTimer:
         artifacts: Artifacts,
         device: Device,
         wait_s: float = 3600,
+        calibrations: Calibrations | None = None,
+        dropped_limit: float = Limits().dropped_blocks_limit,
     ) -> None:
-        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds."""
+        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
+
+        `calibrations`: what this machine measured before; default: the user's own cache.
+        `dropped_limit`: share of disturbed blocks beyond which a comparison is `unstable`.
+        """
         self._commands = commands
         self._builder = builder
         self._artifacts = artifacts
         self._device = device
         self._stopwatch = Stopwatch(commands=commands, wait_s=wait_s)
         self._classes: dict[str, str] = {}
+        self._dropped_limit = dropped_limit
+        self._calibrations = Calibrations(cache_folder()) if calibrations is None else calibrations
 
     def benchmark(
         self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
@@ -87,22 +102,88 @@ class ContractTimer:
         purpose: str,
     ) -> Comparison | BenchmarkFailed:
         """Pairs `first_pair` .. `first_pair + pairs - 1`, each in fresh processes; one failure fails them all."""
+        question = self._question(best, candidate, shapes=shapes, blocks=blocks)
+        if isinstance(question, BenchmarkFailed):
+            return question
+        timed = self._timed(question, range(first_pair, first_pair + pairs))
+        return timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+
+    def calibrate(
+        self,
+        commit: str,
+        *,
+        shapes: tuple[str, ...],
+        pairs: int,
+        blocks: int,
+        budget_s: float,
+        fresh: bool,
+        purpose: str,
+    ) -> Comparison | BenchmarkFailed:
+        """A/A: that commit and its twin, checked out and built apart, timed as any two versions are.
+
+        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs.
+        `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
+        """
+        asked = self._asked(commit, shapes=shapes, blocks=blocks)
+        if not fresh and (kept := self._calibrations.find(asked, pairs=pairs, budget_s=budget_s)):
+            return self._remembered(commit, kept, purpose)
+        question = self._question(commit, self._commands.trees.twin(commit), shapes=shapes, blocks=blocks)
+        if isinstance(question, BenchmarkFailed):
+            return question.model_copy(update={"commit": commit})
+        until = time.monotonic() + budget_s
+        numbers = range(pairs)
+        timed = self._timed(question, numbers, enough=lambda done: done >= FEWEST_PAIRS and time.monotonic() >= until)
+        found = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+        if isinstance(found, BenchmarkFailed):
+            return found.model_copy(update={"commit": commit})
+        found = found.model_copy(update={"candidate": commit})
+        raw = self._artifacts.get(found.raw).decode()
+        self._calibrations.keep(asked, found, raw, pairs=pairs, budget_s=budget_s)
+        return found
+
+    def _asked(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> Asked:
+        contract = self._commands.contract
+        return Asked(
+            machine=self._device.machine().fingerprint,
+            content=self._commands.trees.content(commit),
+            commands=(contract.rebuild.command or (), contract.paired_command or contract.quick_command),
+            conditions=conditions(contract),
+            shapes=shapes,
+            blocks=blocks,
+            engine=contract.scoring.engine,
+        )
+
+    def _remembered(self, commit: str, kept: Kept, purpose: str) -> Comparison:
+        raw = self._artifacts.put(_raw_name(purpose), kept.raw.encode())
+        note = f"measured on this machine {self._calibrations.ago(kept)}, of the same content, commands and shapes"
+        own = {"best": commit, "candidate": commit, "raw": raw, "seconds": 0.0}
+        return kept.comparison.model_copy(update={**own, "notes": (note, *kept.comparison.notes)})
+
+    def _question(
+        self, best: str, candidate: str, *, shapes: tuple[str, ...], blocks: int
+    ) -> Question | BenchmarkFailed:
+        """Both versions checked out and built."""
         self._commands.trees.pair(best, candidate)
         try:
             folders = self._builder.ensure_built(best), self._builder.ensure_built(candidate)
         except BuildBroken as error:
             return _broken(error)
-        question = Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
+        return Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
+
+    def _timed(
+        self, question: Question, numbers: range, *, enough: Callable[[int], bool] = lambda _: False
+    ) -> list[Timed] | BenchmarkFailed:
+        """The pairs with these numbers, in order, until as many as are `enough` were timed."""
         interleaver = self._interleaver()
         timed: list[Timed] = []
-        for number in range(first_pair, first_pair + pairs):
+        for number in numbers:
             result = interleaver.time(question, number)
             if isinstance(result, BenchmarkFailed):
                 return result
             timed.append(result)
-        if failed := self._learn_classes(question, timed):
-            return failed
-        return self._comparison(question, timed, purpose)
+            if enough(len(timed)):
+                break
+        return self._learn_classes(question, timed) or timed
 
     def _learn_classes(self, question: Question, timed: list[Timed]) -> BenchmarkFailed | None:
         """A paired CSV has no configuration columns: one quick run of the best version names the classes it lacks.
@@ -119,27 +200,36 @@ class ContractTimer:
 
     def _interleaver(self) -> Interleaver:
         contract = self._commands.contract
+        plain: Interleaver = WholeProcesses(stopwatch=self._stopwatch, contract=contract)
         if contract.paired_command is not None:
-            return PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
-        return WholeProcesses(stopwatch=self._stopwatch, contract=contract)
+            plain = PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
+        return Steady(interleaver=plain, host=contract.scoring.engine == "wall", limit=self._dropped_limit)
 
     def _comparison(self, question: Question, timed: list[Timed], purpose: str) -> Comparison | BenchmarkFailed:
-        seconds = sum(process.seconds for pair in timed for process in pair.processes)
-        shapes = shapes_of([pair.pair for pair in timed], self._classes)
+        left = fit(timed, question, limit=self._dropped_limit)
+        if isinstance(left, BenchmarkFailed):
+            return left
+        seconds = sum(pair.seconds for pair in timed)
+        shapes = shapes_of(left.pairs, self._classes)
         if isinstance(shapes, Problem):
             return unusable(shapes, question.candidate, who="comparison", seconds=seconds)
         raw = json.dumps([pair.model_dump(mode="json") for pair in timed], separators=(",", ":"))
-        name = UNFIT_FOR_NAMES.sub("-", f"pairs-{purpose}")
         return Comparison(
             best=question.best,
             candidate=question.candidate,
             machine=self._device.machine().fingerprint,
             engine=self._commands.contract.scoring.engine,
-            shapes=shapes[0],
-            dropped_blocks=shapes[1],
-            raw=self._artifacts.put(f"{name}.json", raw.encode()),
+            shapes=shapes,
+            dropped_blocks=left.dropped,
+            taken_blocks=left.taken,
+            notes=left.notes,
+            raw=self._artifacts.put(_raw_name(purpose), raw.encode()),
             seconds=seconds,
         )
+
+
+def _raw_name(purpose: str) -> str:
+    return UNFIT_FOR_NAMES.sub("-", f"pairs-{purpose}") + ".json"
 
 
 def _explained(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:

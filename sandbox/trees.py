@@ -11,10 +11,15 @@ from sandbox.durable import write_whole
 from sandbox.edits import MODULE
 from sandbox.git import Entry, Git
 from sandbox.globs import matches
-from sandbox.pristine import restore_files
+from sandbox.pristine import Pristine
+from sandbox.signs import is_folder, signs_of
 from sandbox.worktree import GitWorkspace
 
 SLOTS = ("a", "b", "c")
+TWIN_SLOT = "d"
+"""Apart from the others, so that comparing a version with itself costs no other version its build."""
+TWIN = "+twin"
+"""Marks the name of a commit's second checkout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,25 +45,43 @@ class Trees:
         """Evaluation files by tree: what a tree holds never changes, and this is asked around every run."""
         self._tree_of: dict[str, str] = {}
         self._stamps: dict[str, Stamp] = {}
+        self._pristine: dict[Path, Pristine] = {}
+        """By folder, for as long as what is checked out there stays."""
+        self._folders: dict[str, Path] = {}
+        self._here = f"{platform.node()}:{self._dir.resolve()}"
+
+    @staticmethod
+    def twin(commit: str) -> str:
+        """A second name for the commit: everything here, and what is built and sealed, is kept apart under it."""
+        return f"{commit.removesuffix(TWIN)}{TWIN}"
 
     def tree(self, commit: str) -> str:
         """The content of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
         if commit not in self._tree_of:
-            self._tree_of[commit] = self._workspace.repository().tree(commit)
+            tree = self._workspace.repository().tree(_real(commit))
+            self._tree_of[commit] = tree if commit == _real(commit) else f"{tree}{TWIN}"
         return self._tree_of[commit]
+
+    def content(self, commit: str) -> str:
+        """The contract's folder at a commit, by git's name for it: the rest of the repository does not count."""
+        folder = self._workspace.contract_dir
+        if str(folder) == ".":
+            return self.tree(_real(commit))
+        return self._workspace.repository().line("rev-parse", "--verify", "--quiet", f"{_real(commit)}:{folder}")
 
     def at(self, commit: str) -> Path:
         """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
         slot = self._holding(commit)
+        slots = _slots(commit)
         if slot is None:
-            slot = min(SLOTS, key=lambda name: self._stamp(name).used)
+            slot = min(slots, key=lambda name: self._stamp(name).used)
             self._check_out(slot, commit)
         stamp = self._stamp(slot)
-        newest = max(self._stamp(name).used for name in SLOTS)
+        newest = max(self._stamp(name).used for name in slots)
         if stamp.used < newest or newest == 0:
             # not worth a write to the disk around every run: forgotten in a restart, it costs at most a build
             self._stamps[slot] = replace(stamp, used=newest + 1)
-        return self._dir / slot / self._workspace.contract_dir
+        return self._folder(slot)
 
     def pair(self, a: str, b: str) -> tuple[Path, Path]:
         """Checkouts of two commits, both standing; the same folder twice when they are the same commit."""
@@ -79,36 +102,46 @@ class Trees:
     def restore(self, commit: str) -> tuple[str, ...]:
         """Put back every committed file that a candidate may not edit; the paths that had to be, sorted.
 
-        Contents are compared by hash, kinds and execute bits too, so a forged time stamp hides nothing.
+        Contents are compared by hash, kinds and execute bits too. What was found right is compared again as soon as
+        its change time moves, which no process can set, so a forged time stamp hides nothing.
         """
-        return restore_files(self.at(commit), self._evaluation(commit), self._workspace.repository)
+        place = self.at(commit)
+        if place not in self._pristine:
+            self._pristine[place] = Pristine(place, self._evaluation(commit))
+        return self._pristine[place].restore(self._workspace.repository)
 
     def _evaluation(self, commit: str) -> dict[str, Entry]:
         tree = self.tree(commit)
         if tree not in self._known:
             folder, contract = self._workspace.contract_dir, self._workspace.contract
-            found = self._workspace.repository().entries(commit, str(folder))
+            found = self._workspace.repository().entries(_real(commit), str(folder))
             paths = ((_below(entry.path, folder), entry) for entry in found if entry.mode != MODULE)
             self._known[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
         return self._known[tree]
 
     def _holding(self, commit: str) -> str | None:
         tree = self.tree(commit)
-        for name in SLOTS:
+        for name in _slots(commit):
             if self._stamp(name).tree == tree and self._stands(name):
                 return name
         return None
 
+    def _folder(self, slot: str) -> Path:
+        if slot not in self._folders:
+            self._folders[slot] = self._dir / slot / self._workspace.contract_dir
+        return self._folders[slot]
+
     def _stands(self, slot: str) -> bool:
         """Whether the slot is a checkout made here, and not a copy, a link or a ruin."""
-        place = self._dir / slot
+        place = f"{self._dir}/{slot}"
         made_here = self._stamp(slot).home == self._home(slot)
-        return made_here and (place / ".git").is_file() and not place.is_symlink()
+        return made_here and is_folder(place) and signs_of(f"{place}/.git") is not None
 
     def _check_out(self, slot: str, commit: str) -> None:
         mirror = self._workspace.repository()
         tree = self.tree(commit)  # an unknown commit must not cost a slot its contents
         stamp, stands = self._stamp(slot), self._stands(slot)
+        self._pristine.pop(self._folder(slot), None)
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
         if not (stands and self._reused(mirror, slot, commit)):
             self._made(mirror, slot, commit)
@@ -121,7 +154,8 @@ class Trees:
             return False
         # a candidate can point this file, which build scripts' own git calls follow, at the user's repository
         (self._dir / slot / ".git").write_text(f"gitdir: {here.git_dir.resolve()}\n", encoding="utf-8")
-        steps = (("checkout", "-q", "--detach", "-f", commit), ("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
+        checkout = ("checkout", "-q", "--detach", "-f", _real(commit))
+        steps = (checkout, ("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
         return all(here.attempt(*step).returncode == 0 for step in steps)
 
     def _made(self, mirror: Git, slot: str, commit: str) -> None:
@@ -132,10 +166,10 @@ class Trees:
             if old.exists():
                 shutil.rmtree(old)
         self._dir.mkdir(parents=True, exist_ok=True)
-        mirror.run("worktree", "add", "-q", "--detach", "--force", str(place.resolve()), commit)
+        mirror.run("worktree", "add", "-q", "--detach", "--force", str(place.resolve()), _real(commit))
 
     def _home(self, slot: str) -> str:
-        return f"{platform.node()}:{(self._dir / slot).resolve()}"
+        return f"{self._here}/{slot}"
 
     def _stamp(self, slot: str) -> Stamp:
         """Read once: this process is the only one that writes it."""
@@ -149,8 +183,19 @@ class Trees:
 
     def _write(self, slot: str, stamp: Stamp) -> None:
         self._stamps.pop(slot, None)  # a write that fails leaves the file to be read again
-        write_whole(self._dir / f"{slot}.stamp", json.dumps(asdict(stamp)).encode())
+        # a power failure may make it forget what it holds, but not that it no longer holds what it held before
+        write_whole(self._dir / f"{slot}.stamp", json.dumps(asdict(stamp)).encode(), synced=not stamp.tree)
         self._stamps[slot] = stamp
+
+
+def _real(commit: str) -> str:
+    """The commit that git knows."""
+    return commit.removesuffix(TWIN)
+
+
+def _slots(commit: str) -> tuple[str, ...]:
+    """Where a commit, or its twin, may stand."""
+    return (TWIN_SLOT,) if commit.endswith(TWIN) else SLOTS
 
 
 def _may_change(path: str, contract: Contract) -> bool:

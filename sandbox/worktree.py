@@ -21,6 +21,8 @@ __all__ = ["GitWorkspace", "find_repository"]
 
 NO_BRANCH = "none"
 NEW_FILE = "100644"
+KEPT = 3
+"""Commits whose lists of files are remembered: the best version, a candidate, its formatted form, and the newest."""
 
 
 class GitWorkspace:
@@ -38,6 +40,8 @@ class GitWorkspace:
         self._mirror: Git | None = None
         self._read: dict[str, tuple[FileEdit, ...]] = {}
         """Sources by commit: what a commit holds never changes, and every planner call is told them."""
+        self._files: dict[str, dict[str, Entry]] = {}
+        """Likewise, of the commits that were asked for last."""
 
     @property
     def contract_dir(self) -> PurePosixPath:
@@ -89,9 +93,10 @@ class GitWorkspace:
             self._user.exclude_campaigns()
         if self._publishes(base):
             ref = f"refs/heads/{base.branch}"
-            if mirror.tip(ref) is None:
+            tip = mirror.tip(ref)
+            if tip is None:
                 mirror.move(ref, new=base.commit, old=None)
-            self._publish(mirror, base)
+            self._publish(mirror, base, tip or base.commit)
         return base
 
     def sources(self, commit: str) -> tuple[FileEdit, ...]:
@@ -125,13 +130,13 @@ class GitWorkspace:
         commit = mirror.commit(tree, parent=parent, message=f"candidate round-{round}\n", at=at)
         self._keep(mirror, f"round-{round}", commit)
         words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, commit)
-        named = mirror.run("diff", "--name-only", "-z", *words).decode(errors="replace")
+        now = self._present(mirror, commit)
         return Applied(
             commit=commit,
             tree=tree,
             diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
             snapshot=self._snapshot(mirror, commit),
-            changed=tuple(self._from_contract(path) for path in named.split("\0") if path),
+            changed=tuple(sorted(path for path in {**present, **now} if present.get(path) != now.get(path))),
         )
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
@@ -149,7 +154,8 @@ class GitWorkspace:
         tip = mirror.tip(ref)
         if tip is None or not mirror.contains(commit, tip=tip):
             mirror.move(ref, new=commit, old=tip)
-        self._publish(mirror, base)
+            tip = commit
+        self._publish(mirror, base, tip)
         return commit
 
     def reset(self, commit: str) -> None:
@@ -162,10 +168,11 @@ class GitWorkspace:
             return
         ref = f"refs/heads/{base.branch}"
         tip = mirror.tip(ref)
-        if tip is not None and not mirror.contains(commit, tip=tip):
-            raise BranchTaken(f"{base.branch}: {commit} is not one of its commits, so it cannot be reset to it")
-        mirror.move(ref, new=commit, old=tip)
-        self._publish(mirror, base)
+        if tip != commit:
+            if tip is not None and not mirror.contains(commit, tip=tip):
+                raise BranchTaken(f"{base.branch}: {commit} is not one of its commits, so it cannot be reset to it")
+            mirror.move(ref, new=commit, old=tip)
+        self._publish(mirror, base, commit)
 
     @property
     def _record(self) -> Path:
@@ -183,16 +190,15 @@ class GitWorkspace:
     def _publishes(self, base: Base) -> bool:
         return self._contract.git_commit and base.branch != NO_BRANCH
 
-    def _publish(self, mirror: Git, base: Base) -> None:
-        """Bring the branch in the user's repository to where it is in the mirror, moving nobody else's work."""
+    def _publish(self, mirror: Git, base: Base, tip: str) -> None:
+        """Bring the branch in the user's repository to `tip`, where it is in the mirror, moving nobody else's work."""
         ref = f"refs/heads/{base.branch}"
-        tip = mirror.tip(ref)
-        if tip is None or not self._user.exists() or not self._user.git.has(base.commit):
-            logger.info("%s: not here; the branch is kept in %s", self._user.root, mirror.git_dir)
-            return
-        user = self._user.git
-        present = user.tip(ref)
+        user = self._user.git if self._user.exists() else None
+        present = user.tip(ref) if user else None
         if present == tip:
+            return
+        if user is None or not user.has(base.commit):
+            logger.info("%s: not here; the branch is kept in %s", self._user.root, mirror.git_dir)
             return
         if present is not None and not mirror.has(present):
             raise BranchTaken(
@@ -212,7 +218,12 @@ class GitWorkspace:
         mirror.run("update-ref", ref, commit)
 
     def _present(self, mirror: Git, commit: str) -> dict[str, Entry]:
-        return {self._from_contract(entry.path): entry for entry in mirror.entries(commit, self._folder)}
+        """The contract's files at a commit, by their paths below its folder."""
+        if commit not in self._files:
+            found = {self._from_contract(entry.path): entry for entry in mirror.entries(commit, self._folder)}
+            kept = list(self._files.items())[-KEPT:]
+            self._files = {**dict(kept), commit: found}
+        return self._files[commit]
 
     def _snapshot(self, mirror: Git, commit: str) -> tuple[Artifact, ...]:
         flags = (self._contract.flags_file,) if self._contract.flags_file else ()

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from graph.evidence import BuildResult, Exit, Profiled
 from graph.limits import Limits
-from graph.policy.noise import Noise, noise_of
+from graph.noise import Noise
+from graph.policy.noise import noise_of
 from graph.record import BaselineClosed, PredictionCheck, Reflection, RoundClosed
 from graph.standing import History, Standing
 from graph.trial import Applied, Built, Drafted, Evidence, Failed, Formatted, Judged, Proposed, Timed, Traced, Verified

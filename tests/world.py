@@ -129,8 +129,20 @@ class TextTimer:
             machine=MACHINE,
             engine="wall",
             shapes=tuple(ShapePairs(label=label, pairs=found, **times) for label in shapes),
+            taken_blocks=len(shapes) * pairs * blocks,
             raw=make_artifact("pairs.json", f"{best}{candidate}{first_pair}"),
             seconds=1.0,
+        )
+
+    def calibrate(self, commit, *, shapes, pairs, blocks, budget_s, fresh, purpose):
+        return self.compare(
+            best=commit,
+            candidate=commit,
+            shapes=shapes,
+            first_pair=0,
+            pairs=pairs,
+            blocks=blocks,
+            purpose=f"{purpose}/fresh" if fresh else purpose,
         )
 
     def _draw(self, *question) -> float:

@@ -4,9 +4,9 @@ import math
 
 from graph.documents.text import line
 from graph.limits import Limits
+from graph.noise import Noise
 from graph.policy import history as fold
 from graph.policy.calibration import alarms
-from graph.policy.noise import Noise
 from graph.policy.sequential import visible
 from graph.record import Calibrated
 from graph.standing import History

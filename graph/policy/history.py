@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from graph.evidence import Benchmark, Comparison, Profiled
-from graph.policy.noise import Noise, noise_of
+from graph.noise import Noise
+from graph.policy.noise import noise_of
 from graph.policy.score import aggregate, higher_wins
 from graph.policy.shapes import core_shapes
 from graph.record import (

@@ -5,53 +5,18 @@ import statistics
 from collections.abc import Sequence
 
 from graph.evidence import Comparison, ShapePairs
+from graph.noise import Noise, ShapeNoise, Spread
 from graph.policy.confidence import reach
-from graph.policy.paired import FLOOR_SD, check, pair_means, scatter
+from graph.policy.paired import check, pair_means, scatter
 from graph.policy.score import MixedEvidence
-from graph.values import Engine, Value
 
 LEAST_PAIRS = 2
 """Fewer show no scatter."""
 OFFSET_ALPHA = 0.01
-"""Error rate at which identical versions are found to differ systematically."""
+"""Error rate at which two copies of one version are called different, which has the machine calibrated again."""
+ALLOWANCE_ALPHA = 0.05
+"""The same for the allowance, where missing an offset costs false accepts and finding one too many a little power."""
 ONE_SIDED_95 = statistics.NormalDist().inv_cdf(0.95)
-
-
-class Spread(Value):
-    """Scatter of process-pair means of identical versions, on the log scale."""
-
-    squares: float
-    """Sum of squared deviations of the pair means from the mean of their own A/A run."""
-    degrees: int
-    """Degrees of freedom of `squares`; the standard deviation of one pair is sqrt(squares / degrees)."""
-    scatter: float
-    """Mean absolute deviation of blocks from the median of their pair."""
-
-    @property
-    def sd(self) -> float:
-        return max(math.sqrt(self.squares / self.degrees), FLOOR_SD)
-
-
-class ShapeNoise(Spread):
-    label: str
-
-
-class Noise(Spread):
-    """Of the mean over shapes, and of each shape."""
-
-    machine: str
-    """Fingerprint: another machine's noise says nothing."""
-    engine: Engine
-    pairs: int
-    offset: float
-    """Mean log-ratio of identical versions: 0 but for luck and for whatever favours one side systematically."""
-    allowance: float
-    """Added to the margin: 0, or how far `offset` may be from 0 where luck alone does not explain it."""
-    seconds_per_pair: float
-    shapes: tuple[ShapeNoise, ...]
-
-    def of(self, label: str) -> ShapeNoise | None:
-        return next((shape for shape in self.shapes if shape.label == label), None)
 
 
 def noise_of(runs: Sequence[Comparison]) -> Noise | None:
@@ -97,7 +62,7 @@ def _shape(parts: Sequence[ShapePairs]) -> ShapeNoise:
 
 def _allowance(offset: float, spread: Spread, pairs: int) -> float:
     """How far identical versions may truly lie apart: upper 95 per cent bound, once zero itself is excluded."""
-    if abs(offset) <= reach(pairs, spread.squares, spread.degrees, alpha=OFFSET_ALPHA):
+    if abs(offset) <= reach(pairs, spread.squares, spread.degrees, alpha=ALLOWANCE_ALPHA):
         return 0.0
     return abs(offset) + ONE_SIDED_95 * spread.sd / math.sqrt(pairs)
 

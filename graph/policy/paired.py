@@ -8,15 +8,13 @@ import statistics
 from collections.abc import Sequence
 
 from graph.evidence import Comparison, ShapePairs
+from graph.noise import FLOOR_SD
 from graph.policy.score import MixedEvidence
 from graph.values import Value
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair, against interrupts; from TRIM_FROM blocks on."""
 TRIM_FROM = 5
-FLOOR_SD = 0.001
-"""Smallest standard deviation believed of pair means: 0.1 per cent. A few identical samples show a coarse clock, not
-a perfect one, so their interval never shrinks to a point."""
 
 
 class PairedError(ValueError):

@@ -10,7 +10,6 @@ from sandbox.cpu import Cpu, features, read_cpu, size
 from sandbox.devices import device_kind
 from sandbox.errors import DeviceLost
 from sandbox.gpus import parse_nvidia, parse_rocm
-from sandbox.load import Sample, between
 from sandbox.machine import LocalDevice
 from tests.builders import make_contract
 
@@ -120,17 +119,3 @@ def test_cache_sizes():
     assert (size("32K"), size("1M\n"), size("512")) == (32768, 1048576, 512)
     with pytest.raises(ValueError, match="cache size"):
         size("lots")
-
-
-@pytest.mark.parametrize(
-    ("after", "others", "steal"),
-    [
-        ({"busy": 1.0, "steal": 0.0, "total": 2.0, "own": 1.0}, 0.0, 0.0),
-        ({"busy": 1.5, "steal": 0.5, "total": 2.0, "own": 0.5}, 0.5, 0.25),
-        ({"busy": 0.0, "steal": 0.0, "total": 0.0, "own": 0.0}, 0.0, 0.0),
-        ({"busy": 0.5, "steal": 0.0, "total": 2.0, "own": 1.0}, 0.0, 0.0),
-    ],
-)
-def test_load_is_what_others_took(after, others, steal):
-    load = between(Sample(busy=0, steal=0, total=0, own=0), Sample(**after), 1)
-    assert (load.others, load.steal) == (others, steal)

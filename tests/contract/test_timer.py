@@ -183,7 +183,7 @@ def test_paired_ratios_favour_the_faster_candidate_whichever_side_it_was(room):
         assert (shape.best_us, shape.candidate_us) == (100, 80)
     raw = json.loads(here.artifacts.get(result.raw))
     assert {pair["processes"][0]["order"][0] for pair in raw} == {"best", "candidate"}
-    assert all(0 <= pair["processes"][0]["load"]["others"] <= 1 for pair in raw)
+    assert all(pair["processes"][0]["conditions"]["load"]["seconds"] > 0 for pair in raw)
     assert sum(len(pair["pair"]["slots"]) for pair in raw) == 6 * 2 * 3 * 4
 
 
@@ -234,7 +234,7 @@ ABBA = ("s,0,0,a,10", "s,0,1,b,10", "s,0,2,b,10", "s,0,3,a,10")
         (paired(*(row.replace("s,", "t,") for row in ABBA)), "crash", "not timed"),
         (paired(*ABBA, *(row.replace("s,", "t,") for row in ABBA)), "crash", "not asked for"),
         (paired(), "zero_rows", "no rows"),
-        (paired(*ABBA[:3], "s,0,3,a,-"), "not_a_number", "no valid block"),
+        (paired(*ABBA[:3], "s,0,3,a,-"), "unstable", "marked invalid by the benchmark itself"),
         ("#!/bin/sh\n", "no_csv", "pair 0"),
         (paired(*ABBA, after="echo >> $1/test.sh"), "tampered", "test.sh"),
     ],
@@ -247,13 +247,14 @@ def test_a_pair_that_counts_for_nothing(room, script, reason, says):
 
 
 def test_blocks_that_the_harness_marked_invalid_are_counted(room):
-    marked = [row.replace("s,0", "s,1") for row in ABBA]
-    marked[1] = "s,1,1,b,-"
-    here = room(files={"paired.sh": paired(*ABBA, *marked)}, paired_command=PAIRED_COMMAND)
-    result = pairs(here, here.candidate({"kernel.time": "80\n"}), shapes=("s",), count=2, blocks=2)
+    rows = [row.replace("s,0", f"s,{block}") for block in range(5) for row in ABBA]
+    rows[5] = "s,1,1,b,-"
+    here = room(files={"paired.sh": paired(*rows)}, paired_command=PAIRED_COMMAND)
+    result = pairs(here, here.candidate({"kernel.time": "80\n"}), shapes=("s",), count=2, blocks=5)
     assert isinstance(result, Comparison)
-    assert result.dropped_blocks == 2
-    assert [len(pair) for pair in result.shapes[0].pairs] == [1, 1]
+    assert (result.dropped_blocks, result.taken_blocks) == (2, 10)
+    assert [len(pair) for pair in result.shapes[0].pairs] == [4, 4]
+    assert result.notes == ("2 of 10 blocks left out: marked invalid by the benchmark itself",)
 
 
 def test_slow_is_slow_without_a_paired_command(room):

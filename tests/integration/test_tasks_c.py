@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from graph.contract import Contract
+from sandbox.pairs import WATCHED_HEADER
 
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 NAMES = ("matmul_c", "softmax_c")
@@ -232,7 +233,7 @@ def test_pair_of_equal_builds_is_a_tie(task, built, tmp_path):
         blocks = defaultdict(list)
         for row in reader:
             blocks[row["label"], row["block"]].append((int(row["slot"]), row["side"], float(row["time_us"])))
-    assert reader.fieldnames == ["label", "block", "slot", "side", "time_us"]
+    assert reader.fieldnames == list(WATCHED_HEADER)
     assert len(blocks) == 6 * 3
     ratios = []
     for slots in blocks.values():

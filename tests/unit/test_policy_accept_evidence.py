@@ -88,12 +88,12 @@ def test_without_a_calibration_one_pair_bounds_nothing():
 def test_without_a_calibration_the_candidates_own_scatter_decides_later():
     verdict, asked = drive(by_pairs(every(0.10)), LIMITS, standing=make_standing(noise=None))
     assert verdict.accepted
-    assert asked[-1] == (4, 2)
+    assert asked[-1] == (4, 1)
 
 
 def test_noise_is_undecided_not_rejected_as_slow():
     verdict, asked = drive(by_pairs(lambda label, pair: (0.02 + 0.05 * (-1) ** pair,)), LIMITS)
-    assert asked[-1] == (10, 2)
+    assert asked[-1] == (11, 1)
     assert (verdict.reason, verdict.faster) == ("undecided", "unverified")
     assert "12 process pairs" in verdict.sentence
 

@@ -25,7 +25,7 @@ from tests.judging import by_gain, by_pairs, drive, shaped
 CAMPAIGN, ROUTER, AUTONOMOUS = (make_limits(name) for name in ("campaign", "router", "autonomous"))
 QUICK, FULL = ("candidate", "quick", 0), ("candidate", "full", 0)
 ONCE_MORE = [("candidate", "quick", 1), ("best", "quick", 1)]
-ALL_LOOKS = [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (8, 2), (10, 2)]
+ALL_LOOKS = [(pair, 1) for pair in range(12)]
 AGAIN = [(which, "quick", n) for n in (1, 2, 3) for which in (("candidate", "best"), ("best", "candidate"))[n % 2 == 0]]
 
 

@@ -6,10 +6,10 @@ import statistics
 import pytest
 
 from graph.evidence import Comparison
+from graph.noise import FLOOR_SD, Noise
 from graph.policy import calibration
 from graph.policy.history import noise as noise_on_record
-from graph.policy.noise import Noise, noise_of
-from graph.policy.paired import FLOOR_SD
+from graph.policy.noise import noise_of
 from graph.policy.score import MixedEvidence
 from graph.policy.sequential import NOISIER, estimate, visible
 from graph.record import Calibrated

@@ -6,7 +6,8 @@ import statistics
 import pytest
 from scipy import stats
 
-from graph.policy.paired import FLOOR_SD, PairedError, check, fixed_test, merge, scatter
+from graph.noise import FLOOR_SD
+from graph.policy.paired import PairedError, check, fixed_test, merge, scatter
 from graph.policy.score import MixedEvidence
 from tests.builders import make_comparison
 

@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     double us[4]; /* per call, in the order they ran */
     double ratio; /* sum of ln(b) less sum of ln(a) */
-    int first;    /* side of the slots 0 and 3 */
+    int first, shared; /* side of the slots 0 and 3; whether another process took the core during any of them */
 } Pass;
 
 static int selected(const Options *o, const char *label) {
@@ -47,6 +47,7 @@ static int selected(const Options *o, const char *label) {
 }
 
 static double retry_until; /* on the clock of now_us */
+static int shared;         /* another process took the core during the last visit */
 
 static long interruptions(void) {
     struct rusage usage;
@@ -66,7 +67,8 @@ static double visit(Symbol kernel, Case *c, int calls, uint64_t *step) {
             call(kernel, c);
         }
         us = (now_us() - start) / calls;
-        if (interruptions() == before || now_us() > retry_until) {
+        shared = interruptions() != before;
+        if (!shared || now_us() > retry_until) {
             break;
         }
     }
@@ -177,13 +179,14 @@ static Pass block_of(const Symbol kernels[2], Case *c, int calls, int passes, ui
     int judged = (int)(draw(rng) % (uint64_t)passes);
     retry_until = now_us() + PATIENCE * BLOCK_US;
     for (int p = 0; p < passes; p++) {
-        all[p].first = (int)(draw(rng) >> 63);
+        all[p] = (Pass){.first = (int)(draw(rng) >> 63)};
         uint64_t step = draw(rng);
         double log_ratio = 0.0;
         for (int s = 0; s < 4; s++) {
             int side = s == 0 || s == 3 ? all[p].first : !all[p].first;
             all[p].us[s] = p == judged && s >= 2 ? judged_visit(kernels[side], c, calls, &step, wrong)
                                                      : visit(kernels[side], c, calls, &step);
+            all[p].shared |= shared;
             log_ratio += side ? log(all[p].us[s]) : -log(all[p].us[s]);
         }
         all[p].ratio = log_ratio;
@@ -207,7 +210,8 @@ static int pair_shape(const Options *o, const Symbol kernels[2], const Shape *sh
         Pass pass = block_of(kernels, &c, calls, passes, rng, &wrong);
         for (int s = 0; s < 4; s++) {
             int side = s == 0 || s == 3 ? pass.first : !pass.first;
-            fprintf(out, "%s,%d,%d,%c,%.6f\n", shape->label, block, s, "ab"[side], pass.us[s]);
+            fprintf(out, "%s,%d,%d,%c,%.6f,", shape->label, block, s, "ab"[side], pass.us[s]);
+            fprintf(out, "%.0f,%d\n", now_us(), pass.shared);
         }
         if (wrong) {
             printf("MISMATCH label=%s rel_err=inf block=%d: a timed call gave a wrong answer\n", shape->label, block);
@@ -229,7 +233,7 @@ static int run_pair(const Options *o) {
     }
     FILE *out = open_csv(o);
     uint64_t rng = o->seed;
-    fprintf(out, "label,block,slot,side,time_us\n");
+    fprintf(out, "label,block,slot,side,time_us,at_us,shared\n");
     for (int i = 0; i < COUNT(BENCHED); i++) {
         if (selected(o, BENCHED[i].label) && pair_shape(o, kernels, &BENCHED[i], &rng, out)) {
             fclose(out);

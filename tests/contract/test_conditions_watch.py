@@ -1,0 +1,208 @@
+"""Watching real processes: the core they run on, and a card whose tool is a script."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.commands import pinned_core
+from sandbox.conditions.core_watch import SLICE_S, CoreWatch
+from sandbox.conditions.smi import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
+from sandbox.conditions.sources import sources
+from sandbox.errors import ProgramMissing
+from sandbox.process import beside, run
+
+SPIN = "import time\nuntil = time.monotonic() + {seconds}\nwhile time.monotonic() < until: pass\n"
+NVIDIA = """#!/bin/sh
+# refuses what an older driver does not know; $HERE/apps holds the processes
+now() { date -u '+%Y/%m/%d %H:%M:%S.%3N'; }
+case "$*" in
+  *no-such*|*event_reasons*) echo 'Field "x" is not a valid field to query.'; exit 2;;
+  *compute-apps*) cat HERE/apps;;
+  *-lms*) while :; do echo "$(now), 1980, 2619, 41, 75.5, 0x0000000000000020"; sleep 0.05; done;;
+  *) echo "$(now), 345, 2619, 41, 75.5, 0x0000000000000001";;
+esac
+"""
+AMD = """#!/bin/sh
+case "$*" in
+  *throttle*) exit 1;;
+  *process*) echo '[{"gpu": 0, "process_list": []}]';;
+  *) echo '{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 158, "unit": "W"}}}]}';;
+esac
+"""
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`tool("nvidia-smi", text)` puts a script first on the path."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    def make(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text.replace("HERE", str(tmp_path)), encoding="utf-8")
+        path.chmod(0o755)
+        (tmp_path / "apps").touch()
+        return tmp_path
+
+    return make
+
+
+def spun(seconds: float) -> tuple[CoreWatch, float]:
+    """A watched process that keeps the timed core busy."""
+    watch = CoreWatch(pinned_core())
+    with watch:
+        ended = run(
+            (sys.executable, "-c", SPIN.format(seconds=seconds)), cwd=Path("/"), timeout_s=60, cpu=pinned_core()
+        )
+    assert ended.ok
+    return watch, ended.seconds
+
+
+def test_a_process_is_not_foreign_to_itself():
+    before = time.monotonic()
+    watch, seconds = spun(1.0)
+    seen = watch.seen()
+    assert seen.core == pinned_core()
+    assert seen.notes == ()
+    assert before * 1e6 <= seen.load.began_us < time.monotonic() * 1e6
+    assert seconds <= seen.load.seconds < seconds + 2
+    assert seen.load.foreign_s is not None
+    assert seen.load.foreign_s < 0.8 * seen.load.seconds  # all of it, were the process's own use counted
+    assert seen.switches is not None
+    whole = sum(one.seconds for one in seen.slices)
+    assert whole == pytest.approx(seen.load.seconds, abs=1e-6)
+    assert len(seen.slices) >= 0.5 * seen.load.seconds / SLICE_S - 1
+    assert sum(one.foreign_s for one in seen.slices) == pytest.approx(seen.load.foreign_s, abs=1e-6)
+    assert all(
+        before.ended_us == pytest.approx(after.began_us)
+        for before, after in zip(seen.slices, seen.slices[1:], strict=False)
+    )
+
+
+def test_another_process_on_the_core_is_foreign_and_takes_about_half():
+    command = ("taskset", "-c", str(pinned_core()), sys.executable, "-c", SPIN.format(seconds=30))
+    other = subprocess.Popen(command)
+    try:
+        seen = spun(1.5)[0].seen()
+    finally:
+        other.kill()
+        other.wait()
+    assert seen.load.foreign_s is not None
+    assert seen.load.foreign_s > 0.35 * seen.load.seconds
+    assert seen.switches > 10
+
+
+def test_a_process_too_short_for_a_slice_is_watched_whole():
+    watch = CoreWatch(None)
+    with watch:
+        run(("true",), cwd=Path("/"), timeout_s=10)
+    seen = watch.seen()
+    assert seen.core is None
+    assert len(seen.slices) == 1
+    assert seen.slices[0] == seen.load
+
+
+def test_an_nvidia_card_is_read_before_during_and_after(tool):
+    tool("nvidia-smi", NVIDIA)
+    watch, core = CardWatch(NvidiaSmi("0")), CoreWatch(None)
+    with watch.around(), core:
+        time.sleep(0.5)
+    load = core.seen().load
+    card, notes = watch.seen(load.began_us, load.ended_us)
+    assert card.before is not None
+    assert (card.before.sm_mhz, card.before.idle) == (345, True)
+    assert card.after is not None
+    assert 2 <= len(card.during) <= 12
+    assert {one.slowdowns for one in card.during} == {("software thermal slowdown",)}
+    assert all(load.began_us <= one.at_us <= load.ended_us for one in card.during)
+    assert card.before.at_us < card.during[0].at_us < card.after.at_us
+    assert (card.foreign, notes) in [((), ()), (None, (HIDDEN,))]  # in a container other users cannot be seen
+
+
+def test_who_else_computes_on_the_card(tool):
+    folder = tool("nvidia-smi", NVIDIA)
+    watch = CardWatch(NvidiaSmi("0"))
+    with watch.around():
+        (folder / "apps").write_text("453, /usr/bin/python3, 650\n", encoding="utf-8")
+    assert watch.seen(0, 1)[0].foreign == ("/usr/bin/python3 (453)",)
+
+
+def test_a_card_whose_tool_fails_is_not_known(tool):
+    tool("nvidia-smi", "#!/bin/sh\necho No devices were found; exit 6\n")
+    watch = CardWatch(NvidiaSmi("0"))
+    with watch.around():
+        pass
+    card, notes = watch.seen(0, 1)
+    assert (card.before, card.during, card.after, card.foreign) == (None, (), None, None)
+    assert "not known" in notes[0]
+
+
+def test_an_amd_card_and_what_it_does_without(tool, monkeypatch, tmp_path):
+    tool("amd-smi", AMD)
+    look = AmdSmi("0").look()
+    assert look.reading is not None
+    assert (look.reading.watts, look.reading.slowdowns, look.foreign) == (158, None, ())
+    rocm = '#!/bin/sh\necho \'{"card0": {"sclk clock speed:": "(98Mhz)"}, "card1": {}, "system": {}}\'\n'
+    tool("rocm-smi", rocm)
+    tool("amd-smi", "#!/bin/sh\nexit 1\n")
+    smi = AmdSmi("0")
+    look = smi.look()
+    assert look.reading is not None
+    assert (smi.tool, look.reading.sm_mhz, look.foreign, len(look.notes)) == ("rocm-smi", 98, None, 2)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert AmdSmi("0").look().notes == ("neither amd-smi nor rocm-smi tells anything: the card's state is not known",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment", "index"),
+    [
+        ("nvidia", {}, "0"),
+        ("nvidia", {"CUDA_VISIBLE_DEVICES": "3,1"}, "3"),
+        ("nvidia", {"CUDA_VISIBLE_DEVICES": "GPU-1f"}, "GPU-1f"),
+        ("nvidia", {"CUDA_VISIBLE_DEVICES": ""}, "0"),
+        ("amd", {"HIP_VISIBLE_DEVICES": "2"}, "2"),
+        ("amd", {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}, "1"),
+    ],
+)
+def test_the_card_that_a_command_would_use(kind, environment, index):
+    smi = smi_of(kind, environment)
+    assert smi is not None
+    assert smi.index == index
+
+
+def test_a_processor_has_no_card():
+    assert smi_of("cpu", {}) is None
+
+
+def test_a_tool_beside_the_work_ends_with_it(tmp_path):
+    said = tmp_path / "said"
+    began = time.monotonic()
+    with beside(("sh", "-c", "echo $$; exec sleep 60"), cwd=tmp_path, said=said):
+        while not said.read_text() and time.monotonic() < began + 10:
+            time.sleep(0.01)
+    assert time.monotonic() < began + 10
+    assert not Path(f"/proc/{said.read_text().strip()}").exists()
+    with pytest.raises(ProgramMissing), beside(("no-such-tool",), cwd=tmp_path, said=said):
+        pass
+
+
+def test_doctor_names_what_can_be_read(tool):
+    tool("nvidia-smi", NVIDIA)
+    load, clock, card = sources()
+    assert (load.name, load.found, load.cost) == ("load of the core", True, "")
+    assert f"core {pinned_core()}" in load.detail
+    assert clock.name == "clock of the core"
+    assert clock.found is (not clock.cost)
+    assert card.found
+    assert "nvidia-smi: clock, temperature, power, throttling" in card.detail
+    assert card.cost in ("", "measurements disturbed by it are not told apart: other users")
+
+
+def test_a_tool_that_tells_nothing_costs_everything(tool):
+    tool("rocm-smi", "#!/bin/sh\nexit 1\n")
+    card = sources()[-1]
+    assert (card.name, card.found) == ("state of the card", False)
+    assert "clock, temperature, power, throttling, other users" in card.cost
