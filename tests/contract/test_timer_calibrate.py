@@ -248,8 +248,8 @@ def test_a_version_that_does_not_build_is_said_so(desk):
     [
         ({"RIDGELINE_CACHE": "/own"}, "/own/calibrations"),
         ({"XDG_CACHE_HOME": "/shared"}, "/shared/ridgeline/calibrations"),
-        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/u"}, "/home/u/.cache/ridgeline/calibrations"),
-        ({"HOME": "/home/u"}, "/home/u/.cache/ridgeline/calibrations"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/users/u"}, "/users/u/.cache/ridgeline/calibrations"),
+        ({"HOME": "/users/u"}, "/users/u/.cache/ridgeline/calibrations"),
     ],
 )
 def test_where_the_cache_is(monkeypatch, variables, folder):

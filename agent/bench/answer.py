@@ -1,0 +1,251 @@
+"""The answer: numbers for a program, one sentence for a person."""
+
+import math
+
+from agent.bench.asked import Asked
+from agent.bench.course import Ended, Found, Verdict
+from agent.bench.lab import About
+from graph.noise import Noise
+from graph.policy.paired import merge
+from graph.policy.sequential import Estimate, visible
+from graph.values import SCHEMA, Engine, Value
+
+
+class ShapeAnswer(Value):
+    """One shape; ratios are t_A / t_B, bounds hold for all shapes together."""
+
+    label: str
+    a: float
+    """Median of A: microseconds per call or process, or the commands' own number."""
+    b: float
+    ratio: float
+    lower: float | None
+    upper: float | None
+    slower: bool
+    """B is slower here than the shape guard allows, with confidence."""
+
+
+class Calibration(Value):
+    """A against itself. Shares: 0.01 is one per cent."""
+
+    pairs: int
+    sd: float
+    """Standard deviation of one pair."""
+    offset: float
+    """How much A seems faster than itself; the truth is 0."""
+    allowance: float
+    """Added to the margin, where luck alone does not explain the offset."""
+    smallest_visible_gain: float
+    """Found nine times in ten within the pairs that were allowed."""
+    seconds: float
+
+
+class Answer(Value):
+    """What `ridgeline bench --json` prints."""
+
+    schema_version: int = SCHEMA
+    verdict: Verdict
+    sentence: str
+    ratio: float | None
+    """t_A / t_B, mean over shapes and pairs: above 1, B is faster. None before the first pair."""
+    lower: float | None
+    """Holds at `alpha` at every look together; None while nothing bounds it."""
+    upper: float | None
+    pairs: int
+    alpha: float
+    margin: float
+    required: float | None
+    """What `lower` must exceed, as a ratio: the margin, and the calibration's allowance."""
+    sigma: float | None
+    """Standard deviation that one pair is taken to have, as a share; None before the second pair of any kind."""
+    engine: Engine
+    a: str
+    b: str
+    machine: str
+    unit: str
+    """Of the shapes' `a` and `b`: `us`, or empty for numbers in a unit of the commands' own."""
+    shapes: tuple[ShapeAnswer, ...]
+    calibration: Calibration | None
+    blocks: int
+    """ABBA blocks in one pair."""
+    dropped_blocks: int
+    """Left out on both sides together, because the machine and not a version disturbed them."""
+    lost_pairs: int
+    """Left out whole, for the same reason."""
+    ended: Ended
+    seconds: float
+    seed: int
+    notes: tuple[str, ...]
+    plot: str | None = None
+    raw: str | None = None
+
+
+def answer(found: Found, about: About, asked: Asked) -> Answer:
+    """Everything that is known at the end."""
+    seen = found.looks[-1] if found.looks else None
+    shapes = _shapes(found, about)
+    return Answer(
+        verdict=found.verdict,
+        sentence=sentence(found, about, asked),
+        ratio=math.exp(seen.theta) if seen else None,
+        lower=_ratio(seen.lower) if seen else None,
+        upper=_ratio(seen.upper) if seen else None,
+        pairs=len(found.pairs),
+        alpha=asked.limits.alpha,
+        margin=asked.limits.margin,
+        required=math.exp(seen.required) if seen else None,
+        sigma=(seen.sd or None) if seen else found.noise.sd if found.noise else None,
+        engine=about.engine,
+        a=about.a,
+        b=about.b,
+        machine=about.machine,
+        unit=about.unit,
+        shapes=shapes,
+        calibration=_calibration(found.noise, found, asked),
+        blocks=asked.blocks,
+        dropped_blocks=sum(pair.dropped_blocks for pair in found.pairs),
+        lost_pairs=len(found.lost),
+        ended=found.ended,
+        seconds=found.seconds,
+        seed=asked.seed,
+        notes=_notes(found, about),
+    )
+
+
+def sentence(found: Found, about: About, asked: Asked) -> str:
+    """One sentence to quote: what is claimed, how surely, and what it rests on."""
+    if not found.looks:
+        return f"Undecided: {_why(found)} before one pair was timed."
+    seen = found.looks[-1]
+    surely = f"at alpha {percent(asked.limits.alpha)}"
+    rests = f"{_basis(found)}, engine {about.engine}"
+    match found.verdict:
+        case "faster":
+            claim = (
+                f"B is faster than A by {percent(_gain(seen.theta))} (at least {percent(_gain(seen.lower))} {surely}"
+            )
+        case "not_faster" if seen.upper < 0:
+            claim = (
+                f"B is slower than A by {percent(-_gain(seen.theta))} (at least {percent(-_gain(seen.upper))} {surely}"
+            )
+        case "not_faster":
+            least = percent(_gain(seen.required))
+            claim = f"B is not faster than A by {least} or more (at most {signed(_gain(seen.upper))} {surely}"
+        case "undecided":
+            claim = (
+                f"Undecided, {_why(found)}: B against A is {signed(_gain(seen.theta))}, between {_bound(seen.lower)}"
+                f" and {_bound(seen.upper)}, and more than {percent(_gain(seen.required))} is asked for ({surely[3:]}"
+            )
+    slower = [shape.label for shape in seen.shapes if shape.slower] if len(seen.shapes) > 1 else []
+    but = f", but slower on {', '.join(slower)}" if slower and found.verdict == "faster" else ""
+    return f"{claim}; {rests}){but}."
+
+
+def percent(share: float) -> str:
+    """A share such as 0.031 as `3.1 %`, with more digits where it is small."""
+    value = abs(100 * share)
+    digits = 0 if value >= 99.95 else 1 if value >= 0.995 else 2
+    text = f"{100 * share:.{digits}f}"
+    whole = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{'0' if whole in ('-0', '') else whole} %"
+
+
+def signed(share: float) -> str:
+    """The same with a sign."""
+    return percent(share) if share < 0 else f"+{percent(share)}"
+
+
+def _basis(found: Found) -> str:
+    pairs = f"{len(found.pairs)} process pair{'s' if len(found.pairs) > 1 else ''}"
+    if found.noise:
+        return f"{pairs}, noise {percent(found.noise.sd)} a pair measured on identical versions"
+    sd = found.looks[-1].sd
+    return f"{pairs}, noise {percent(sd)} a pair by their own scatter" if sd else f"{pairs}, noise not known"
+
+
+def _why(found: Found) -> str:
+    match found.ended:
+        case "interrupted":
+            return "interrupted"
+        case "time":
+            return "the time was over"
+        case "unstable":
+            return "the machine did not stay the same"
+        case "pairs" | "decided":
+            return f"{len(found.pairs)} pairs do not settle it"
+
+
+def _shapes(found: Found, about: About) -> tuple[ShapeAnswer, ...]:
+    if not found.looks:
+        return ()
+    times = {shape.label: shape for shape in merge(found.pairs).shapes}
+    return tuple(
+        ShapeAnswer(
+            label=seen.label,
+            a=_shown(times[seen.label].best_us, about),
+            b=_shown(times[seen.label].candidate_us, about),
+            ratio=math.exp(seen.theta),
+            lower=_ratio(seen.lower),
+            upper=_ratio(seen.upper),
+            slower=seen.slower,
+        )
+        for seen in found.looks[-1].shapes
+    )
+
+
+def _calibration(noise: Noise | None, found: Found, asked: Asked) -> Calibration | None:
+    if noise is None or found.calibration is None:
+        return None
+    return Calibration(
+        pairs=noise.pairs,
+        sd=noise.sd,
+        offset=math.expm1(noise.offset),
+        allowance=math.expm1(noise.allowance),
+        smallest_visible_gain=visible(noise, asked.limits),
+        seconds=found.calibration.seconds,
+    )
+
+
+def _notes(found: Found, about: About) -> tuple[str, ...]:
+    notes = [*about.notes]
+    if found.noise is None:
+        why = f" ({found.uncalibrated})" if found.uncalibrated else ""
+        notes.append(f"identical versions were not timed{why}: the pairs are judged by their own scatter alone")
+    elif found.noise.allowance:
+        notes.append(
+            f"identical versions differ by {signed(math.expm1(found.noise.offset))} systematically here:"
+            f" {percent(math.expm1(found.noise.allowance))} is added to the margin"
+        )
+    if found.calibration:
+        notes += [f"A against itself: {note}" for note in found.calibration.notes]
+    notes += [note for pair in found.pairs for note in pair.notes]
+    if found.lost:
+        pairs = "1 pair was" if len(found.lost) == 1 else f"{len(found.lost)} pairs were"
+        notes.append(f"{pairs} left out: {found.lost[-1].detail}")
+    if found.looks:
+        notes += [_slower(shape) for shape in _slow(found.looks[-1])]
+    return tuple(dict.fromkeys(notes))
+
+
+def _slow(seen: Estimate) -> list[tuple[str, float]]:
+    return [(shape.label, shape.upper) for shape in seen.shapes if shape.slower] if len(seen.shapes) > 1 else []
+
+
+def _slower(shape: tuple[str, float]) -> str:
+    return f"shape {shape[0]} is slower by at least {percent(-_gain(shape[1]))}"
+
+
+def _shown(cost: float, about: About) -> float:
+    return 1 / cost if about.inverted else cost
+
+
+def _gain(log_ratio: float) -> float:
+    return math.expm1(log_ratio)
+
+
+def _ratio(log_ratio: float) -> float | None:
+    return math.exp(log_ratio) if math.isfinite(log_ratio) else None
+
+
+def _bound(log_ratio: float) -> str:
+    return signed(_gain(log_ratio)) if math.isfinite(log_ratio) else "anything"

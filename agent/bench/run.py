@@ -1,0 +1,151 @@
+"""From a command line to an answer: understand the words, make a lab of them, measure, say and keep what came out."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent import console, settings
+from agent.bench.answer import Answer, answer
+from agent.bench.asked import PLOTS, Asked, limits_of, metric, output_file, positive, whole
+from agent.bench.course import Course, Found
+from agent.bench.lab import Lab
+from agent.bench.request import Request
+from agent.bench.watch import watcher
+from agent.bench.words import Side, understood
+from agent.errors import UserError
+from graph.policy.paired import PairedError
+from graph.policy.score import MixedEvidence
+from graph.values import SCHEMA
+from sandbox.durable import write_whole
+from sandbox.versus import CommandFailed
+
+INTERRUPTED = 130
+LAST_LINES = 10
+"""Of a failed command's output, shown before the line that says what failed."""
+COMMAND_BLOCKS = 1
+"""Every run of a command is a fresh process already, so a pair need not average over several blocks."""
+
+
+def compared(request: Request, here: Path) -> Answer:
+    """The whole of it. Raises UserError and the errors of the adapters, each one line with its mend."""
+    _checked(request)
+    sides = understood(request.a, request.b, here)
+    drawn = _drawn(request)
+    watch = watcher(quiet=request.quiet)
+    try:
+        with _lab(request, sides, here) as (lab, asked):
+            found = Course(lab, asked, watch).run()
+            said = answer(found, lab.about, asked)
+            if request.raw:
+                said = said.model_copy(update={"raw": str(request.raw)})
+                _keep(request.raw, found, said, asked, lab)
+    except KeyboardInterrupt:
+        raise UserError("interrupted before anything was timed", INTERRUPTED) from None
+    except (MixedEvidence, PairedError) as error:
+        raise UserError(f"{error}") from None
+    except CommandFailed as error:
+        watch.close()
+        for line in [line for line in error.output.splitlines() if line.strip()][-LAST_LINES:]:
+            console.note(f"  {line}")
+        raise
+    finally:
+        watch.close()
+    return _with_plot(drawn, found, said)
+
+
+def _checked(request: Request) -> None:
+    """Everything that can be known to be wrong before anything runs."""
+    positive({"--max-minutes": request.max_minutes, "--timeout": request.timeout})
+    whole("--max-pairs", request.max_pairs, least=2)
+    whole("--blocks", request.blocks, least=1)
+    whole("--threads", request.threads, least=1)
+    output_file("--plot", request.plot, endings=PLOTS)
+    output_file("--raw", request.raw)
+
+
+def _drawn(request: Request) -> Path | None:
+    """Where a picture goes; None without one, and where nothing can draw it, which is said now and not afterwards."""
+    from agent.bench.plot import MISSING, available
+
+    if request.plot is not None and not available():
+        console.note(MISSING)
+        return None
+    return request.plot
+
+
+@contextmanager
+def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Lab, Asked]]:
+    if sides[0].kind == "command":
+        yield _commands(request, sides)
+        return
+    from agent.bench.versions import VersionLab, gathered
+
+    given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
+    given |= {"--engine": request.engine, "--label": request.label}
+    if unfit := [option for option, value in given.items() if value is not None]:
+        raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
+    with gathered(sides, here) as (pairing, gathering, folder):
+        contract = settings.from_contract(pairing.loaded.contract, pairing.loaded.path.name)
+        asked = _asked(request, (contract,), blocks=request.blocks)
+        yield VersionLab(pairing, gathering, folder, blocks=asked.blocks), asked
+
+
+def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
+    from agent.bench.commands import CommandLab, conduct
+
+    what = metric(
+        regex=request.metric_regex,
+        column=request.csv,
+        label=request.label,
+        higher=request.higher_is_better,
+        engine=request.engine,
+    )
+    asked = _asked(request, (), blocks=None).model_copy(update={"blocks": request.blocks or COMMAND_BLOCKS})
+    how = conduct(threads=request.threads, timeout_s=request.timeout)
+    return CommandLab(sides, what, how, asked), asked
+
+
+def _asked(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> Asked:
+    flags: dict[str, settings.Raw] = {
+        "alpha": request.alpha,
+        "margin": request.margin,
+        "calibration_pairs": request.calibration_pairs,
+        "blocks": blocks,
+    }
+    layers = (*contract, settings.from_environment(os.environ), settings.from_flags(flags))
+    limits = limits_of(layers, max_pairs=request.max_pairs)
+    if limits.calibration_pairs == 1:
+        raise UserError("--calibration-pairs: is 1; give 0 for none, or 2 or more: one pair shows no scatter")
+    return Asked(
+        limits=limits,
+        blocks=limits.blocks,
+        max_pairs=request.max_pairs,
+        max_seconds=60 * request.max_minutes,
+        calibration_pairs=limits.calibration_pairs,
+        seed=request.seed,
+    )
+
+
+def _keep(path: Path, found: Found, said: Answer, asked: Asked, lab: Lab) -> None:
+    """Everything that a program needs to judge again without measuring."""
+    document = {
+        "schema_version": SCHEMA,
+        "answer": said.model_dump(mode="json"),
+        "limits": asked.limits.model_dump(mode="json"),
+        "calibration": found.calibration.model_dump(mode="json") if found.calibration else None,
+        "comparisons": [pair.model_dump(mode="json") for pair in found.pairs],
+        "timings": lab.raw(),
+    }
+    write_whole(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
+
+
+def _with_plot(path: Path | None, found: Found, said: Answer) -> Answer:
+    if path is None:
+        return said
+    from agent.bench.plot import draw
+
+    said = said.model_copy(update={"plot": str(path)})
+    draw(path, found, said)
+    return said

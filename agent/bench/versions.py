@@ -1,0 +1,224 @@
+"""Two commits or checkouts of a project with a contract, built and timed as a campaign does."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.bench.lab import About, Tell
+from agent.bench.words import Side
+from agent.contract_file import FILE_NAME, LoadedContract, load
+from agent.errors import UserError
+from agent.rehearsal import unusable
+from agent.wiring import Place, connect
+from graph.contract import Contract
+from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
+from graph.ports import Ports
+from graph.values import Artifact
+from sandbox.artifacts import ArtifactStore
+from sandbox.commands import said
+from sandbox.globs import matches
+from sandbox.versions import Gathering, Version
+from sandbox.worktree import GitWorkspace
+
+Say = Callable[[str], None]
+DECIDING = (
+    "rebuild",
+    "benchmark_command",
+    "quick_command",
+    "paired_command",
+    "benchmark_output",
+    "scoring",
+    "threads",
+    "memory_limit_mb",
+    "pass_environment",
+    "target_gpu",
+)
+"""Fields of a contract that change a number: two versions must agree on them."""
+SHOWN = 3
+"""Files that a note names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairing:
+    """Two versions and the contract that both are built and timed by."""
+
+    versions: tuple[Version, Version]
+    loaded: LoadedContract
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def gathered(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, Gathering, Path]]:
+    """Both versions in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-bench-"))
+    try:
+        gathering = Gathering(folder / "versions")
+        a, b = (_version(side, gathering, here) for side in sides)
+        if a.folder != b.folder:
+            raise UserError(
+                f"A is the folder {a.folder} of its repository and B is {b.folder}; give the same folder of two"
+                " checkouts or commits, or compare two commands"
+            )
+        loaded = _contract(gathering, a, b)
+        yield Pairing(versions=(a, b), loaded=loaded, notes=_notes(gathering, a, b, loaded.contract)), gathering, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class VersionLab:
+    """The contract's own commands, through the same ports as a campaign."""
+
+    def __init__(self, pairing: Pairing, gathering: Gathering, folder: Path, *, blocks: int) -> None:
+        self._pairing, self._blocks = pairing, blocks
+        self._a, self._b = (version.commit for version in pairing.versions)
+        self._campaign = folder / "campaign"
+        gathering.check_out(pairing.versions[0])
+        place = Place(repository=gathering.root, contract_dir=pairing.versions[0].folder, campaign_dir=self._campaign)
+        self._ports: Ports = connect(place, pairing.loaded.contract, "catalog")
+        workspace = self._ports.workspace
+        workspace.open("none")
+        assert isinstance(workspace, GitWorkspace)
+        gathering.lend(pairing.versions[1], workspace.repository())
+        self._shapes: tuple[str, ...] = ()
+        self._taken: dict[str, list[Artifact]] = {"calibration": [], "pairs": []}
+
+    def prepare(self, say: Say) -> None:
+        """Build both, run the benchmark of both once: what does not build or fails a Check has no speed."""
+        labels: dict[str, tuple[str, ...]] = {}
+        for name, commit in (("A", self._a), ("B", self._b)):
+            say(f"building {name}")
+            built = self._ports.builder.build(commit)
+            if not built.ok:
+                raise UserError(f"{name}: does not build: {_end(built)}")
+            say(f"benchmarking {name}")
+            labels[name] = self._checked(name, commit)
+        if sorted(labels["A"]) != sorted(labels["B"]):
+            raise UserError(
+                f"A reports the shapes {', '.join(labels['A'])} and B {', '.join(labels['B'])}; they must be the same"
+            )
+        self._shapes = labels["A"]
+
+    @property
+    def about(self) -> About:
+        a, b = self._pairing.versions
+        return About(
+            a=a.described,
+            b=b.described,
+            engine=self._pairing.loaded.contract.scoring.engine,
+            machine=self._ports.device.machine().name,
+            unit="us",
+            notes=self._pairing.notes,
+        )
+
+    def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
+        found = self._ports.timer.calibrate(
+            self._a,
+            shapes=self._shapes,
+            pairs=pairs,
+            blocks=self._blocks,
+            budget_s=budget_s,
+            fresh=False,
+            purpose="bench-calibration",
+        )
+        return self._usable(found, "calibration")
+
+    def pair(self, number: int) -> Comparison | BenchmarkFailed:
+        found = self._ports.timer.compare(
+            best=self._a,
+            candidate=self._b,
+            shapes=self._shapes,
+            first_pair=number,
+            pairs=1,
+            blocks=self._blocks,
+            purpose=f"bench-{number}",
+        )
+        return self._usable(found, "pairs")
+
+    def raw(self) -> dict[str, object]:
+        store = ArtifactStore(self._campaign)
+        return {
+            name: [pair for artifact in taken for pair in json.loads(store.get(artifact))]
+            for name, taken in self._taken.items()
+        }
+
+    def _usable(self, found: Comparison | BenchmarkFailed, kind: str) -> Comparison | BenchmarkFailed:
+        if isinstance(found, BenchmarkFailed):
+            if found.reason == "unstable":
+                return found
+            raise unusable(self._pairing.loaded, found)
+        self._taken[kind].append(found.raw)
+        return found
+
+    def _checked(self, name: str, commit: str) -> tuple[str, ...]:
+        run = self._ports.timer.benchmark(
+            commit, level="full", source="project", shapes=(), repeat=0, purpose=f"bench-{name}"
+        )
+        if not isinstance(run, Benchmark):
+            raise UserError(f"{name}: {unusable(self._pairing.loaded, run)}")
+        if wrong := [row.label for row in run.rows if row.check != "PASS"]:
+            raise UserError(f"{name}: Check is not PASS for {', '.join(wrong)}; what is wrong has no speed")
+        return tuple(row.label for row in run.rows)
+
+
+def _version(side: Side, gathering: Gathering, here: Path) -> Version:
+    return gathering.commit(side.text, here) if side.kind == "commit" else gathering.working(here / side.text)
+
+
+def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
+    """A's; B's where A has none. Both must say the same of everything that changes a number."""
+    found = {name: _loaded(gathering, name, version) for name, version in (("B", b), ("A", a))}
+    theirs, ours = found["B"], found["A"]
+    if ours is None and theirs is None:
+        raise UserError(f"neither A nor B has a {FILE_NAME} in its folder {a.folder}; commit one, or compare commands")
+    if ours is None or theirs is None:
+        both = ours or theirs
+        assert both is not None
+        return both
+    engines = ours.contract.scoring.engine, theirs.contract.scoring.engine
+    if engines[0] != engines[1]:
+        raise UserError(
+            f"{FILE_NAME}: scoring.engine: A is timed by {engines[0]} and B by {engines[1]};"
+            " numbers of two engines are never compared"
+        )
+    if unlike := [name for name in DECIDING if getattr(ours.contract, name) != getattr(theirs.contract, name)]:
+        raise UserError(
+            f"{FILE_NAME}: A and B differ in {', '.join(unlike)}, so their numbers mean different things;"
+            " make them the same, or compare two commands"
+        )
+    return ours
+
+
+def _loaded(gathering: Gathering, name: str, version: Version) -> LoadedContract | None:
+    folder = gathering.check_out(version)
+    if not (folder / FILE_NAME).is_file():
+        return None
+    try:
+        return load(folder)
+    except UserError as error:
+        raise UserError(f"{name}: {str(error).splitlines()[0]}") from None
+
+
+def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> tuple[str, ...]:
+    notes = ["the test_command was not run: this is about speed only"]
+    if gathering.same(a, b):
+        return (*notes, "A and B have the same content")
+    changed = gathering.changed(a, b)
+    if not changed:
+        notes.append("A and B differ only outside the contract's folder")
+    judged = [path for path in changed if not matches(path, contract.editable_globs) and path != FILE_NAME]
+    if judged:
+        whose = "A's benchmark times both" if contract.paired_command else "each is timed by its own benchmark"
+        more = f" and {len(judged) - SHOWN} more" if len(judged) > SHOWN else ""
+        notes.append(f"files other than the kernel's differ ({', '.join(judged[:SHOWN])}{more}); {whose}")
+    return tuple(notes)
+
+
+def _end(built: BuildResult) -> str:
+    if built.exit is None:
+        return "no build command ran"
+    lines = [line.strip() for line in said(built.exit).splitlines() if line.strip()]
+    return " | ".join((lines[0], *lines[-1:]))[:400]

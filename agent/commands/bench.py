@@ -1,0 +1,94 @@
+"""`bench`: is B faster than A, for any two commands, commits or checkouts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import console
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.bench.answer import Answer, ShapeAnswer
+
+Word = "A command in quotes, a commit, or a folder; cmd:, commit: and dir: say which."
+A = Annotated[str, typer.Argument(metavar="A", help=Word, show_default=False)]
+B = Annotated[str, typer.Argument(metavar="B", help="What is compared with it, of the same kind.", show_default=False)]
+Alpha = Annotated[float | None, typer.Option(help="Error rate of each bound, however often it is looked at; 0.01.")]
+Margin = Annotated[float | None, typer.Option(help="B must be faster by more than this share; 0.005.")]
+Minutes = Annotated[float, typer.Option("--max-minutes", help="For all of it.")]
+Pairs = Annotated[int, typer.Option("--max-pairs", help="Pairs at most.")]
+Twins = Annotated[int | None, typer.Option("--calibration-pairs", help="Pairs of A against itself; 0 for none.")]
+Blocks = Annotated[int | None, typer.Option(help="ABBA blocks in a pair; 1 for commands, 5 for commits and folders.")]
+Regex = Annotated[str | None, typer.Option("--metric-regex", help="Compare the number in its one group, not the time.")]
+Csv = Annotated[
+    str | None, typer.Option("--csv", help="Compare this column of the CSV that a command prints or writes to {csv}.")
+]
+Label = Annotated[str | None, typer.Option(help="Column that names the rows of the CSV; default: label.")]
+Higher = Annotated[bool, typer.Option("--higher-is-better", help="The reported number is a rate.")]
+Engine = Annotated[str | None, typer.Option(help="What took the reported numbers: wall, event, graph or profiler.")]
+Threads = Annotated[int | None, typer.Option(help="1 pins every command to one core.")]
+Timeout = Annotated[float, typer.Option(help="Seconds that one run of a command may take.")]
+Seed = Annotated[int, typer.Option(help="Of the order in which commands run.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the pairs into this .png or .svg.")]
+Raw = Annotated[Path | None, typer.Option(help="Keep every single timing in this JSON file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only the answer.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(bench)
+
+
+def bench(  # noqa: PLR0913 -- one parameter per option of the command line
+    a: A,
+    b: B,
+    alpha: Alpha = None,
+    margin: Margin = None,
+    max_minutes: Minutes = 10.0,
+    max_pairs: Pairs = 30,
+    calibration_pairs: Twins = None,
+    blocks: Blocks = None,
+    metric_regex: Regex = None,
+    csv: Csv = None,
+    label: Label = None,
+    higher_is_better: Higher = False,
+    engine: Engine = None,
+    threads: Threads = None,
+    timeout: Timeout = 600.0,
+    seed: Seed = 0,
+    plot: Plot = None,
+    raw: Raw = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
+    given = dict(locals())  # every option is a field of the request
+    from agent.bench.request import Request
+    from agent.bench.run import INTERRUPTED, compared
+
+    said = compared(Request.model_validate(given), Path.cwd())
+    if as_json:
+        console.emit(said)
+    else:
+        _show(said)
+    if said.ended == "interrupted":
+        raise UserError("interrupted; what is said above is what was known by then", INTERRUPTED)
+
+
+def _show(said: "Answer") -> None:
+    console.say(said.sentence)
+    if len(said.shapes) > 1:
+        console.say()
+        console.table(("SHAPE", "A", "B", "t_A / t_B", "AT LEAST", "AT MOST"), [_cells(shape) for shape in said.shapes])
+    for note in said.notes:
+        console.say(f"note       {note}")
+    for what, path in (("plot", said.plot), ("raw", said.raw)):
+        if path:
+            console.say(f"{what:<10} {path}")
+
+
+def _cells(shape: "ShapeAnswer") -> tuple[str, ...]:
+    ratios = (shape.ratio, shape.lower, shape.upper)
+    return (shape.label, f"{shape.a:.6g}", f"{shape.b:.6g}", *("-" if r is None else f"{r:.4f}" for r in ratios))
