@@ -1,0 +1,105 @@
+"""A language model as planners see it: one question with everything in it, one answer with its cost."""
+
+import hashlib
+from functools import cached_property
+from typing import Literal, Protocol
+
+from agent.errors import UserError
+from graph.values import Cost, Value
+
+
+class Call(Value):
+    """A tool that the model wants run."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON as the model wrote it; may be no JSON at all."""
+
+
+class Message(Value):
+    """One message of the conversation, in the order it was said."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    calls: tuple[Call, ...] = ()
+    """Of an assistant's message."""
+    answers: str = ""
+    """Of a tool's message: id of the call it answers."""
+
+
+class Tool(Value):
+    """A read-only tool on offer."""
+
+    name: str
+    description: str
+    parameters: str
+    """JSON Schema of its arguments."""
+
+
+class Ask(Value):
+    """One question. The same question has the same digest, and therefore one answer."""
+
+    purpose: str
+    """For people and for the record, for example `round-4 propose 2`."""
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    answer_schema: str = ""
+    """JSON Schema of the final answer; empty for free text."""
+    max_output_tokens: int = 8192
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the question."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+
+class Said(Value):
+    """One answer: text, or calls of tools."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    truncated: bool = False
+    """Cut off by the limit on output tokens."""
+    model: str
+    """What really answered, which may be a fallback."""
+    cost: Cost = Cost()
+
+
+class Model(Protocol):
+    """Raises the errors below, and `agent.errors.Waiting` where the answer must come from outside first."""
+
+    name: str
+    tools: bool
+    """Whether tools may be offered: a mailbox takes whole answers only."""
+
+    def ask(self, ask: Ask) -> Said: ...
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, by the model's own counter or a close one; needs no network."""
+        ...
+
+
+class ModelError(UserError):
+    """A provider that gave no answer. Never a verdict: the campaign stops and can be resumed."""
+
+
+class KeyMissing(ModelError):
+    """The variable that must hold a key is not set, or the model is unknown; exit code 5."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, exit_code=5)
+
+
+class Unreachable(ModelError):
+    """Connection, time-out, 429 or 5xx after all retries; exit code 5."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, exit_code=5)
+
+
+class Unanswerable(ModelError):
+    """The provider refused the question itself (4xx): too long, not allowed; exit code 5."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, exit_code=5)
