@@ -18,12 +18,17 @@ from agent.nearness import nearest
 from graph.contract import Contract
 from graph.limits import PRESETS, Limits
 from graph.values import Value
+from sandbox.devices import device_kind
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset({"RIDGELINE_PLANNER", "RIDGELINE_CACHE"})
 """Variables of ours that are no limits."""
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
+
+GPU_BLOCKS = 24
+"""Blocks in a process pair on a GPU. Starting the process takes seconds and a block takes milliseconds, and on an H100
+a pair of 5 blocks still has five times the scatter of its processes (evals/noise)."""
 
 Raw = str | int | float | bool | tuple[int, ...] | None
 
@@ -56,6 +61,8 @@ class Settings(Value):
 def from_contract(contract: Contract, file: str = "ridgeline.yaml") -> Layer:
     """The contract's layer. Raises `UserError` for a key that no limit has."""
     found = [_setting(key, value, f"{file}: limits.{key}") for key, value in contract.limits.items()]
+    if "blocks" not in contract.limits and contract.paired_command and device_kind(contract) != "cpu":
+        found.insert(0, Setting(key="blocks", value=GPU_BLOCKS, origin=f"{file}: paired_command on a GPU"))
     if contract.max_iterations is not None:
         found.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
     return Layer(settings=tuple(found))

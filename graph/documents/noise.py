@@ -2,6 +2,7 @@
 
 import math
 
+from graph.documents.memo import once
 from graph.documents.text import line
 from graph.limits import Limits
 from graph.noise import Noise
@@ -51,9 +52,10 @@ def noise_lines(known: History) -> list[str]:
     if noise is None:
         return [f"Not measured: {line(last.note) or 'too few pairs'}; candidates are judged by their own scatter alone"]
     notes = dict.fromkeys(note for run in known.calibrations if run.comparison for note in run.comparison.notes)
+    seen = once(scatter, noise)
     return [
-        f"{scatter(noise)[:1].upper()}{scatter(noise)[1:]}",
-        f"On this machine {resolution(noise, known.limits)}",
+        f"{seen[:1].upper()}{seen[1:]}",
+        f"On this machine {once(resolution, noise, known.limits)}",
         *(line(note) for note in notes),
         *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in alarms(known)),
     ]

@@ -1,5 +1,7 @@
 """`logs/optimize.md`: the story of the campaign, append-only; what changes over time is a new dated section."""
 
+from collections import defaultdict
+
 from graph.contract import Contract
 from graph.documents import figures
 from graph.documents.conclusion import ineffective_rows, termination
@@ -44,7 +46,12 @@ def _baseline(history: History) -> str:
 
 def _entries(history: History) -> list[str]:
     """Reviews and restarts before the first attempt, then each round with what followed it."""
-    entries = _interludes(history, 1)
+    between: dict[int, list[str]] = defaultdict(list)
+    for item in history.reviews:
+        between[item.after_round].append(once(_review, item))
+    for restart in history.restarts:
+        between[restart.after_round].append(once(_restart, restart))
+    entries = [*between[1]]
     since: list[RoundClosed] = []
     opened, baseline = history.opened, history.baseline
     assert baseline is not None
@@ -54,13 +61,8 @@ def _entries(history: History) -> list[str]:
         if closed.accepted:
             entries.append(once(_snapshot, opened.contract, baseline, *since))
             since = []
-        entries += _interludes(history, closed.round)
+        entries += between[closed.round]
     return entries
-
-
-def _interludes(history: History, round: int) -> list[str]:
-    reviews = [_review(item) for item in history.reviews if item.after_round == round]
-    return reviews + [_restart(item) for item in history.restarts if item.after_round == round]
 
 
 def _round(opened: Opened, closed: RoundClosed) -> str:

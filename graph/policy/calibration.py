@@ -6,14 +6,16 @@ from typing import Literal
 from graph.evidence import Comparison
 from graph.policy import history as fold
 from graph.policy.confidence import reach
-from graph.policy.noise import OFFSET_ALPHA
 from graph.policy.paired import pair_means, scatter
 from graph.record import Calibrated
 from graph.standing import History
 from graph.trial import Applied, Timed, find
 
-CHANGED = 2.0
-"""Blocks of identical versions that scatter so many times more, or less, than they did: another kind of noise."""
+DIFFERENT_ALPHA = 0.01
+"""Error rate at which two copies of one version are called different, which has the machine calibrated again."""
+CHANGED = (0.25, 2.0)
+"""Scatter of blocks of identical versions over what it was: outside of these it is another kind of noise. A machine that
+is quieter than it was costs power and no honesty."""
 
 
 def due(known: History) -> Literal["calibration", "canary"] | None:
@@ -35,11 +37,11 @@ def alarm(canary: Comparison, known: History) -> str:
         return "there is no calibration of this machine"
     means = pair_means(canary.shapes)
     center = math.fsum(means) / len(means)
-    here = reach(len(means), noise.squares + (len(means) - 1) * noise.sd**2, noise.degrees, alpha=OFFSET_ALPHA)
+    here = reach(len(means), noise.squares + (len(means) - 1) * noise.sd**2, noise.degrees, alpha=DIFFERENT_ALPHA)
     if abs(center) > noise.allowance + here:
         return f"two copies of the best version seem to differ by {math.expm1(abs(center)):.1%}"
     ratio = scatter(canary.shapes) / noise.scatter if noise.scatter > 0 else 1.0
-    if not 1 / CHANGED <= ratio <= CHANGED:
+    if not CHANGED[0] <= ratio <= CHANGED[1]:
         return f"timings of one and the same version scatter {ratio:.1f} times as much as when they were calibrated"
     moved = _drift(canary, known)
     if moved is not None and abs(moved) > limits.drift_limit:

@@ -5,9 +5,16 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import loop, measurement, startup
+from tests.bench import loop, measurement, overhead, recorded, simulation, startup
 
-SUITES = {"startup": startup.run, "loop": loop.run, "measurement": measurement.run}
+SUITES = {
+    "startup": startup.run,
+    "loop": loop.run,
+    "overhead": overhead.run,
+    "measurement": measurement.run,
+    "simulation": simulation.run,
+    "recorded": recorded.run,
+}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Candidates that must never be accepted, through the real judge on the real matmul task."""
+"""Candidates whose truth is known, through the real judge on the real CPU tasks: identical ones, and 3 % of work."""
 
 import shutil
 import subprocess
@@ -8,61 +8,118 @@ from pathlib import Path, PurePosixPath
 
 from agent.contract_file import load
 from agent.wiring import Place, connect
+from graph.contract import Contract
 from graph.limits import PRESETS
 from graph.nodes.round.measure import take
 from graph.policy import accept
 from graph.policy.measure import wanted
+from graph.policy.noise import noise_of
 from graph.policy.shapes import core_shapes
 from graph.ports import Ports, Refused
 from graph.standing import Standing
 from graph.trial import Applied, Built, Drafted, Timed, Traced, Verified
-from graph.values import FileEdit
+from graph.values import FileEdit, Value
 from graph.verdict import Verdict
 from tests.builders import make_proposed
 
-SHAPES = ("sq48", "mid96", "wide16")
-BLOCKS = 3
-"""A part of the shapes and blocks, so that many tries take minutes; the rule and its limits are the default's."""
+LIMITS = PRESETS["evidence"]
 AT = "2026-01-01T00:00:00+00:00"
 IDENTITY = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
+AGAIN = {
+    "matmul_c": (
+        """
+static __attribute__((noinline)) void again(const float *a, const float *b, float *c, long extra, int n, int k) {
+    for (long e = 0; e < extra; e++) {
+        float sum = 0.0f;
+        for (int p = 0; p < k; p++) {
+            sum += a[e / n * k + p] * b[p * n + e % n];
+        }
+        c[e] = sum;
+    }
+}
+""",
+        "{\n    again(a, b, c, (long)(%g * m * n), n, k);",
+    ),
+    "softmax_c": (
+        """
+static __attribute__((noinline)) void again(const float *x, float *y, long extra) {
+    for (long e = 0; e < extra; e++) {
+        y[e] = expf(x[e] - x[0]);
+    }
+}
+""",
+        "{\n    again(x, y, (long)(1.2 * %g * rows * cols));",
+    ),
+}
+"""Work done twice, by task: results computed a first time and overwritten. The factor of softmax makes its share one of time."""
 
 
-def identical_tries(folder: Path, tries: int) -> tuple[int, float]:
-    """(accepted, seconds): the best version with another comment, which compiles to the same code."""
-    ports, best = _opened(folder)
-    source = _kernel(ports, best.commit)
-    began = time.monotonic()
-    verdicts = [_judged(ports, best, f"{source}\n/* try {n} */\n", number=n + 2) for n in range(tries)]
-    return sum(verdict.accepted for verdict in verdicts), time.monotonic() - began
+class Try(Value):
+    """One candidate: what was decided, in how many process pairs and seconds."""
+
+    verdict: Verdict
+    pairs: int
+    seconds: float
 
 
-def planted_tries(folder: Path, tries: int, *, slowdown: float) -> tuple[int, float]:
-    """(accepted, seconds): every call repeats a part of its rows, `slowdown` times the work."""
-    ports, best = _opened(folder)
-    source = _kernel(ports, best.commit)
-    loop = "for (int i = 0; i < m; i++) {"
-    again = f"for (int again = 0; again < (int)(m * {slowdown - 1:g}) + 1; again++) {{ int i = again % m;"
-    body = source[source.index(loop) + len(loop) : source.rindex("}")]
-    slow = source[: source.rindex("}")] + f"    {again}{body}}}\n"
-    began = time.monotonic()
-    verdicts = [_judged(ports, best, f"{slow}/* try {n} */\n", number=n + 2) for n in range(tries)]
-    return sum(verdict.accepted for verdict in verdicts), time.monotonic() - began
+class Bench:
+    """One task in a repository of its own, with the version that candidates are compared to, and its noise."""
+
+    def __init__(self, folder: Path, task: str, *, extra: float = 0.0) -> None:
+        """`extra`: share of its work that the version to beat does twice."""
+        repository = folder / task
+        shutil.copytree(Path(str(files("evals") / "tasks" / task)), repository)
+        self._task, self._clean = task, (repository / "kernel.c").read_text()
+        (repository / "kernel.c").write_text(self.planted(extra))
+        for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*IDENTITY, "commit", "-q", "-m", "start")):
+            subprocess.run(["git", *words], cwd=repository, check=True)
+        contract = load(repository / "ridgeline.yaml").contract
+        place = Place(repository=repository, contract_dir=PurePosixPath("."), campaign_dir=folder / f"{task}-campaign")
+        place.campaign_dir.mkdir()
+        self._ports = connect(place, contract, "catalog")
+        self._best = _standing(self._ports, contract)
+        self._tries = 0
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of a pair of identical versions, as a share."""
+        return self._best.noise.sd if self._best.noise else 0.0
+
+    def planted(self, extra: float) -> str:
+        """The task's kernel, doing that share of its work twice."""
+        if not extra:
+            return self._clean
+        function, call = AGAIN[self._task]
+        first, body = self._clean.split("\n\nvoid", 1)
+        head, rest = body.split("{", 1)
+        return f"{first}\n{function}\nvoid{head}{call % extra}{rest}"
+
+    def judged(self, source: str) -> Try:
+        """A candidate of that source through the measurements and the verdict of preset `evidence`."""
+        self._tries += 1
+        began = time.monotonic()
+        found = _measured(self._ports, self._best, f"{source}\n/* try {self._tries} */\n", number=self._tries + 1)
+        pairs = sum(len(item.shapes[0].pairs) for item in found.timed.evidence if item.kind == "comparison")
+        verdict = accept.judge(found, self._best, LIMITS, best_profile=None)
+        return Try(verdict=verdict, pairs=pairs, seconds=time.monotonic() - began)
 
 
-def _opened(folder: Path) -> tuple[Ports, Standing]:
-    repository = folder / "kernels"
-    shutil.copytree(Path(str(files("evals") / "tasks" / "matmul_c")), repository)
-    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*IDENTITY, "commit", "-q", "-m", "start")):
-        subprocess.run(["git", *words], cwd=repository, check=True)
-    contract = load(repository / "ridgeline.yaml").contract
-    place = Place(repository=repository, contract_dir=PurePosixPath("."), campaign_dir=folder / "campaign")
-    place.campaign_dir.mkdir()
-    ports = connect(place, contract, "catalog")
+def _standing(ports: Ports, contract: Contract) -> Standing:
     base = ports.workspace.open("optimize/bench")
-    full = ports.timer.benchmark(base.commit, level="full", source="quick", shapes=SHAPES, repeat=0, purpose="bench")
+    full = ports.timer.benchmark(base.commit, level="full", source="quick", shapes=(), repeat=0, purpose="bench")
     assert full.kind == "benchmark", full
     labels = tuple(row.label for row in full.rows)
-    best = Standing(
+    alike = ports.timer.calibrate(
+        base.commit,
+        shapes=labels,
+        pairs=LIMITS.calibration_pairs,
+        blocks=LIMITS.blocks,
+        budget_s=600,
+        fresh=True,
+        purpose="bench",
+    )
+    assert alike.kind == "comparison", alike
+    return Standing(
         round=1,
         commit=base.commit,
         tree=base.tree,
@@ -72,13 +129,12 @@ def _opened(folder: Path) -> tuple[Ports, Standing]:
         shapes=labels,
         all_shapes=labels,
         core_shapes=core_shapes(contract, labels),
+        noise=noise_of((alike,)),
     )
-    return ports, best
 
 
-def _judged(ports: Ports, best: Standing, source: str, *, number: int) -> Verdict:
+def _measured(ports: Ports, best: Standing, source: str, *, number: int) -> Traced:
     edits = (FileEdit(path="kernel.c", text=source),)
-    limits = PRESETS["evidence"]
     done = ports.workspace.apply(round=number, parent=best.commit, edits=edits, at=AT)
     assert not isinstance(done, Refused), done
     applied = Applied(drafted=Drafted(proposed=make_proposed(number), edits=edits), **done.model_dump())
@@ -87,13 +143,8 @@ def _judged(ports: Ports, best: Standing, source: str, *, number: int) -> Verdic
     assert test.passed, test.detail
     verified = Verified(built=built, test=test)
     trial: Verified | Timed = verified
-    while want := wanted(trial, best, limits):
-        purpose = f"round-{number}"
-        found = take(ports, want, best=best, candidate=done.commit, purpose=purpose, blocks=BLOCKS)
+    while want := wanted(trial, best, LIMITS):
+        found = take(ports, want, best=best, candidate=done.commit, purpose=f"round-{number}", blocks=LIMITS.blocks)
         trial = Timed(verified=verified, evidence=(*(trial.evidence if isinstance(trial, Timed) else ()), found))
     assert isinstance(trial, Timed)
-    return accept.judge(Traced(timed=trial, profile=None), best, limits, best_profile=None)
-
-
-def _kernel(ports: Ports, commit: str) -> str:
-    return next(file.text or "" for file in ports.workspace.sources(commit) if file.path == "kernel.c")
+    return Traced(timed=trial, profile=None)

@@ -54,6 +54,7 @@ README_SECTIONS = [
     "Tools",
     "Hardware Spec",
     "Roofline Analysis",
+    "Measurement Noise",
     "Stop Conditions",
     "Task Context",
     "ISA Optimization Targets",

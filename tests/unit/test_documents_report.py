@@ -22,6 +22,7 @@ HEADINGS = [
     "Next Steps",
     "Real-training applicability audit",
     "Validation",
+    "Measurement Noise",
     "Costs",
     "Environment",
     "Reproduce",

@@ -6,6 +6,7 @@ from agent.errors import UserError
 from agent.settings import Layer, from_assignments, from_contract, from_environment, from_flags, resolve
 from graph.contract import Contract
 from graph.limits import PRESETS
+from tests.builders import make_contract
 from tests.projects import document
 
 
@@ -92,3 +93,17 @@ def test_a_mistake_names_its_origin_and_the_mend(make, said):
 
 def test_a_layer_may_be_empty():
     assert resolve([Layer(), from_flags({}), from_environment({})]).limits == PRESETS["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "blocks"),
+    [
+        ({"target_gpu": "H100", "target_backend": "TRITON"}, 24),
+        ({"target_gpu": "H100", "target_backend": "TRITON", "limits": {"blocks": 7}}, 7),
+        ({"target_gpu": "H100", "target_backend": "TRITON", "paired_command": None}, 5),
+        ({"target_gpu": "cpu"}, 5),
+    ],
+)
+def test_a_pair_on_a_gpu_has_more_blocks(changes, blocks):
+    contract = make_contract(**{"paired_command": ["build/bench", "{a}", "{b}"], **changes})
+    assert resolve([from_contract(contract)]).limits.blocks == blocks

@@ -1,0 +1,81 @@
+"""`python -m evals.noise`: the shipped recordings as Markdown tables, judged again by the rule of preset `evidence`."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from evals.noise.recordings import Recorded, load, recordings
+from evals.noise.rejudge import Case, Tally, effect, noises, scatter_of, tally
+from graph.limits import Limits
+
+HEAD = (
+    "| kernel | engine | us | block sd | process sd | twins differ by | first captured slower by | level sd |\n"
+    "|---|---|--:|--:|--:|--:|--:|--:|"
+)
+JUDGED = (
+    "| kernel | engine | sd of a pair | twins kept | planted gain | kept within 2 | kept at all (mean pairs) "
+    "| +1 % kept within 4 | kept at all (mean pairs) | more work kept | s/pair |\n"
+    "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+
+
+def tables(path: Path, limits: Limits, *, orders: int) -> Iterator[str]:
+    """The noise of each kernel of one recording, then what the rule decides. Raises RecordingError."""
+    found = sorted(load(path), key=lambda recorded: (recorded.level_us, recorded.engine))
+    yield f"### {found[0].name}: {len(found[0].processes)} processes\n"
+    yield HEAD
+    yield from (_noise_row(recorded) for recorded in found)
+    yield f"\n{orders} resampled orders, {limits.blocks} blocks a pair, alpha {limits.alpha:.0%}:\n"
+    yield JUDGED
+    yield from (_judged_row(recorded, limits, orders) for recorded in found)
+
+
+def _noise_row(recorded: Recorded) -> str:
+    seen = scatter_of(recorded)
+    return (
+        f"| {recorded.kernel} | {recorded.engine} | {seen.level_us:.1f} | {seen.block_sd:.2%} | {seen.process_sd:.2%} "
+        f"| {seen.offset:+.2%} ± {seen.offset_error:.2%} | {seen.order_offset:+.2%} ± {seen.order_error:.2%} "
+        f"| {seen.level_sd:.1%} |"
+    )
+
+
+def _judged_row(recorded: Recorded, limits: Limits, orders: int) -> str:
+    def of(case: Case) -> Tally:
+        return tally(recorded, case, limits, orders=orders)
+
+    calibrations = noises(recorded, limits, orders=orders)
+    twins = [of(Case(best="A", candidate="B")), of(Case(best="B", candidate="A"))]
+    planted, small = of(Case(best="C", candidate="A")), of(Case(best="A", candidate="B", gain=0.01))
+    slower, seconds = of(Case(best="A", candidate="C")), calibrations[0].seconds_per_pair
+    gain = f"{effect(recorded, 'C', 'A'):+.1%}" if recorded.planted else "none"
+    return (
+        f"| {recorded.kernel} | {recorded.engine} | {statistics.median([noise.sd for noise in calibrations]):.2%} "
+        f"| {statistics.fmean([one.share('faster') for one in twins]):.1%} | {gain} "
+        f"| {planted.share('faster', within=2):.0%} | {_kept(planted)} | {small.share('faster', within=4):.0%} "
+        f"| {_kept(small)} | {slower.share('faster'):.1%} | {f'{seconds:.1f}' if seconds else 'not recorded'} |"
+    )
+
+
+def _kept(seen: Tally) -> str:
+    return f"{seen.share('faster'):.0%} ({seen.mean_pairs:.1f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m evals.noise", description=__doc__)
+    parser.add_argument("recordings", nargs="*", type=Path, help="default: those that come with Ridgeline")
+    parser.add_argument("--orders", type=int, default=500, help="how often the order of processes is drawn anew")
+    parser.add_argument("--blocks", type=int, help="of each process that a pair counts; default: all recorded")
+    asked = parser.parse_args()
+    for path in asked.recordings or recordings():
+        most = min(len(process.blocks) for recorded in load(path) for process in recorded.processes)
+        for line in tables(path, Limits(blocks=asked.blocks or most), orders=asked.orders):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

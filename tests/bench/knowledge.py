@@ -1,0 +1,181 @@
+"""Retrieval: recall@5 and nDCG@5 over `evals/knowledge/queries.yaml`, ours beside plain grep and an embedding model.
+
+Two recalls are told apart. "Answered" is the share of questions with a section that answers among the first five:
+what a reader needs, and what is bounded. "Complete" is found answering sections / answering sections (at most five),
+averaged: most questions are answered in several places (an overview, a card, a backend's page), all of them labelled.
+`BENCH_MISSES=1` lists what was missed; questions of the held part are only counted, never looked at while tuning.
+An embedding model is used where one is installed.
+"""
+
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any
+
+import yaml
+
+from knowledge.index import Entry, Row, rows
+from knowledge.library import Library
+from knowledge.search import Route, Search, searching
+from knowledge.vocabulary import spelled, vocabulary
+from tests.bench.embedding import Score, ranker
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES = ROOT / "evals" / "knowledge" / "queries.yaml"
+TOP = 5
+START_S, QUERY_MS, RECALL = 0.3, 20.0, 0.95
+Ranking = Callable[["Question"], Sequence[str]]
+"""Ids of entries, best first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    text: str
+    route: Route
+    relevant: frozenset[str]
+    held: bool
+
+
+def questions() -> list[Question]:
+    """The labelled set; a card's path stands for the card."""
+    found = yaml.safe_load(QUERIES.read_text(encoding="utf-8"))
+    return [
+        Question(
+            text=one["query"],
+            route=Route(op=one.get("op"), gpu=one.get("gpu"), lang=one.get("lang"), phase=one.get("phase")),
+            relevant=frozenset(f"knowledge/{name}" for name in one["relevant"]),
+            held=one.get("part") == "held",
+        )
+        for one in found
+    ]
+
+
+def name_of(entry: Entry) -> str:
+    """How a label names an entry."""
+    return entry.path if entry.kind == "card" else entry.id
+
+
+def run() -> Iterator[dict[str, Any]]:
+    asked = questions()
+    entries = [*rows(Library())]
+    known = {name_of(row.entry) for row in entries}
+    lost = sorted(label for question in asked for label in question.relevant if label not in known)
+    yield {"what": "questions", "value": len(asked), "unit": "", "bound": 120, "ok": len(asked) >= 120}
+    yield {"what": "labels without a section", "value": len(lost), "unit": "", "bound": 0, "ok": not lost}
+    yield from _starts()
+    with tempfile.TemporaryDirectory() as folder, searching(cache=Path(folder)) as base:
+        ours = _ours(base)
+        yield from _quality("ours", ours, asked, bound=RECALL)
+        yield from _times(base, asked)
+        yield from _quality("grep over all files", _grep(entries, None), asked)
+        yield from _quality("grep, same route", _grep(entries, base), asked)
+        embedded = ranker([f"{row.entry.heading}. {row.about}. {row.text}" for row in entries])
+        if embedded is None:
+            yield {"what": "embedding model: none is installed", "value": 0, "unit": ""}
+        else:
+            yield from _quality("embedding, same route", _routed(entries, base, embedded), asked)
+        if os.environ.get("BENCH_MISSES"):
+            _misses(ours, asked)
+
+
+def _ours(base: Search) -> Ranking:
+    def ranking(question: Question) -> list[str]:
+        hits = base.find(question.text, question.route, limit=TOP)
+        return [hit.path if "/cards/" in hit.path else hit.id for hit in hits]
+
+    return ranking
+
+
+def _grep(entries: Sequence[Row], base: Search | None) -> Ranking:
+    """Sections by how many of the question's words they hold, then by how often: what `grep -ci` per word tells."""
+    lowered = [f"{row.entry.heading}\n{row.about}\n{row.text}".lower() for row in entries]
+
+    def score(question: str) -> list[float]:
+        words = {word for word in spelled(question) if word not in vocabulary().stop}
+        counts = [[len(re.findall(re.escape(word), text)) for word in words] for text in lowered]
+        return [sum(n > 0 for n in found) + min(sum(found), 999) / 1000 for found in counts]
+
+    return _routed(entries, base, score)
+
+
+def _routed(entries: Sequence[Row], base: Search | None, score: Score) -> Ranking:
+    def ranking(question: Question) -> list[str]:
+        scores = score(question.text)
+        gate = base.gate(question.route) if base is not None else None
+        open_to = [at for at, row in enumerate(entries) if gate is None or gate.factor(row.entry)]
+        best = sorted(open_to, key=lambda at: -scores[at])[:TOP]
+        return [name_of(entries[at].entry) for at in best if scores[at] > 0]
+
+    return ranking
+
+
+def _quality(
+    name: str, ranking: Ranking, asked: Sequence[Question], bound: float | None = None
+) -> Iterator[dict[str, Any]]:
+    found = [(question, ranking(question)) for question in asked]
+    answered = [float(bool(question.relevant & set(ids))) for question, ids in found]
+    complete = [recall(ids, question.relevant) for question, ids in found]
+    gains = [ndcg(ids, question.relevant) for question, ids in found]
+    held = [question.held for question in asked]
+    total = fmean(answered)
+    row = {"what": f"{name}: recall@{TOP}, answered", "value": total, "unit": ""}
+    yield row | ({"bound": bound, "ok": total >= bound} if bound else {})
+    yield {"what": f"{name}: recall@{TOP}, complete", "value": fmean(complete), "unit": ""}
+    yield {"what": f"{name}: nDCG@{TOP}", "value": fmean(gains), "unit": ""}
+    for what, values in (("answered", answered), ("complete", complete), ("nDCG", gains)):
+        part = fmean(value for value, out in zip(values, held, strict=True) if out)
+        yield {"what": f"{name}: {what}, {sum(held)} held out", "value": part, "unit": ""}
+
+
+def recall(ids: Sequence[str], relevant: frozenset[str]) -> float:
+    """Found share of what is relevant, of five at most."""
+    return len(relevant & set(ids[:TOP])) / min(TOP, len(relevant))
+
+
+def ndcg(ids: Sequence[str], relevant: frozenset[str]) -> float:
+    """Normalised discounted cumulative gain with gains of 0 and 1."""
+    gain = sum(1 / math.log2(place + 2) for place, name in enumerate(ids[:TOP]) if name in relevant)
+    return gain / sum(1 / math.log2(place + 2) for place in range(min(TOP, len(relevant))))
+
+
+def _times(base: Search, asked: Sequence[Question]) -> Iterator[dict[str, Any]]:
+    took = []
+    for question in asked:
+        began = time.perf_counter()
+        base.find(question.text, question.route, limit=TOP)
+        took.append(1000 * (time.perf_counter() - began))
+    slow = quantiles(took, n=20)[-1]
+    yield {"what": "query, median", "value": median(took), "unit": "ms"}
+    yield {"what": "query, 95th percentile", "value": slow, "unit": "ms", "bound": QUERY_MS, "ok": slow < QUERY_MS}
+
+
+def _starts() -> Iterator[dict[str, Any]]:
+    """From `import knowledge.search` to an open index, in fresh interpreters: without a kept index, then with one."""
+    code = (
+        "import time; began = time.perf_counter()\n"
+        "import sys; from pathlib import Path; from knowledge.search import searching\n"
+        "searching(cache=Path(sys.argv[1])); print(time.perf_counter() - began)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-c", code, folder]
+        took = [float(subprocess.run(argv, check=True, capture_output=True, cwd=ROOT).stdout) for _ in range(6)]
+    yield {"what": "start, index made and kept", "value": took[0], "unit": "s"}
+    warm = median(took[1:])
+    yield {"what": "start, index kept before", "value": warm, "unit": "s", "bound": START_S, "ok": warm < START_S}
+
+
+def _misses(ranking: Ranking, asked: Sequence[Question]) -> None:
+    for question in asked:
+        ids = ranking(question)
+        if not question.held and (missed := question.relevant - set(ids)):
+            sys.stdout.write(f"\n{question.text}  {question.route}\n")
+            sys.stdout.writelines(f"   missed {name}\n" for name in sorted(missed))
+            sys.stdout.writelines(f"   found  {name}\n" for name in ids)

@@ -1,0 +1,148 @@
+"""Hardware numbers: exact product, exact metric, the line they stand at, UNKNOWN for everything else."""
+
+import re
+
+import pytest
+
+from knowledge.library import Library
+from knowledge.specs import MISSING, Products, normal, specs, wrong
+from tests.knowledge_base import PRODUCT, write_base
+
+SHIPPED = Library()
+FORM = re.compile(r"[a-z0-9_]+: [\w.+-]+( [^<]+)? <- knowledge/hardware/[\w/-]+\.md:L\d+")
+
+
+@pytest.fixture
+def products(tmp_path):
+    return Products(write_base(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "roadrunner-80",
+        "Roadrunner 80",
+        "AMD Roadrunner_80",
+        "acme rr80",
+        "NVIDIA Roadrunner SXM",
+        "Roadrunner",
+        "ROADRUNNER",
+    ],
+)
+def test_names_that_mean_the_same_product(products, name):
+    found = products.spec(name, "bf16_dense")
+    assert (found.product, found.value, found.unit) == ("roadrunner-80", 1000.0, "TFLOPS")
+    assert found.text == f"bf16_dense: 1000 TFLOPS <- knowledge/hardware/roadrunner-80.md:L{found.source_line}"
+    assert PRODUCT.splitlines()[found.source_line - 1] == "- bf16_dense: 1000 TFLOPS [src: acme-sheet, table 2]"
+
+
+@pytest.mark.feature("F069")
+@pytest.mark.parametrize(
+    ("product", "metric"),
+    [
+        ("Roadrunner 70", "bf16_dense"),
+        ("Road", "bf16_dense"),
+        ("", "bf16_dense"),
+        ("roadrunner-80", "fp8_dense"),
+        ("roadrunner-80", "bf16"),
+        ("roadrunner-80", "fp4_dense"),
+    ],
+)
+def test_what_no_line_gives_is_unknown_and_never_inferred(products, product, metric):
+    found = products.spec(product, metric)
+    assert found.value is None
+    assert found.text == f"{metric}: UNKNOWN (gpu-wiki not found)" == f"{metric}: UNKNOWN ({MISSING})"
+    assert found.note
+
+
+def test_a_family_without_a_default_is_ambiguous(tmp_path):
+    base = write_base(tmp_path, **{"hardware/roadrunner-80.md": PRODUCT.replace("default_for: [Roadrunner]\n", "")})
+    found = Products(base).spec("Roadrunner", "bf16_dense")
+    assert found.value is None
+    assert "roadrunner-80 or roadrunner-90" in found.note
+
+
+def test_dense_and_sparse_are_apart(products):
+    assert products.spec("Roadrunner", "bf16_sparse").value == 2 * products.spec("Roadrunner", "bf16_dense").value
+
+
+def test_what_holds_for_the_architecture_holds_for_its_products(products):
+    found = products.spec("Roadrunner", "lds_capacity")
+    assert found.text.startswith("lds_capacity: 64 KiB <- knowledge/hardware/gfx942/overview.md:L")
+    assert found.product == "roadrunner-80"
+    assert products.spec("gfx942", "lds_capacity").value == 64
+    assert products.spec("gfx942", "bf16_dense").value is None, "never from a product to its architecture"
+
+
+def test_a_word_is_no_number(products):
+    found = products.spec("Roadrunner", "arch")
+    assert (found.value, found.text.split(" <- ")[0]) == (None, "arch: gfx942")
+
+
+def test_all_numbers_of_a_product(products):
+    assert [spec.metric for spec in products.all("Roadrunner")][-1] == "lds_capacity"
+    assert len(products.all("Roadrunner")) == 7
+    assert products.all("nothing") == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("- bf16_dense: 1000 TFLOPS", "no source"),
+        ("- bf16_dense: 1000 GFLOPS [src: a]", "is in GFLOPS"),
+        ("- bf16_dense: 1000 [src: a]", "is in no unit"),
+        ("- bf16_dense: fast [src: a]", "no number"),
+        ("- hbm_bandwidth: up to 4.0 TB/s [src: a]", "no number"),
+        ("- int8_dense: 1000 TFLOPS [src: a]", "is in TFLOPS"),
+        ("- Bf16: 1000 TFLOPS [src: a]", "no spec"),
+        ("- just words [src: a]", "no spec"),
+        ("- bf16_dense: 1 TFLOPS [src: a]\n- bf16_dense: 2 TFLOPS [src: a]", "stands in line"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(tmp_path, line, what):
+    text = PRODUCT[: PRODUCT.index("- arch")] + line + "\n"
+    (document,) = [
+        found
+        for found in write_base(tmp_path, **{"hardware/roadrunner-80.md": text}).documents
+        if found.path.endswith("roadrunner-80.md")
+    ]
+    (problem,) = wrong(document)
+    assert what in problem.what
+    assert text.splitlines()[problem.line - 1] == line.splitlines()[-1]
+
+
+@pytest.mark.feature("F071")
+def test_the_ridge_of_h100_has_its_lines():
+    products = Products(SHIPPED)
+    peak, rate = products.spec("H100", "bf16_dense"), products.spec("NVIDIA H100 80GB HBM3", "hbm_bandwidth")
+    assert (peak.value, rate.value) == (989.4, 3.35)
+    assert round(peak.value / rate.value) == 295
+    assert round(0.9 * peak.value, 1) == 890.5
+
+
+@pytest.mark.feature("F068")
+def test_every_shipped_number_stands_at_its_line():
+    products = Products(SHIPPED)
+    assert len(products.names) >= 12
+    for name in products.names:
+        for spec in products.all(name):
+            if not spec.written:
+                continue
+            assert FORM.fullmatch(spec.text), spec.text
+            line = SHIPPED.line(spec.source_path, spec.source_line)
+            assert line.startswith(f"- {spec.metric}: ")
+            assert spec.written in re.sub(r"(?<=\d)[ ,](?=\d{3})", "", line)
+            assert spec.citations
+
+
+def test_no_name_means_two_products():
+    named: dict[str, set[str]] = {}
+    for document in SHIPPED.documents:
+        if document.kind == "product":
+            for name in (*document.default_for, *document.aliases):
+                named.setdefault(normal(name), set()).add(document.path)
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
+def test_specs_stand_only_in_products_and_hardware():
+    assert all(not [*specs(document)] for document in SHIPPED.documents if document.kind in ("op", "backend"))
