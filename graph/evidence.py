@@ -51,15 +51,20 @@ class Machine(Value):
 
 
 class Ceilings(Value):
-    """Measured peaks of this machine, and how they were measured. None where nothing could be."""
+    """Peaks that bound this machine, and where they come from. None where nothing is known."""
 
     copy_gbps: float | None
     """Copy bandwidth in GB/s counting bytes read plus bytes written."""
     flops_gflops: float | None
     """Fused multiply-add peak of one pinned thread, in GFLOP/s, for the contract's dtype."""
     method: str
+    """How those that were measured were."""
     machine: str
     """Machine fingerprint."""
+    copy_source: str = ""
+    """`path:L<n>` of the document that gives the bandwidth; empty when it was measured here."""
+    flops_source: str = ""
+    """`path:L<n>` of the document that gives the compute peak; empty when it was measured here."""
 
 
 class BuildResult(Value):

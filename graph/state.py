@@ -7,7 +7,7 @@ from graph.contract import Contract
 from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from graph.limits import Limits
 from graph.ports import Base
-from graph.record import StopCheck
+from graph.record import Spec, StopCheck
 from graph.target import Target
 from graph.trial import Trial
 from graph.values import SCHEMA, Bottleneck, Value
@@ -30,6 +30,8 @@ class Request(Value):
     version: str
     campaign: str = ""
     """Name to use instead of the derived one, when that one is taken."""
+    specs: tuple[Spec, ...] = ()
+    """What the documents say of this product; the shell reads them, the graph reads no file."""
 
 
 class Setting(Value):

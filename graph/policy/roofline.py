@@ -36,12 +36,15 @@ def bound_of(roofs: Sequence[ShapeRoof]) -> Bound:
     return "compute" if 2 * compute >= sum(roof.floor_us or 0.0 for roof in roofs) else "memory"
 
 
-def specs(ceilings: Ceilings | None, machine: Machine) -> tuple[Spec, ...]:
-    """Hardware numbers in their registered form; what could not be measured is UNKNOWN, never filled in."""
+def specs(ceilings: Ceilings | None, machine: Machine, stated: Sequence[Spec] = ()) -> tuple[Spec, ...]:
+    """Hardware numbers in their registered form; what nobody measured or states is UNKNOWN, never filled in.
+
+    `ceilings` are those that were measured, `stated` what documents say of the product.
+    """
     method = f"measured here: {ceilings.method}" if ceilings else ""
     reported = f"reported by this machine's system: {machine.name}"
     caches = (("L1d cache", machine.l1d_bytes), ("L2 cache", machine.l2_bytes), ("L3 cache", machine.l3_bytes))
-    return (
+    measured = (
         _spec("copy bandwidth", ceilings.copy_gbps if ceilings else None, "GB/s", method),
         _spec("compute peak", ceilings.flops_gflops if ceilings else None, "GFLOP/s", method),
         *(
@@ -49,6 +52,8 @@ def specs(ceilings: Ceilings | None, machine: Machine) -> tuple[Spec, ...]:
             for name, size in caches
         ),
     )
+    # what a document is asked for is not asked of a measurement a second time
+    return (*stated, *(spec for spec in measured if spec.value is not None or not stated))
 
 
 def stop_conditions(ceilings: Ceilings | None, fraction: float) -> tuple[str, str]:
@@ -94,10 +99,8 @@ def efficiency(
     return exp(sum(log(share) for share in found.values()) / len(found))
 
 
-def _roof(row: Row, work: Work, ceilings: Ceilings | None) -> ShapeRoof:
-    sizes = {item.name: item.value for item in row.metrics}
-    flops = evaluate(work.flops, sizes) if work.flops else None
-    moved = evaluate(work.bytes, sizes) if work.bytes else None
+def roof(label: str, flops: float | None, moved: float | None, ceilings: Ceilings | None) -> ShapeRoof:
+    """Where a call of so many operations and bytes stands, and the microseconds that it takes at least."""
     intensity = flops / moved if flops is not None and moved else None
     compute_us = flops / (ceilings.flops_gflops * 1e3) if flops and ceilings and ceilings.flops_gflops else None
     memory_us = moved / (ceilings.copy_gbps * 1e3) if moved and ceilings and ceilings.copy_gbps else None
@@ -106,14 +109,23 @@ def _roof(row: Row, work: Work, ceilings: Ceilings | None) -> ShapeRoof:
     if compute_us is not None and memory_us is not None:
         # intensity >= ridge, written without the division
         bound = "compute" if compute_us >= memory_us else "memory"
+    elif flops == 0 and memory_us is not None:
+        bound = "memory"
     return ShapeRoof(
-        label=row.label,
+        label=label,
         flops=flops,
         bytes=moved,
         intensity=intensity,
         bound=bound,
         floor_us=max(floors) if floors else None,
     )
+
+
+def _roof(row: Row, work: Work, ceilings: Ceilings | None) -> ShapeRoof:
+    sizes = {item.name: item.value for item in row.metrics}
+    flops = evaluate(work.flops, sizes) if work.flops else None
+    moved = evaluate(work.bytes, sizes) if work.bytes else None
+    return roof(row.label, flops, moved, ceilings)
 
 
 def _spec(metric: str, value: float | None, unit: str, source: str) -> Spec:

@@ -14,8 +14,9 @@ from graph.values import Value
 
 LEAST_PAIRS = 2
 """Nothing is faster before a second process pair says so too."""
-NOISIER = 2.0
-"""Pairs that scatter more than this many times as much as identical versions do are judged by their own scatter."""
+NOISIER = (7.0, 4.0)
+"""Variance of the own pairs over that of identical versions beyond which they are judged by their own scatter alone:
+with one degree of freedom, which luck takes far in one calm case out of fifty, and with more."""
 SEEN = 0.95
 """Power of the last look alone at which a gain is called visible: screening and futility cost some of it, so that nine
 in ten are kept (simulated: 90 to 92 per cent)."""
@@ -108,7 +109,7 @@ def _with_own(means: Sequence[float], calibration: tuple[float, int]) -> tuple[f
     own = len(means) - 1
     center = statistics.fmean(means)
     mine = max(math.fsum((value - center) ** 2 for value in means), own * FLOOR_SD**2)
-    if own and degrees and mine / own > NOISIER**2 * squares / degrees:
+    if own and degrees and mine / own > NOISIER[own > 1] * squares / degrees:
         return mine, own
     return squares + mine, degrees + own
 

@@ -103,7 +103,7 @@ def test_blocks_that_scatter_more_than_they_did_inflate_the_noise():
 
 def test_pairs_that_scatter_like_another_experiment_are_judged_by_themselves():
     noise = noise_of((same([0.002 * (-1) ** n for n in range(16)]),))
-    wild = make_comparison(dict.fromkeys(LABELS, rows([0.05 + NOISIER * 0.01 * (-1) ** n for n in range(6)])))
+    wild = make_comparison(dict.fromkeys(LABELS, rows([0.05 + NOISIER[1] * 0.005 * (-1) ** n for n in range(6)])))
     assert estimate((wild,), noise, LIMITS).lower == estimate((wild,), None, LIMITS).lower
 
 
