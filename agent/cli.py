@@ -14,7 +14,7 @@ from agent.extensions import registrations
 from graph.errors import CampaignError
 from sandbox.errors import WorldError
 
-GROUPS = ("campaign", "look", "contract", "roofline", "bench", "doctor", "diagram", "memory", "knowledge")
+GROUPS = ("campaign", "answer", "look", "contract", "roofline", "bench", "doctor", "diagram", "memory", "knowledge")
 """Modules of `agent.commands`, in the order of the help."""
 INTERRUPTED = 130
 

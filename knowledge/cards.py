@@ -1,11 +1,11 @@
-"""Knowledge cards: one lever per Markdown file, with the edits that carry it out in its YAML front matter."""
+"""Knowledge cards: one lever per Markdown file, described in its YAML front matter, often with the edits themselves."""
 
 import math
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -17,7 +17,7 @@ CATEGORIES = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm
 """The same words as `graph.values.Category`; a test keeps the two together."""
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
-Language = Literal["c", "hip", "cuda", "triton"]
+Language = Literal["c", "hip", "cuda", "triton", "ck", "flydsl", "cutedsl"]
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -94,6 +94,8 @@ class Card(Model):
     langs: tuple[Language, ...] = Field(min_length=1)
     ops: tuple[str, ...] = ("any",)
     """Words, one of which must be in the operator's name; `any` for every operator."""
+    gpus: tuple[str, ...] = ()
+    """Architectures the lever is for, for example gfx942; empty for every one that `requires` allows."""
     category: Category
     bucket: Literal["K1", "K2", "K3"]
     bottlenecks: tuple[Bottleneck, ...] = Field(min_length=1)
@@ -101,8 +103,10 @@ class Card(Model):
     """Ends the sentence: I expect X to improve because ..."""
     change: str
     prediction: Predicted
-    expected_speedup: float = Field(ge=1, le=20)
-    """Time before / after that ranks the lever; from `measured_on` where that says so."""
+    counters: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """More counters or instruction-mix facts that confirm it, in the spelling of the tool that reports them."""
+    expected_speedup: float = Field(default=1.0, ge=1, le=20)
+    """Time before / after that ranks the lever; from `measured_on` where that says so; 1 where nobody measured."""
     risks: str
     verification: str
     requires: Needs = Needs()
@@ -114,10 +118,11 @@ class Card(Model):
     """Worth trying again after another change was accepted."""
     sources: tuple[str, ...] = Field(min_length=1)
     measured_on: str = ""
-    edits: tuple[Edit, ...] = Field(min_length=1)
+    edits: tuple[Edit, ...] = ()
+    """Empty for a lever that is only described: a language model reads it, the catalog planner skips it."""
     variants: tuple[Variant, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
-    example: Example
+    example: Example | None = None
     path: str
     """Of the card, relative to the project, for citation."""
     body: str
@@ -133,9 +138,27 @@ class Card(Model):
                 raise ValueError(f"body: heading {heading!r} is missing")
         return self
 
+    @model_validator(mode="after")
+    def _carried_out_or_described(self) -> Self:
+        """Edits come with the example that tests them and the gain that ranks them; a description has neither."""
+        if self.edits:
+            for field in ("example", "expected_speedup"):
+                if field not in self.model_fields_set:
+                    raise ValueError(f"{field} is missing; a card with edits needs it")
+            return self
+        for field in ("example", "variants", "fallbacks"):
+            if getattr(self, field):
+                raise ValueError(f"{field} is given without edits; add the edits or leave it out")
+        return self
+
     def edits_of(self, variant: Variant | None) -> tuple[Edit, ...]:
         """The edits with a variant's parameters filled in."""
         return filled(self.edits, variant.params if variant else {})
+
+    @property
+    def confirmed_by(self) -> tuple[str, ...]:
+        """Every counter that says whether the lever worked, the predicted one first."""
+        return tuple(dict.fromkeys((self.prediction.counter, *self.counters)))
 
     @property
     def logarithm(self) -> float:
@@ -178,8 +201,12 @@ def load(folder: Path = CARDS) -> tuple[Card, ...]:
 
 def read(path: Path, folder: Path = CARDS) -> Card:
     """One card. Raises CardError with the file and the field."""
-    text = path.read_text(encoding="utf-8")
     place = f"knowledge/{folder.name}/{path.relative_to(folder).as_posix()}"
+    return parse(path.read_text(encoding="utf-8"), place)
+
+
+def parse(text: str, place: str) -> Card:
+    """The card that a text holds; `place` is the path it is cited by. Raises CardError with the place and the field."""
     parts = re.match(r"---\n(.*?)\n---\n(.*)", text, re.S)
     if parts is None:
         raise CardError(f"{place}: front matter: must stand between two lines of ---")

@@ -8,6 +8,7 @@ type, stmts (statements without loops or jumps, possibly none). A hole that retu
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from knowledge.source import Lang, Token, closing, tokens
@@ -50,17 +51,28 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
 
     Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.
     """
-    stream = tuple(token for token in tokens(text, lang) if not ADVICE.match(token.text))
-    patterns = [_atoms(variant, lang) for variant in expand(find)]
-    at = 0
-    while at < len(stream):
-        found = _first(stream, patterns, at, where)
-        if found is None:
-            at += 1
+    stream, patterns = _stream(text, lang), _patterns(find, lang)
+    heads = {atoms[0] for atoms in patterns}
+    anywhere = not all(isinstance(head, str) for head in heads)
+    past = 0
+    for at, token in enumerate(stream):
+        if at < past or not (anywhere or token.text in heads):
             continue
-        end, bound = found
-        yield Match(stream[at].start, stream[end - 1].end, bound)
-        at = max(end, at + 1)
+        found = _first(stream, patterns, at, where)
+        if found is not None:
+            past, bound = found
+            yield Match(token.start, stream[past - 1].end, bound)
+
+
+@lru_cache(maxsize=64)
+def _stream(text: str, lang: Lang) -> tuple[Token, ...]:
+    return tuple(token for token in tokens(text, lang) if not ADVICE.match(token.text))
+
+
+@lru_cache(maxsize=1024)
+def _patterns(find: str, lang: Lang) -> tuple[tuple[Atom, ...], ...]:
+    """Every spelling of a pattern, ready to be walked: the cards' patterns are asked for each round."""
+    return tuple(_atoms(variant, lang) for variant in expand(find))
 
 
 def expand(find: str) -> list[str]:
@@ -119,7 +131,7 @@ def _atoms(find: str, lang: Lang) -> tuple[Atom, ...]:
 
 
 def _first(
-    stream: tuple[Token, ...], patterns: list[tuple[Atom, ...]], at: int, where: tuple[str, ...]
+    stream: tuple[Token, ...], patterns: tuple[tuple[Atom, ...], ...], at: int, where: tuple[str, ...]
 ) -> tuple[int, Bindings] | None:
     for atoms in patterns:
         if isinstance(atoms[0], str) and atoms[0] != stream[at].text:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import takewhile
 from typing import assert_never
 
@@ -45,7 +46,7 @@ def where_first(edits: tuple[Edit, ...], sources: Mapping[str, str]) -> tuple[st
     for edit in edits:
         if isinstance(edit, Substitute):
             for path, text in sources.items():
-                matches = _matches(edit, path, text)[1] if code(path) else []
+                matches = _matches(edit, path, text)[1] if code(path) else ()
                 if matches:
                     return path, matches[0].start
     return None
@@ -135,13 +136,15 @@ def _insert(edit: Insert, text: str) -> str:
     return f"{text[:at]}\n{block}\n{gap}{text[at:]}"
 
 
-def _matches(edit: Substitute, path: str, text: str) -> tuple[str, list[Match]]:
+@lru_cache(maxsize=512)
+def _matches(edit: Substitute, path: str, text: str) -> tuple[str, tuple[Match, ...]]:
+    """Asked of every card in every round, mostly of a text that is as it was."""
     lang = lang_of(path)
     for case in edit.cases:
-        found = [m for m in search(text, case.find, lang=lang, where=case.where) if _inside(edit.within, text, m.start)]
-        if found:
-            return case.replace, found
-    return "", []
+        found = search(text, case.find, lang=lang, where=case.where)
+        if inside := tuple(match for match in found if _inside(edit.within, text, match.start)):
+            return case.replace, inside
+    return "", ()
 
 
 def _inside(decorator: str, text: str, offset: int) -> bool:

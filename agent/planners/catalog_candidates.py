@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from graph.briefing import Briefing
 from graph.record import RoundClosed
@@ -48,12 +49,14 @@ def texts(briefing: Briefing) -> dict[str, str]:
 
 
 def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]:
-    """Cards for the target's language and operator."""
+    """Cards for the target's language and operator that carry their edits; one that only describes needs a model."""
     words = {briefing.target.target_lang.lower(), briefing.target.target_backend.lower()}
     return tuple(
         card
         for card in cards
-        if words & set(card.langs) and ("any" in card.ops or any(op in briefing.target.target_op for op in card.ops))
+        if card.edits
+        and words & set(card.langs)
+        and ("any" in card.ops or any(op in briefing.target.target_op for op in card.ops))
     )
 
 
@@ -74,13 +77,24 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
             yield Drop(lever=name, why=why)
             continue
         edits = card.edits_of(variant)
-        changed = apply(edits, sources, flags_file=briefing.contract.flags_file)
+        changed = _tried(edits, tuple(sources.items()), briefing.contract.flags_file)
         if changed:
             expected = variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup
             change = card.change if variant is None else f"{card.change} ({variant.id})"
             yield Candidate(
                 id=name, card=card, variant=variant, change=change, expected=expected, edits=edits, texts=changed
             )
+
+
+@lru_cache(maxsize=512)
+def _tried(
+    edits: tuple[Edit, ...],
+    sources: tuple[tuple[str, str], ...],
+    flags_file: str | None,
+    target: tuple[str, int] | None = None,
+) -> Mapping[str, str] | None:
+    """What the edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
+    return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()))
 
 
 def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterator[Candidate]:
@@ -96,7 +110,7 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
     for step in (edit for edit in card.edits if isinstance(edit, Constant)):
         for setting in settings(step, programs):
             for value in neighbours(step, setting.value):
-                changed = apply((step,), programs, flags_file=None, target={setting.name: value})
+                changed = _tried((step,), tuple(programs.items()), None, (setting.name, value))
                 if changed and (setting.name, value) not in known:
                     yield Candidate(
                         id=f"{card.id}:{setting.name}={value}",

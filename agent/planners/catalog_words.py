@@ -1,6 +1,7 @@
 """What the catalog planner writes: hypotheses, explanations, directions, reflections, from cards and evidence."""
 
 import re
+from functools import lru_cache
 from typing import get_args
 
 from agent.planners.catalog_candidates import Candidate, hypothesis_of, texts
@@ -12,6 +13,7 @@ from graph.values import Category, Hypothesis, Prediction
 from knowledge.cards import Card
 from knowledge.rewrite import where_first
 from knowledge.source import line_of
+from knowledge.steps import Edit
 
 NOTHING_LEFT = {
     "tile": "work on larger or smaller pieces; no card for it applies to this source any more",
@@ -61,7 +63,7 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
     else:
         seen = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
     lines = [f"{seen} -> {card.because} -> {candidate.change}"]
-    place = where_first(candidate.edits, texts(briefing))
+    place = _place(candidate.edits, tuple(texts(briefing).items()))
     if place:
         path, offset = place
         lines.append(f"{path}:{line_of(texts(briefing)[path], offset)} has the code that the card describes")
@@ -70,6 +72,12 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
         cause = last.reflection.root_cause or last.judged.verdict.reason
         lines.append(f"round {last.round} rolled back {hypothesis_of(last).lever}: {cause} -> another approach")
     return tuple(lines)
+
+
+@lru_cache(maxsize=256)
+def _place(edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...]) -> tuple[str, int] | None:
+    """Asked for every candidate in every round, mostly of sources that are still the same."""
+    return where_first(edits, dict(sources))
 
 
 def explanation(candidate: Candidate) -> str:

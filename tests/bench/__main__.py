@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import loop, measurement, overhead, recorded, simulation, startup
+from tests.bench import knowledge, loop, measurement, overhead, recorded, simulation, startup
 
 SUITES = {
     "startup": startup.run,
@@ -14,6 +14,7 @@ SUITES = {
     "measurement": measurement.run,
     "simulation": simulation.run,
     "recorded": recorded.run,
+    "knowledge": knowledge.run,
 }
 
 

@@ -1,0 +1,56 @@
+"""Check the hardware numbers in a campaign's files against the knowledge base and against what its ledger holds."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent import campaigns
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from knowledge.claims import ClaimsChecked
+    from knowledge.library import Library
+    from knowledge.registered import Measured
+
+FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performance.md", "final_report.md")
+"""What a person or a planner writes or reads there; logs and profiles hold raw output of tools."""
+
+
+def numbers(given: str, library: "Library") -> "ClaimsChecked":
+    """Check one campaign, a folder or a name. Raises `UserError` where there are no such files."""
+    from knowledge.claims import check_files
+
+    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
+    files = {path.relative_to(folder).as_posix(): _text(path) for glob in FILES for path in sorted(folder.glob(glob))}
+    if not files:
+        raise UserError(f"{given}: holds none of {', '.join(FILES)}; give a campaign's directory")
+    return check_files(files, library, tuple(measured(folder / campaigns.LEDGER)))
+
+
+def measured(ledger: Path) -> Iterator["Measured"]:
+    """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
+    from knowledge.registered import Measured
+
+    if not ledger.is_file():
+        return
+    for line in _text(ledger).splitlines():
+        body = _body(line)
+        specs = body.get("specs", ()) if body.get("kind") == "roofline" else ()
+        for spec in specs:
+            if isinstance(spec.get("value"), int | float):
+                yield Measured(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
+
+
+def _body(line: str) -> dict[str, Any]:
+    """Body of a ledger's line; empty for one that was cut off by a crash."""
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    body = found.get("body") if isinstance(found, dict) else None
+    return body if isinstance(body, dict) else {}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,169 @@
+"""Whether the knowledge base can be trusted: every fact sourced, every source known, every number readable."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from knowledge.documents import LONGEST, Document, Problem, Section, prose
+from knowledge.facts import Citation, citations, facts, hedged, unsourced, without
+from knowledge.library import File, Library
+from knowledge.registry import Registry, registry
+from knowledge.specs import HEADING, specs, wrong
+
+_LINK = re.compile(r"\[[^\]\n]+\]\(([^()\s]*)\)")
+_URL = re.compile(r"https?://[\w.-]+\.[a-z]{2,}(/\S*)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What the check counted, and what it found wrong."""
+
+    documents: int
+    facts: int
+    """Sourced statements, specs not counted."""
+    specs: int
+    """Numbers a program reads, UNKNOWN ones not counted."""
+    cards: int
+    sources: int
+    unused: tuple[str, ...]
+    """Sources that nothing cites."""
+    problems: tuple[Problem, ...]
+
+
+def check(library: Library) -> Checked:
+    """Read everything; problems in the order of files and lines."""
+    known = registry(library)
+    cited: set[str] = set()
+    problems = [*library.broken, *known.problems]
+    counted = 0
+    for document in library.documents:
+        found = [fact for fact in facts(document) if not _is_spec(document, fact.line)]
+        counted += len(found)
+        problems += _document(document, known, library)
+        cited |= {citation.source for fact in facts(document) for citation in fact.citations}
+    cards = 0
+    for file in library.cards():
+        cards += 1
+        names, wrongs = _card(file, known)
+        cited |= names
+        problems += wrongs
+    problems += _twice(library)
+    return Checked(
+        documents=len(library.documents),
+        facts=counted,
+        specs=sum(bool(spec.written) for document in library.documents for spec in specs(document)),
+        cards=cards,
+        sources=len(known.sources),
+        unused=tuple(sorted(set(known.sources) - cited)),
+        problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line))),
+    )
+
+
+def _document(document: Document, known: Registry, library: Library) -> Iterator[Problem]:
+    yield from wrong(document)
+    seen: dict[str, int] = {}
+    for section in document.sections:
+        if section.heading in seen:
+            what = f"heading {section.heading!r} stands in line {seen[section.heading]} too"
+            yield _problem(section, section.line, what, "give each section its own heading")
+        seen[section.heading] = section.line
+        if (length := len(section.text.strip().splitlines())) > LONGEST:
+            yield _problem(section, section.line, f"the section has {length} lines", f"split it, {LONGEST} at most")
+        yield from _items(section, known)
+        yield from _links(section, library)
+        if section.heading == HEADING:
+            continue
+        for item in unsourced(section):
+            yield _problem(section, item.line, f"a number without source: {_short(item.text)}", "end it with [src: id]")
+
+
+def _items(section: Section, known: Registry) -> Iterator[Problem]:
+    for item in section.items():
+        cited = citations(item.text)
+        for citation in cited:
+            if citation.source not in known.sources:
+                yield _problem(section, item.line, f"source {citation.source!r} is not registered", _register(citation))
+        if "[src:" in without(item.text):
+            yield _problem(section, item.line, "the sources do not end the item", "write `[src: id, place; id]` last")
+        if cited and not without(item.text):
+            yield _problem(section, item.line, "a source without a fact", "write the fact before it")
+        if cited and (word := hedged(item.text)):
+            yield _problem(section, item.line, f"{word!r} hedges a fact", "give the number, or write UNKNOWN")
+
+
+def _links(section: Section, library: Library) -> Iterator[Problem]:
+    folder = section.path.rpartition("/")[0]
+    paths = {file.path for file in library.files}
+    for number, line in prose(section.text, section.line + 1):
+        for target in _LINK.findall(line):
+            if _URL.fullmatch(target) or target.startswith("#"):
+                continue
+            if "://" in target or _joined(folder, target.partition("#")[0]) not in paths:
+                yield _problem(section, number, f"link {target!r} leads nowhere", "correct the address or the path")
+
+
+def _card(file: File, known: Registry) -> tuple[set[str], list[Problem]]:
+    """Ids that a card cites, and what is wrong with it."""
+    from knowledge.cards import CardError, parse
+
+    try:
+        card = parse(file.text, file.path)
+    except CardError as error:
+        what = str(error).removeprefix(f"{file.path}: ")
+        return set(), [Problem(path=file.path, line=1, what=what, mend="see the README of the knowledge folder")]
+    line = next((at for at, text in enumerate(file.text.splitlines(), 1) if text.startswith("sources:")), 1)
+    cited = [citation for text in card.sources for citation in citations(f"[src: {text}]")]
+    problems = [
+        Problem(path=file.path, line=line, what=f"source {one.source!r} is not registered", mend=_register(one))
+        for one in cited
+        if one.source not in known.sources
+    ]
+    problems += [
+        Problem(path=file.path, line=1, what=f"{field}: {word!r} hedges", mend="give the number, or leave it out")
+        for field, text in (("because", card.because), ("change", card.change), ("measured_on", card.measured_on))
+        if (word := hedged(text))
+    ]
+    return {citation.source for citation in cited}, problems
+
+
+def _twice(library: Library) -> Iterator[Problem]:
+    """A card's id is its file's name, and stands once in all languages."""
+    seen: dict[str, str] = {}
+    for file in library.cards():
+        name = file.path.rpartition("/")[2].removesuffix(".md")
+        if not re.search(rf"^id: {re.escape(name)}\s*$", file.text, re.M):
+            yield Problem(path=file.path, line=2, what="the id is not the file's name", mend=f"write `id: {name}`")
+        if name in seen:
+            yield Problem(path=file.path, line=2, what=f"{name} is also in {seen[name]}", mend="rename one")
+        seen[name] = file.path
+
+
+def _is_spec(document: Document, line: int) -> bool:
+    return any(
+        section.heading == HEADING and section.line < line <= section.line + section.text.count("\n") + 1
+        for section in document.sections
+    )
+
+
+def _joined(folder: str, target: str) -> str:
+    """A relative path as it is cited."""
+    parts = folder.split("/")
+    for part in target.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _register(citation: Citation) -> str:
+    near = re.sub(r"[^a-z0-9]+", "-", citation.source.lower()).strip("-")
+    return f"add it to a file in knowledge/sources, for example as `{near}:`"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _problem(section: Section, line: int, what: str, mend: str) -> Problem:
+    return Problem(path=section.path, line=line, what=what, mend=mend)

@@ -1,0 +1,203 @@
+"""Documents of the knowledge base: Markdown with front matter, cut into sections that can be cited by line.
+
+Plain dataclasses, not pydantic: a search must have answered before that library has even been loaded.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("op", "hardware", "product", "backend")
+PHASES = ("analyze", "propose", "draft", "diagnose")
+LISTS = ("ops", "gpus", "langs", "phase", "aliases", "default_for")
+FIELDS = ("title", "kind", "summary", *LISTS)
+LONGEST = 60
+"""Lines of a section; retrieval returns a section, and a longer one would crowd out the others."""
+_FRONT = re.compile(r"---\n(.*?)\n---\n", re.S)
+_FENCE = re.compile(r"\s*(```|~~~)")
+_ITEM = re.compile(r"(\s*)[-*+] (.*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """What is wrong at a place, and how to mend it."""
+
+    path: str
+    line: int
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}; {self.mend}"
+
+
+class DocumentError(ValueError):
+    """A document that cannot be read at all; `problem` names file, line and mend."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One list item, its continuation lines joined."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A heading and the text below it, up to the next heading of its level."""
+
+    path: str
+    line: int
+    """Of the heading, counted from 1."""
+    heading: str
+    text: str
+    """Without the heading line."""
+
+    @property
+    def id(self) -> str:
+        """`path#heading`."""
+        return f"{self.path}#{self.heading}"
+
+    def items(self) -> Iterator[Item]:
+        """List items outside code blocks, with the line each begins in."""
+        found: list[str] = []
+        began = 0
+        for number, line in prose(self.text, self.line + 1):
+            match = _ITEM.fullmatch(line)
+            if match is None and found and line.startswith("  ") and line.strip():
+                found.append(line.strip())
+                continue
+            if found:
+                yield Item(line=began, text=" ".join(found))
+            found, began = ([match[2].strip()], number) if match else ([], 0)
+        if found:
+            yield Item(line=began, text=" ".join(found))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """One file. An empty list of operators, architectures or languages means: for every one."""
+
+    path: str
+    title: str
+    kind: str
+    summary: str
+    ops: tuple[str, ...]
+    gpus: tuple[str, ...]
+    langs: tuple[str, ...]
+    phase: tuple[str, ...]
+    aliases: tuple[str, ...]
+    """Product: other names it is sold or reported under."""
+    default_for: tuple[str, ...]
+    """Product: family names that mean this one of several."""
+    sections: tuple[Section, ...]
+
+    @property
+    def overview(self) -> bool:
+        """Whether it is the one to read before the others of its folder."""
+        return self.path.endswith("/overview.md") or self.kind == "product"
+
+
+def parse(text: str, path: str) -> Document:
+    """Read one document. Raises DocumentError naming file, line and mend when its front matter is not as agreed."""
+    found = _FRONT.match(text)
+    if found is None:
+        raise _error(path, 1, "has no front matter", "put title, kind and summary between two lines of ---")
+    fields = front(found[1], path)
+    for name in ("title", "summary"):
+        if not isinstance(fields.get(name), str) or not fields[name].strip():
+            raise _error(path, 1, f"front matter: {name} is missing", f"write `{name}: ...`, one sentence")
+    if fields.get("kind") not in KINDS:
+        place = line_of(found[1], "kind")
+        raise _error(path, place, f"kind is {fields.get('kind')!r}", f"write one of {', '.join(KINDS)}")
+    lists = {name: _words(fields.get(name), path, line_of(found[1], name), name) for name in LISTS}
+    if unknown := sorted(set(lists["phase"]) - set(PHASES)):
+        where = line_of(found[1], "phase")
+        raise _error(path, where, f"phase: {unknown[0]!r} is none", f"write some of {', '.join(PHASES)}")
+    first = found[0].count("\n") + 1
+    return Document(
+        path=path,
+        title=fields["title"].strip(),
+        kind=fields["kind"],
+        summary=fields["summary"].strip(),
+        sections=tuple(sections(text[found.end() :], path, first=first)),
+        **lists,
+    )
+
+
+def front(text: str, path: str) -> dict[str, Any]:
+    """YAML front matter as a mapping of known fields. Raises DocumentError."""
+    import yaml
+
+    try:
+        fields = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = 2 + mark.line if mark else 1
+        raise _error(path, line, "front matter is not YAML", "quote texts that hold `: ` or `#`") from error
+    if not isinstance(fields, dict):
+        raise _error(path, 2, "front matter is not a mapping", "write `name: value` lines")
+    if unknown := sorted(str(name) for name in set(fields) - set(FIELDS)):
+        line = line_of(text, unknown[0])
+        raise _error(path, line, f"{unknown[0]} is no field", f"known are {', '.join(FIELDS)}")
+    return fields
+
+
+def sections(text: str, path: str, *, first: int = 1) -> Iterator[Section]:
+    """Cut at `## ` headings; what stands before the first belongs to the title. `first` is the first line's number."""
+    heading, began, body = "", first, [""][:0]
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=first):
+        fenced ^= bool(_FENCE.match(line))
+        if not fenced and re.match(r"##? \S", line):
+            if heading and any(part.strip() for part in body):
+                yield Section(path=path, line=began, heading=heading, text="\n".join(body))
+            heading, began, body = line.lstrip("#").strip(), number, []
+        else:
+            body.append(line)
+    if heading and any(part.strip() for part in body):
+        yield Section(path=path, line=began, heading=heading, text="\n".join(body))
+
+
+def prose(text: str, first: int) -> Iterator[tuple[int, str]]:
+    """Lines outside code blocks, with their numbers; `first` is the number of the first line."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=first):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def line_of(front_matter: str, field: str) -> int:
+    """Line of a field in the file; that of the front matter's beginning where it does not stand."""
+    for number, line in enumerate(front_matter.splitlines(), start=2):
+        if line.startswith(f"{field}:"):
+            return number
+    return 1
+
+
+def _words(value: object, path: str, line: int, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        return tuple(str(item) for item in value)
+    raise _error(path, line, f"{name} is not a list of words", f"write `{name}: [one, two]`")
+
+
+def _error(path: str, line: int, what: str, mend: str) -> DocumentError:
+    return DocumentError(Problem(path=path, line=line, what=what, mend=mend))
+
+
+def texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
+    """A list of words in front matter that was checked elsewhere; a single word counts as one."""
+    value = fields.get(name)
+    if isinstance(value, list | tuple):
+        return tuple(str(item) for item in value)
+    return (str(value),) if isinstance(value, str) and value else ()

@@ -1,0 +1,115 @@
+"""Where knowledge lies: the folder that ships and any wiki of the same layout, file by file."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from knowledge.documents import Document, DocumentError, Problem, parse
+
+HERE = Path(__file__).parent
+FOLDERS = ("ops", "hardware", "backends")
+"""Folders of documents, in the order in which they are read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """One file and the path it is cited by."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Root:
+    """A folder in the layout of the knowledge base."""
+
+    folder: Path
+    name: str
+    """First part of every path that is cited from it."""
+
+
+class Library:
+    """All files of all roots, read once."""
+
+    def __init__(self, wikis: tuple[Path, ...] = (), *, own: Path = HERE) -> None:
+        self.roots = tuple(_named((own, *wikis)))
+
+    @cached_property
+    def files(self) -> tuple[File, ...]:
+        """Documents, cards and source registries; a file that is no UTF-8 has its bad bytes replaced."""
+        return tuple(
+            File(path=f"{root.name}/{path.relative_to(root.folder).as_posix()}", text=_read(path))
+            for root in self.roots
+            for path in _paths(root.folder)
+        )
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """Every document that can be read; `broken` has the others."""
+        return tuple(found for found in self._parsed if isinstance(found, Document))
+
+    @cached_property
+    def broken(self) -> tuple[Problem, ...]:
+        """Documents that cannot be read, and why."""
+        return tuple(found for found in self._parsed if isinstance(found, Problem))
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over paths and contents: the same digest means the same knowledge."""
+        whole = hashlib.sha256()
+        for file in self.files:
+            for part in (file.path, file.text):
+                data = part.encode()
+                whole.update(len(data).to_bytes(8, "big"))
+                whole.update(data)
+        return whole.hexdigest()
+
+    def cards(self) -> Iterator[File]:
+        """Files of lever cards."""
+        return (file for file in self.files if "/cards/" in file.path and file.path.endswith(".md"))
+
+    def registries(self) -> Iterator[File]:
+        """Files that register sources."""
+        return (file for file in self.files if file.path.endswith(".yaml"))
+
+    def line(self, path: str, number: int) -> str | None:
+        """Text of one line by its cited path; None where there is no such file or line."""
+        text = next((file.text for file in self.files if file.path == path), None)
+        lines = text.splitlines() if text is not None else []
+        return lines[number - 1] if 1 <= number <= len(lines) else None
+
+    @cached_property
+    def _parsed(self) -> tuple[Document | Problem, ...]:
+        prefixes = tuple(f"{root.name}/{folder}/" for root in self.roots for folder in FOLDERS)
+        return tuple(_parse(file) for file in self.files if file.path.startswith(prefixes))
+
+
+def _named(folders: tuple[Path, ...]) -> Iterator[Root]:
+    """The first is `knowledge`, a wiki has its folder's name, with a number where that is taken."""
+    taken: list[str] = []
+    for folder in folders:
+        name = folder.resolve().name if taken else "knowledge"
+        taken.append(name)
+        again = taken.count(name)
+        yield Root(folder=folder, name=name if again == 1 else f"{name}-{again}")
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    for name in (*FOLDERS, "cards"):
+        yield from sorted((folder / name).rglob("*.md"))
+    registry = folder / "sources.yaml"
+    yield from ([registry] if registry.is_file() else [])
+    yield from sorted((folder / "sources").glob("*.yaml"))
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _parse(file: File) -> Document | Problem:
+    try:
+        return parse(file.text, file.path)
+    except DocumentError as error:
+        return error.problem

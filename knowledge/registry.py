@@ -1,0 +1,115 @@
+"""The registry of sources: what every citation must resolve to."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from knowledge.documents import Problem
+from knowledge.library import File, Library
+
+FIELDS = ("title", "url", "repo", "path", "publisher", "accessed", "note")
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_URL = re.compile(r"https?://[\w.-]+\.[a-z]{2,}(/[^\s<>\"]*)?")
+_REPO = re.compile(r"[\w.-]+/[\w.-]+")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a fact comes from."""
+
+    id: str
+    title: str
+    publisher: str
+    where: str
+    """Address, or `owner/name: path` of a repository; empty for a book."""
+    accessed: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Registry:
+    """All sources by id, and what is wrong with the files that list them."""
+
+    sources: Mapping[str, Source]
+    problems: tuple[Problem, ...]
+
+
+def registry(library: Library) -> Registry:
+    """Merge every registry of a library; the same id twice is a problem, and so is an entry that leads nowhere."""
+    known: dict[str, Source] = {}
+    problems: list[Problem] = []
+    for file in library.registries():
+        document, broken = _loaded(file)
+        problems += broken
+        for name, fields in document.items():
+            line = _line_of(file.text, name)
+            problems += [
+                Problem(path=file.path, line=line, what=f"{name}: {what}", mend=mend) for what, mend in _wrong(fields)
+            ]
+            if not _ID.fullmatch(name):
+                problems.append(_problem(file, line, f"{name}: the id is not kebab-case", "use a-z, 0-9 and single -"))
+            if name in known:
+                other = f"{known[name].path}:{known[name].line}"
+                problems.append(_problem(file, line, f"{name} is also in {other}", "remove one or rename it"))
+                continue
+            known[name] = _source(name, fields if isinstance(fields, dict) else {}, file, line)
+    return Registry(sources=known, problems=tuple(problems))
+
+
+def _loaded(file: File) -> tuple[dict[str, object], list[Problem]]:
+    import yaml
+
+    try:
+        found = yaml.load(file.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return {}, [_problem(file, mark.line + 1 if mark else 1, "is not YAML", "quote texts that hold `: ` or `#`")]
+    if found is None:
+        return {}, []
+    if not isinstance(found, dict):
+        return {}, [_problem(file, 1, "is not a mapping", "write `id: {title: ..., url: ...}`")]
+    return {str(name): fields for name, fields in found.items()}, []
+
+
+def _wrong(fields: object) -> list[tuple[str, str]]:
+    """What is wrong with one entry, each with its mend."""
+    if not isinstance(fields, dict):
+        return [("is not a mapping", "write `{title: ..., url: ..., publisher: ..., accessed: ...}`")]
+    found = [(f"{field} is no field", f"known are {', '.join(FIELDS)}") for field in fields if field not in FIELDS]
+    found += [
+        (f"{field} is missing", f"write `{field}: ...`") for field in ("title", "publisher") if not fields.get(field)
+    ]
+    url, repo = fields.get("url"), fields.get("repo")
+    if url is not None and not _URL.fullmatch(str(url)):
+        found.append((f"url {url!r} is not an address", "write https://..."))
+    if repo is not None and not (_REPO.fullmatch(str(repo)) and fields.get("path")):
+        found.append(("repo and path do not name a file", "write `repo: owner/name` and `path: folder/file`"))
+    if url is None and repo is None and not fields.get("note"):
+        found.append(("leads nowhere", "give url, or repo and path, or for a book its edition as note"))
+    if (url or repo) and not _DATE.fullmatch(str(fields.get("accessed", ""))):
+        found.append(("accessed is missing", "write `accessed: YYYY-MM-DD`"))
+    return found
+
+
+def _source(name: str, fields: Mapping[str, object], file: File, line: int) -> Source:
+    repository = f"{fields.get('repo')}: {fields.get('path')}" if fields.get("repo") else ""
+    return Source(
+        id=name,
+        title=str(fields.get("title", "")),
+        publisher=str(fields.get("publisher", "")),
+        where=str(fields.get("url") or repository),
+        accessed=str(fields.get("accessed", "")),
+        path=file.path,
+        line=line,
+    )
+
+
+def _line_of(text: str, name: str) -> int:
+    found = re.search(rf"^[\"']?{re.escape(name)}[\"']?\s*:", text, re.M)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _problem(file: File, line: int, what: str, mend: str) -> Problem:
+    return Problem(path=file.path, line=line, what=what, mend=mend)

@@ -1,0 +1,222 @@
+"""Search: routed by operator, GPU, language and phase, ranked by words and their synonyms, cited by file and line."""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.documents import PHASES
+from knowledge.excerpt import excerpt, tokens_of
+from knowledge.index import Entry, Index, opened
+from knowledge.library import Library
+from knowledge.specs import normal
+from knowledge.vocabulary import Concept, concepts, operators, vocabulary
+
+WEIGHTS = (4.0, 2.0, 1.5, 1.0)
+"""Worth of a word in the heading, in what the document is about, in its tags, in the text."""
+OP, GPU, LANG, PHASED = 2.0, 1.2, 1.3, 1.1
+"""Factor for a document that is expressly about the operator, GPU or language that was asked for; for the phase."""
+ELSEWHERE = 0.65
+"""Factor for a document about one operator, GPU or language where none was asked for."""
+PLAIN = 0.4
+"""Worth of a word that is no term of the trade and stands in no heading, title or tag."""
+BUDGET, EACH = 2400, 480
+"""Tokens of all excerpts together and of one."""
+FLOOR = 1e-6
+"""What SQLite takes for the logarithm of a word that stands in most rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """What a question is about. None: it does not matter."""
+
+    op: str | None = None
+    gpu: str | None = None
+    lang: str | None = None
+    phase: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.phase is not None and self.phase not in PHASES:
+            raise ValueError(f"phase: {self.phase!r} is none; give one of {', '.join(PHASES)}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """One answer."""
+
+    id: str
+    path: str
+    line: int
+    heading: str
+    excerpt: str
+    score: float
+
+
+class Search:
+    """Answers from an index, in milliseconds; close it, or use it in a `with`."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that can be found."""
+        return tuple(self._index.entries.values())
+
+    def find(
+        self,
+        question: str,
+        route: Route | None = None,
+        *,
+        limit: int = 5,
+        budget: int = BUDGET,
+        used: Iterable[str] = (),
+    ) -> tuple[Hit, ...]:
+        """Best sections and cards first, at most `limit`, excerpts within `budget` tokens.
+
+        `used` names ids that are left out because they were read before. An empty question gives the reading order of
+        the route: overviews first.
+        """
+        known = frozenset(used)
+        gate = self.gate(route or Route())
+        asked = self._left(concepts(question), gate)
+        open_to = {
+            number: factor
+            for number, entry in self._index.entries.items()
+            if entry.id not in known and (factor := gate.factor(entry))
+        }
+        scores = self._scores(asked, open_to) if asked else self._order(open_to)
+        best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+        return tuple(self._hits(best, scores, asked, budget))
+
+    def close(self) -> None:
+        """Release the index."""
+        self._index.close()
+
+    def __enter__(self) -> "Search":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def gate(self, route: Route) -> "Gate":
+        """The route in the words of the index: MI300X is the product mi300x of architecture gfx942."""
+        product, arch = self._index.products.get(normal(route.gpu), ("", route.gpu.lower())) if route.gpu else ("", "")
+        return Gate(
+            ops=operators(route.op) if route.op else None,
+            arch=arch or None,
+            product=product or None,
+            lang=route.lang.lower() if route.lang else None,
+            phase=route.phase,
+        )
+
+    def _left(self, asked: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
+        """What the route does not say already: a GPU or an operator that was routed to is no longer looked for."""
+
+        def said(concept: Concept) -> bool:
+            typed = concept.spellings[0][0]
+            return bool(
+                (gate.arch and normal(typed) in self._index.products)
+                or (gate.ops and typed in vocabulary().ops and operators(typed) <= gate.ops)
+                or typed == gate.lang
+            )
+
+        return tuple(concept for concept in asked if not said(concept)) or asked
+
+    def _scores(self, asked: tuple[Concept, ...], open_to: dict[int, float]) -> dict[int, float]:
+        """Sum over the concepts, more for a row that has all of them than for one that repeats some."""
+        total = len(self._index.entries)
+        sums: dict[int, float] = {}
+        seen: dict[int, float] = {}
+        whole = 0.0
+        for concept in asked:
+            strengths = self._strengths(concept, total)
+            rarity = math.log(1 + (total - len(strengths) + 0.5) / (len(strengths) + 0.5))
+            rarity *= 1.0 if concept.term or self._named(concept) else PLAIN
+            whole += rarity
+            for number, strength in strengths.items():
+                sums[number] = sums.get(number, 0.0) + rarity * strength
+                seen[number] = seen.get(number, 0.0) + rarity * min(1.0, strength)
+        return {
+            number: value * (0.5 + 0.5 * seen[number] / whole) * open_to[number]
+            for number, value in sums.items()
+            if number in open_to
+        }
+
+    def _named(self, concept: Concept) -> bool:
+        """Whether a heading, a title or a tag has the word."""
+        return self._index.names(concept.spellings[0][0])
+
+    def _strengths(self, concept: Concept, total: int) -> dict[int, float]:
+        """How much each row speaks of a concept, in its best spelling; how rare the spelling is does not count."""
+        best: dict[int, float] = {}
+        for phrase, worth in concept.spellings:
+            found = self._index.scores(phrase, WEIGHTS)
+            rarity = max(math.log((total - len(found) + 0.5) / (len(found) + 0.5)), FLOOR) if found else 1.0
+            for number, score in found.items():
+                best[number] = max(best.get(number, 0.0), worth * score / rarity)
+        return best
+
+    def _order(self, open_to: dict[int, float]) -> dict[int, float]:
+        """Reading order: overviews, then other documents, then cards; what was named before what is general."""
+        entries = self._index.entries
+        return {
+            number: (2.0 if entries[number].overview else 1.0 if entries[number].kind != "card" else 0.0) + factor
+            for number, factor in open_to.items()
+        }
+
+    def _hits(
+        self, best: list[int], scores: dict[int, float], asked: tuple[Concept, ...], budget: int
+    ) -> Iterable[Hit]:
+        left = budget
+        for number in best:
+            entry = self._index.entries[number]
+            part = excerpt(self._index.text(number), asked, budget=min(EACH, left))
+            left = max(0, left - tokens_of(part))
+            yield Hit(
+                id=entry.id,
+                path=entry.path,
+                line=entry.line,
+                heading=entry.heading,
+                excerpt=part,
+                score=round(scores[number], 4),
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """A route in the words of the index."""
+
+    ops: frozenset[str] | None
+    arch: str | None
+    product: str | None
+    lang: str | None
+    phase: str | None
+
+    def factor(self, entry: Entry) -> float:
+        """Weight of an entry; 0 for one that is about something else."""
+        if self.product and entry.kind == "product" and not entry.path.endswith(f"/{self.product}.md"):
+            return 0.0
+        if self.arch and entry.arch and not re.match(entry.arch, self.arch):
+            return 0.0
+        about = frozenset(name for op in entry.ops for name in operators(op))
+        asked = (
+            (about, self.ops, OP),
+            (frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU),
+            (frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG),
+        )
+        factor = 1.0
+        for has, wants, worth in asked:
+            if not has:
+                continue
+            if wants and not has & wants:
+                return 0.0
+            factor *= worth if wants else ELSEWHERE
+        return factor * (PHASED if self.phase in entry.phase else 1.0)
+
+
+def searching(wikis: tuple[Path, ...] = (), *, cache: Path | None = None) -> Search:
+    """The shipped knowledge and any wikis, ready to be asked. `cache` is a folder for the index; None keeps none."""
+    library = Library(wikis)
+    return Search(opened(library, cache))

@@ -1,0 +1,228 @@
+"""Hardware numbers as data: each with the file and line it stands at, or UNKNOWN, never inferred."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from knowledge.documents import Document, Item, Problem
+from knowledge.facts import Citation, citations, without
+from knowledge.library import Library
+
+MISSING = "gpu-wiki not found"
+"""Rules 5.1.6: what stands in place of a number that no document gives."""
+HEADING = "Specs"
+TFLOPS, TOPS = "TFLOPS", "TOPS"
+DTYPES = {
+    **dict.fromkeys(("bf16", "fp16", "fp32", "fp64", "tf32", "xf32", "fp8", "bf8", "fp6", "bf6", "fp4"), TFLOPS),
+    **dict.fromkeys(("mxfp8", "mxfp6", "mxfp4", "nvfp4"), TFLOPS),
+    **dict.fromkeys(("int8", "int4"), TOPS),
+}
+KINDS = ("dense", "sparse", "vector", "matrix")
+"""Matrix units without and with structured sparsity, vector units, and matrix units where a vendor says only that."""
+UNITS = {
+    "hbm_bandwidth": "TB/s",
+    "hbm_capacity": "GB",
+    "l1_capacity": "KiB",
+    "l2_capacity": "MiB",
+    "l3_capacity": "MiB",
+    "mall_capacity": "MiB",
+    "lds_capacity": "KiB",
+    "smem_capacity": "KiB",
+    "wave_size": "lanes",
+    "boost_clock": "MHz",
+    "tdp": "W",
+}
+"""Unit of each metric that has a fixed one; peaks have that of their data type, counts none or their own word."""
+_SPEC = re.compile(r"(?P<metric>[a-z][a-z0-9_]*): (?P<rest>.+)")
+_NUMBER = re.compile(r"(?P<value>\d+(?:[ ,]\d{3})*(?:\.\d+)?)(?: (?P<unit>[A-Za-z/%][\w/%.-]*(?: [\w/%.-]+)*))?")
+_UNKNOWN = re.compile(r"UNKNOWN(?: \([^()]+\))?")
+_VENDOR = re.compile(r"\b(nvidia|amd|instinct|tesla|radeon|corporation|inc|accelerator|graphics|gpu)\b")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec:
+    """One hardware number of one product; value None means UNKNOWN."""
+
+    product: str
+    """Name of the product's file without its suffix; what was asked for where no product has that name."""
+    metric: str
+    value: float | None
+    unit: str
+    source_path: str | None
+    source_line: int | None
+    written: str = ""
+    """The value as it stands in the line; a word such as gfx942 for a metric that is no number."""
+    citations: tuple[Citation, ...] = ()
+    note: str = ""
+    """Why there is no value, and what there is instead."""
+
+    @property
+    def text(self) -> str:
+        """Registered form, rules 5.1.3: `<metric>: <value> <unit> <- <path>:L<line>`."""
+        if not self.written:
+            return f"{self.metric}: UNKNOWN ({MISSING})"
+        return f"{self.metric}: {' '.join(filter(None, (self.written, self.unit)))} <- {self.place}"
+
+    @property
+    def place(self) -> str:
+        """`path:L<line>`."""
+        return f"{self.source_path}:L{self.source_line}"
+
+
+class Products:
+    """Every product and architecture of a library, by exact name after case, blanks and vendor words are dropped."""
+
+    def __init__(self, library: Library) -> None:
+        self._documents = tuple(found for found in library.documents if found.kind in ("product", "hardware"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the product files."""
+        return tuple(name_of(document) for document in self._documents if document.kind == "product")
+
+    def find(self, product: str) -> Document | None:
+        """The document of a product or architecture; None for an unknown name or a family that means several."""
+        return self._named.get(normal(product))
+
+    def routes(self) -> Iterator[tuple[str, str, str]]:
+        """Every name in normal form, the product it means (empty for an architecture) and its architecture."""
+        for name, document in self._named.items():
+            stated = self._stated(document).get("arch")
+            only = document.gpus[0] if len(document.gpus) == 1 else ""
+            product = name_of(document) if document.kind == "product" else ""
+            yield name, product, (stated.written if stated else "") or only
+
+    def spec(self, product: str, metric: str) -> Spec:
+        """One number; UNKNOWN where no line gives it. What holds for the architecture holds for its products."""
+        name = re.sub(r"[\s-]+", "_", metric.strip().lower())
+        document = self.find(product)
+        if document is None:
+            return _unknown(product, name, note=self._others(product))
+        own = self._stated(document).get(name)
+        if own is not None and own.written:
+            return own
+        shared = self._of_architecture(document).get(name)
+        if shared is not None and shared.written:
+            return replace(shared, product=name_of(document))
+        return own or _unknown(name_of(document), name, note=self._metrics(document))
+
+    def all(self, product: str) -> tuple[Spec, ...]:
+        """Every number of a product in the order of its lines, then those of its architecture."""
+        document = self.find(product)
+        if document is None:
+            return ()
+        own = self._stated(document)
+        return (*own.values(), *(spec for name, spec in self._of_architecture(document).items() if name not in own))
+
+    def _of_architecture(self, document: Document) -> dict[str, Spec]:
+        if document.kind != "product":
+            return {}
+        stated = self._stated(document).get("arch")
+        above = self.find(stated.written) if stated else None
+        return self._stated(above) if above is not None and above.kind == "hardware" else {}
+
+    def _stated(self, document: Document) -> dict[str, Spec]:
+        """Specs of one document, and of the others of its architecture's folder."""
+        folder = document.path.rpartition("/")[0]
+        together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
+        return {
+            spec.metric: spec
+            for found in (together if document.kind == "hardware" else [document])
+            for spec in specs(found)
+        }
+
+    @cached_property
+    def _named(self) -> dict[str, Document]:
+        named: dict[str, Document] = {}
+        for document in reversed(self._documents):
+            for name in (*document.default_for, *document.aliases, name_of(document)):
+                named[normal(name)] = document
+        return named
+
+    def _others(self, product: str) -> str:
+        key = normal(product)
+        near = [name for name in self.names if key and normal(name).startswith(key)]
+        if near:
+            return f"{product} may be {' or '.join(near)}; say which"
+        return f"no document is about {product}; known are {', '.join(self.names) or 'none'}"
+
+    def _metrics(self, document: Document) -> str:
+        known = [*self._stated(document), *self._of_architecture(document)]
+        return f"{document.path} gives {', '.join(dict.fromkeys(known)) or 'no number'}"
+
+
+def normal(product: str) -> str:
+    """Lower case, without blanks, hyphens and vendor words: `NVIDIA H100-SXM` and `h100 sxm` are the same."""
+    return re.sub(r"[\s_()/-]+", "", _VENDOR.sub(" ", product.lower()))
+
+
+def name_of(document: Document) -> str:
+    """`h100-sxm` of `hardware/h100-sxm.md`, `gfx942` of `hardware/gfx942/overview.md`."""
+    folder, _, file = document.path.rpartition("/")
+    return file.removesuffix(".md") if document.kind == "product" else folder.rpartition("/")[2]
+
+
+def specs(document: Document) -> Iterator[Spec]:
+    """Every spec line that can be read; `wrong` says what is wrong with the others."""
+    for item in _lines(document):
+        found = _read(item, document)
+        if isinstance(found, Spec):
+            yield found
+
+
+def wrong(document: Document) -> Iterator[Problem]:
+    """Lines below `## Specs` that are no spec, have no source, or stand twice."""
+    seen: dict[str, int] = {}
+    for item in _lines(document):
+        found = _read(item, document)
+        if isinstance(found, Problem):
+            yield found
+        elif found.metric in seen:
+            what, mend = f"{found.metric} stands in line {seen[found.metric]} too", "keep one line a metric"
+            yield Problem(path=document.path, line=item.line, what=what, mend=mend)
+        else:
+            seen[found.metric] = item.line
+
+
+def unit_of(metric: str) -> str | None:
+    """The one unit a metric may have; None where any will do."""
+    dtype, _, kind = metric.rpartition("_")
+    return DTYPES.get(dtype) if kind in KINDS and dtype in DTYPES else UNITS.get(metric)
+
+
+def _lines(document: Document) -> Iterator[Item]:
+    for section in document.sections:
+        if section.heading == HEADING and document.kind in ("product", "hardware"):
+            yield from section.items()
+
+
+def _read(item: Item, document: Document) -> Spec | Problem:
+    def bad(what: str, mend: str) -> Problem:
+        return Problem(path=document.path, line=item.line, what=what, mend=mend)
+
+    match = _SPEC.fullmatch(without(item.text))
+    if match is None:
+        return bad("is no spec", "write `metric: value unit [src: id]`, the metric in a-z, 0-9 and _")
+    metric, rest = match["metric"], match["rest"].strip()
+    cited = citations(item.text)
+    base = _unknown(name_of(document), metric, note=rest)
+    base = replace(base, source_path=document.path, source_line=item.line)
+    if _UNKNOWN.fullmatch(rest):
+        return base
+    if not cited:
+        return bad(f"{metric} has no source", "end the line with [src: id]")
+    number = _NUMBER.fullmatch(rest)
+    if number is None:
+        if unit_of(metric) or not re.fullmatch(r"[\w.+-]+", rest):
+            return bad(f"{metric}: {rest!r} is no number with a unit", "write one number and one unit")
+        return replace(base, written=rest, citations=cited, note="")
+    due = unit_of(metric)
+    if due is not None and number["unit"] != due:
+        return bad(f"{metric} is in {number['unit'] or 'no unit'}", f"give it in {due}")
+    plain = re.sub(r"[ ,]", "", number["value"])
+    return replace(base, value=float(plain), unit=number["unit"] or "", written=plain, citations=cited, note="")
+
+
+def _unknown(product: str, metric: str, *, note: str) -> Spec:
+    return Spec(product=product, metric=metric, value=None, unit="", source_path=None, source_line=None, note=note)

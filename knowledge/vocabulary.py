@@ -1,0 +1,127 @@
+"""From a question to what is looked up: its words, and other words of the trade for the same thing."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FILE = Path(__file__).parent / "vocabulary.toml"
+SAME, SEE, PART = 0.8, 0.4, 0.2
+"""Worth of a synonym, of a related word, and of a single word of a phrase, against 1 for what was typed."""
+LONGEST = 4
+"""Words of a phrase."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Concept:
+    """One thing a question is about."""
+
+    spellings: tuple[tuple[str, float], ...]
+    """Each with its worth, the typed one first."""
+    term: bool = False
+    """Whether the vocabulary has it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """The tables of `vocabulary.toml`, keyed by stemmed words."""
+
+    same: dict[tuple[str, ...], tuple[str, ...]]
+    see: dict[tuple[str, ...], tuple[str, ...]]
+    ops: dict[str, str]
+    also: dict[str, str]
+    stop: frozenset[str]
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """Read once."""
+    tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    return Vocabulary(
+        same={_key(term): tuple(group) for group in tables["same"] for term in group},
+        see={_key(term): tuple(others) for term, others in tables["see"].items()},
+        stop=frozenset(tables["stop"].split()),
+        ops={word: name for name, words in tables["ops"].items() for word in (name, *words)},
+        also={word: name for name, words in tables["also"].items() for word in words},
+    )
+
+
+def concepts(question: str) -> tuple[Concept, ...]:
+    """What a question asks for, phrases before single words; the same concept once."""
+    words = [word for word in spelled(question) if word]
+    found: dict[tuple[str, ...], Concept] = {}
+    at = 0
+    while at < len(words):
+        length = _longest(words, at)
+        phrase = words[at : at + length]
+        at += length
+        if length == 1 and phrase[0] in vocabulary().stop:
+            continue
+        concept = _concept(phrase)
+        found.setdefault(_key(" ".join(phrase)), concept)
+    return tuple(found.values())
+
+
+def operators(name: str) -> frozenset[str]:
+    """Folders that an operator's name speaks of: `gemm_fp8_blockwise` of gemm; the name itself where none is known."""
+    known = vocabulary()
+    whole = name.lower()
+    parts = [whole, *re.split(r"[_\s-]+", whole)]
+    found = {known.ops[part] for part in parts if part in known.ops}
+    return frozenset(found | {known.also[part] for part in parts if part in known.also}) or frozenset({whole})
+
+
+def spelled(text: str) -> list[str]:
+    """Lower-case words; identifiers fall apart at underscores, as they do in the index."""
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def stem(word: str) -> str:
+    """Without the plural's s; the index does the rest."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _key(text: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in spelled(text))
+
+
+def _longest(words: list[str], at: int) -> int:
+    """How many words from here on are one term."""
+    known = vocabulary()
+    for length in range(min(LONGEST, len(words) - at), 1, -1):
+        key = tuple(stem(word) for word in words[at : at + length])
+        if key in known.same or key in known.see:
+            return length
+    return 1
+
+
+def _concept(phrase: list[str]) -> Concept:
+    typed = " ".join(phrase)
+    worth: dict[str, float] = dict.fromkeys((typed, *_respelled(typed)), 1.0)
+    for term, value in _others(phrase):
+        other = " ".join(spelled(term))
+        worth[other] = max(value, worth.get(other, 0.0))
+    known, key = vocabulary(), _key(typed)
+    return Concept(spellings=tuple(worth.items()), term=key in known.same or key in known.see)
+
+
+def _respelled(typed: str) -> Iterator[str]:
+    """American for British and the other way round; a spelling that nobody uses finds nothing and costs nothing."""
+    for pattern, other in ((r"is(e[ds]?|ing|ation)\b", r"iz\1"), (r"iz(e[ds]?|ing|ation)\b", r"is\1")):
+        if re.search(pattern, typed):
+            yield re.sub(pattern, other, typed)
+    for one, other in (("our", "or"), ("or", "our")):
+        changed = re.sub(rf"(?<=[bi]){one}(?=\b|s\b|ing\b|ed\b)", other, typed)
+        if changed != typed:
+            yield changed
+
+
+def _others(phrase: list[str]) -> Iterator[tuple[str, float]]:
+    known = vocabulary()
+    key = tuple(stem(word) for word in phrase)
+    yield from ((term, SAME) for term in known.same.get(key, ()))
+    yield from ((term, SEE) for term in known.see.get(key, ()))
+    if len(phrase) > 1:
+        yield from ((word, PART) for word in phrase if word not in known.stop)
