@@ -62,7 +62,7 @@ class Live:
 
     def _write(self, status: str, *, problem: str = "") -> None:
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
-        write_whole(self._path, json.dumps(view).encode() + b"\n")
+        write_whole(self._path, json.dumps(view).encode() + b"\n", synced=False)
 
 
 def _about(state: State) -> tuple[int, str]:

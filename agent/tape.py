@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from agent.errors import UserError
 from graph import ports as declared
 from graph.briefing import Briefing
-from graph.values import SCHEMA
+from graph.values import SCHEMA, Value
 from sandbox.durable import append_whole
 
 Mode = Literal["live", "replay"]
@@ -138,9 +138,14 @@ def _plain(value: Any) -> Any:
 
 def _about(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
     """The question in a few words, for people."""
-    words = [f"round {arg.round}" if isinstance(arg, Briefing) else str(arg)[:40] for arg in args]
-    words += [f"{name}={str(value)[:40]}" for name, value in kwargs.items()]
-    return ", ".join(words)
+    return ", ".join([_word(arg) for arg in args] + [f"{name}={_word(value)}" for name, value in kwargs.items()])
+
+
+def _word(value: Any) -> str:
+    """A whole trial by its kind only: spelling it out to keep forty characters costs more than the question."""
+    if isinstance(value, Briefing):
+        return f"round {value.round}"
+    return type(value).__name__.lower() if isinstance(value, Value) else str(value)[:40]
 
 
 @cache

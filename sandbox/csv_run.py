@@ -1,7 +1,7 @@
 """One fresh process that must write a CSV: under the lease, pinned, and read only after it has ended (rules 11.13)."""
 
 import contextlib
-import tempfile
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +15,7 @@ from sandbox.conditions.smi import CardWatch, smi_of
 from sandbox.conditions.values import Conditions
 from sandbox.csv_schema import Problem
 from sandbox.environment import passed
+from sandbox.fresh import fresh_folder
 from sandbox.lease import lease
 
 Reason = Literal["crash", "timeout", "tampered"]
@@ -64,8 +65,8 @@ class Stopwatch:
         core = CoreWatch(pinned_core() if contract.threads == 1 else None)
         smi = smi_of(self.commands.kind, passed(contract.pass_environment))
         card = CardWatch(smi) if smi else None
-        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-            path = Path(folder) / "out.csv"
+        with fresh_folder() as folder:
+            path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
             with lease(self.commands.kind, wait_s=self.wait_s), card.around() if card else contextlib.nullcontext():
                 ran = _watched(self.commands, core).guarded(
                     field,

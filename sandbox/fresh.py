@@ -57,19 +57,19 @@ def _emptied(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
             left = [entry for entry in found if entry.name not in inside]
         for entry in left:
             Path(entry).unlink()  # refuses a folder
-        return all(_empty(folder / name) for name in inside)
+        return all(_empty(f"{folder}/{name}") for name in inside)
     except OSError:
         return False
 
 
-def _empty(folder: Path) -> bool:
+def _empty(folder: str) -> bool:
     with os.scandir(folder) as found:
         return next(found, None) is None
 
 
 def _signs(folder: Path, inside: tuple[str, ...]) -> Signs:
     """Raises OSError where one of them is missing or is no folder."""
-    found = [os.lstat(place) for place in (folder, *(folder / name for name in inside))]
+    found = [os.lstat(folder), *(os.lstat(f"{folder}/{name}") for name in inside)]
     if not all(stat.S_ISDIR(status.st_mode) for status in found):
         raise NotADirectoryError(folder)
     return tuple((status.st_ino, status.st_mode, status.st_uid) for status in found)

@@ -21,11 +21,11 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The developer's settings decide nothing here, and what was measured on this machine before neither."""
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The developer's settings decide nothing here, and what was measured before these tests began neither."""
     for name in [name for name in os.environ if name.startswith(("RIDGELINE_", "GIT_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path.parent / f"{tmp_path.name}-cache"))
+    monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
