@@ -1,6 +1,7 @@
 """Start a campaign, or go on with one after any stop."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -10,9 +11,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agent.checkpoints import checkpoints, prune
 from agent.continuation import going_on
-from agent.contract_file import LoadedContract
 from agent.errors import UserError, Waiting
 from agent.live import Live
+from agent.models.choice import Choice, elsewhere
 from agent.outcome import Outcome, Status
 from agent.progress import Progress
 from agent.refusal import nothing_left
@@ -21,11 +22,12 @@ from agent.summary import outcome
 from agent.version import VERSION
 from agent.wiring import Place, connect
 from graph.build import build
+from graph.contract import Contract
 from graph.errors import NeedsAnswer
 from graph.nodes.close.publish import restore_files
 from graph.policy.define import Questions, resolve
 from graph.ports import Ports
-from graph.record import BaselineClosed, Opened
+from graph.record import BaselineClosed, Opened, Spec
 from graph.state import BRANCHES, Request, State, initial
 from graph.values import SCHEMA
 from sandbox.durable import write_whole
@@ -52,11 +54,13 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
         recording=recording.resolve() if recording else None,
     )
-    request = request.model_copy(update={"campaign": place.campaign_dir.name})
+    specs = _recorded(recording).specs if recording else _stated(request.contract)
+    request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
     _require_empty(place.campaign_dir)
     with nothing_left(place.campaign_dir, repository):
-        _make(place, request, asked.contract)
-        return _run(place, request, connect(place, request.contract, request.planner, request.limits), asked.progress)
+        _make(place, request, asked)
+        ports = connect(place, request.contract, request.planner, request.limits, model=asked.model)
+        return _run(place, request, ports, asked.progress)
 
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
@@ -71,7 +75,9 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     request = Request.model_validate(kept["request"])
     if place.recording is None:
         place = replace(place, moved_to=going_on(campaign_dir, request, Path(kept["contract_file"])))
-    return _run(place, request, connect(place, request.contract, request.planner, request.limits), progress)
+    model = elsewhere(Choice.model_validate(kept["model"]), os.environ) if kept.get("model") else None
+    ports = connect(place, request.contract, request.planner, request.limits, model=model)
+    return _run(place, request, ports, progress)
 
 
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
@@ -92,9 +98,13 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
                 ended = "waiting"
             live.ended(ended, problem="" if ended != "stopped" else str(stop))
             progress.close()
-            if any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
-                progress.finished(outcome(place, ports, status=ended))
-            raise
+            if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
+                raise
+            reached = outcome(place, ports, status=ended)
+            progress.finished(reached)
+            if ended != "waiting":
+                raise
+            return reached
     done = outcome(place, ports, status="concluded")
     live.ended("concluded")
     progress.finished(done)
@@ -168,6 +178,15 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     return next(name for name in names if free(name))
 
 
+def _stated(contract: Contract) -> tuple[Spec, ...]:
+    """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
+    from agent.roofline.stated import of_machine
+    from sandbox.devices import device_kind
+    from sandbox.machine import LocalDevice
+
+    return () if device_kind(contract) == "cpu" else of_machine(LocalDevice(contract).machine(), contract)
+
+
 def _require_empty(folder: Path) -> None:
     """A campaign's folder is wholly its own: refused starts clear it, so nobody's files may lie in it."""
     if (folder / REQUEST).exists():
@@ -176,15 +195,16 @@ def _require_empty(folder: Path) -> None:
         raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
 
 
-def _make(place: Place, request: Request, contract: LoadedContract) -> None:
+def _make(place: Place, request: Request, asked: StartRequest) -> None:
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
     kept = {
         "schema": SCHEMA,
         "repository": str(place.repository),
         "contract_dir": str(place.contract_dir),
-        "contract_file": str(contract.path),
+        "contract_file": str(asked.contract.path),
         "recording": str(place.recording) if place.recording else None,
         "request": request.model_dump(mode="json"),
+        "model": asked.model.model_dump(mode="json") if asked.model else None,
     }
     write_whole(place.campaign_dir / REQUEST, json.dumps(kept, indent=1).encode() + b"\n")
 

@@ -41,6 +41,8 @@ class Rehearsal(Value):
     """Apparent gain of the kernel over itself, per process pair; the truth is 0."""
     minutes_per_round: tuple[float, float]
     """From the earliest decision to the last look, without the planner's time."""
+    nothing_to_gain: bool
+    """Whether a campaign would end before its first round: the kernel stands at its ceiling."""
     warnings: tuple[str, ...]
 
 
@@ -64,6 +66,7 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         say("benchmarking all shapes")
         full = _measured(ports, base.commit, loaded)
         failing = tuple(row.label for row in full.rows if row.check != "PASS")
+        left = None if failing else _left(ports, full, loaded, limits)
         say(f"timing the kernel against itself ({PAIRS} process pairs)")
         noise = None if failing else _noise(ports, full, loaded, limits)
     build_s = built.exit.seconds if built.exit else None
@@ -79,7 +82,8 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         pair_s=noise.seconds / PAIRS if noise else None,
         noise_percent=_apparent(noise) if noise else (),
         minutes_per_round=_minutes((build_s or 0.0) + test.seconds + full.seconds, noise, limits),
-        warnings=(*loaded.warnings, *_advice(loaded)),
+        nothing_to_gain=left is not None and left[0],
+        warnings=(*loaded.warnings, *_advice(loaded), *([left[1]] if left else [])),
     )
 
 
@@ -134,6 +138,18 @@ def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits
     if isinstance(compared, BenchmarkFailed):
         raise unusable(loaded, compared)
     return compared
+
+
+def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> tuple[bool, str] | None:
+    """Whether there is nothing to gain, and what to say; None where the contract has no formulas to say it by."""
+    contract = loaded.contract
+    if contract.work.flops is None and contract.work.bytes is None:
+        return None
+    from agent.roofline.contract import known_of, verdict
+    from graph.policy.reach import reach
+
+    device, _ = known_of(ports, contract)
+    return verdict(reach(full.rows, contract, device), contract, limits)
 
 
 def _apparent(compared: Comparison) -> tuple[float, ...]:

@@ -6,6 +6,9 @@ from graph.record import RoundClosed, Spec
 from graph.target import Target
 from graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
 
+OUT_OF_BUDGET = "budget: "
+"""Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""
+
 
 class Briefing(Value):
     """Everything a planner may use, already free of masked memory."""

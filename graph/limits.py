@@ -81,6 +81,15 @@ class Limits(Value):
     max_minutes: float | None = Field(default=None, gt=0)
     max_dollars: float | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
+    answer_tokens: int = Field(default=8192, ge=100)
+    """Longest answer that is asked of a model, and so what one question may cost at most."""
+    max_gpu_minutes: float | None = Field(default=None, gt=0)
+    """Minutes of commands on a machine with a GPU, builds included."""
+    # what a model may use for one question
+    tool_calls: int = Field(default=12, ge=0, le=100)
+    """Read-only tool calls of one planning question."""
+    context_tokens: int = Field(default=24_000, ge=1_000)
+    """Tokens of what a model is told at once, beside the fixed words of the prompt."""
     # waiting
     poll_max_s: float = 900
     poll_stuck_windows: int = 2

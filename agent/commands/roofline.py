@@ -1,20 +1,41 @@
-"""`roofline`: Step 0 alone: what this machine allows, and which shapes it bounds how."""
+"""`roofline`: what a machine allows at most, and how far from it a contract, a campaign or one operator is."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
+from agent import campaigns, console
+from agent.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from agent.roofline.campaign import ShapeStands
+    from agent.roofline.contract import Measured, Shown
+    from agent.roofline.operation import Asked, Placed
+    from agent.roofline.picture import Picture
 
-    from graph.record import ShapeRoof, Spec
-
-Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
+Target = Annotated[
+    str | None, typer.Argument(metavar="[CONTRACT|CAMPAIGN]", help="A ridgeline.yaml or its folder, or a campaign.")
+]
+Op = Annotated[str | None, typer.Option(help="An operator instead, from documents alone: see --list-ops.")]
+Shape = Annotated[str | None, typer.Option(help="Its sizes: 4096,4096,4096 in its order, or M=4096,... by name.")]
+Dtype = Annotated[str | None, typer.Option(help="What it reads: bf16, fp8, ...")]
+OutDtype = Annotated[
+    str | None, typer.Option(help="What it writes; default: as it reads, 16 bits for narrow products.")
+]
+Gpu = Annotated[
+    str | None, typer.Option(help="Product, for example H100 or 'MI300X'; exact, siblings are not guessed.")
+]
+Tile = Annotated[str | None, typer.Option(help="BM,BN of a matrix product: what its waves leave of the peak.")]
+Grid = Annotated[int | None, typer.Option(help="The same for any operator, of so many equal tiles.")]
+Listed = Annotated[bool, typer.Option("--list-ops", help="Print every operator with its sizes and formula.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the roofline into this .png or .svg.")]
+Wiki = Annotated[list[Path] | None, typer.Option("--wiki", help="Another folder of documents; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 HEADER = ("SHAPE", "GFLOP", "MB", "FLOP/BYTE", "BOUND", "FLOOR us", "NOW us", "OF CEILING")
+
+STANDS = ("SHAPE", "FLOP/BYTE", "BOUND", "FLOOR us", "ORIGINAL us", "OF CEILING", "BEST us", "OF CEILING")
 
 
 def register(app: typer.Typer) -> None:
@@ -22,63 +43,192 @@ def register(app: typer.Typer) -> None:
     app.command()(roofline)
 
 
-def roofline(contract: Contract, as_json: Json = False) -> None:
-    """How far each shape is from its floor. Measures this machine's ceilings and runs the benchmark once."""
-    from agent.contract_file import load
-    from agent.rehearsal import measuring, unusable
-    from graph.evidence import BenchmarkFailed
-    from graph.policy.roofline import bound_of, shape_roofs, shares, specs
+def roofline(  # noqa: PLR0913 -- one parameter per option of the command line
+    target: Target = None,
+    op: Op = None,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    out_dtype: OutDtype = None,
+    gpu: Gpu = None,
+    tile: Tile = None,
+    grid: Grid = None,
+    list_ops: Listed = False,
+    plot: Plot = None,
+    wiki: Wiki = None,
+    as_json: Json = False,
+) -> None:
+    """How far each shape is from its floor. Measures this machine's ceilings; an operator alone measures nothing."""
+    own = {"--shape": shape, "--dtype": dtype, "--out-dtype": out_dtype, "--gpu": gpu, "--tile": tile, "--grid": grid}
+    if list_ops:
+        _list(as_json=as_json)
+    elif op is not None:
+        if target is not None or plot is not None:
+            raise UserError(f"--op: not together with {target or '--plot'}; leave one of them out")
+        _operation(_asked(op, own, wiki), as_json=as_json)
+    elif given := [name for name, value in own.items() if value is not None]:
+        raise UserError(f"{given[0]}: is for --op; name the operator, for example --op gemm")
+    elif target is None:
+        raise UserError("CONTRACT: missing; give a ridgeline.yaml, a campaign, or --op with --shape and --dtype")
+    else:
+        _measured(target, plot, as_json=as_json)
 
-    loaded = load(contract)
-    with measuring(loaded) as (ports, commit):
-        machine = ports.device.machine()
-        console.note("measuring the ceilings of this machine")
-        ceilings = ports.device.ceilings(loaded.contract.dtype)
-        console.note("running the benchmark once")
-        run = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="roofline")
-    if isinstance(run, BenchmarkFailed):
-        raise unusable(loaded, run)
-    roofs = shape_roofs(run.rows, loaded.contract.work, ceilings)
-    share = shares(run.rows, roofs, loaded.contract.scoring)
-    column = loaded.contract.scoring.time_ms
-    times = {row.label: row.metric(column) * 1000 for row in run.rows} if column else {}
-    known = specs(ceilings, machine)
+
+def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+    from agent.roofline.operation import Asked
+
+    for name in ("--shape", "--dtype"):
+        if own[name] is None:
+            raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
+    for folder in wikis or ():
+        if not folder.is_dir():
+            raise UserError(f"--wiki: {folder}: no such folder; give one that holds hardware/")
+    given = {name.removeprefix("--").replace("-", "_"): value for name, value in own.items()}
+    return Asked.model_validate({"op": op, "wikis": tuple(wikis or ()), **given})
+
+
+def _operation(asked: "Asked", *, as_json: bool) -> None:
+    from agent.roofline.operation import place
+
+    placed = place(asked)
     if as_json:
-        console.emit(
-            {
-                "contract": str(loaded.path),
-                "machine": machine.model_dump(mode="json"),
-                "specs": [spec.text for spec in known],
-                "bound": bound_of(roofs),
-                "shapes": [{**roof.model_dump(), "share": share.get(roof.label)} for roof in roofs],
-            }
-        )
-        return
-    _show(known, bound_of(roofs))
-    console.table(HEADER, [_cells(roof, times.get(roof.label), share.get(roof.label)) for roof in roofs])
+        console.emit(placed)
+    else:
+        _tell(placed)
+    for note in placed.notes:
+        console.note(note)
+
+
+def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
+    """A campaign where the word names one, else a contract."""
+    if plot is not None:
+        from agent.roofline.plot import check
+
+        check(plot)
+    try:
+        folder = campaigns.find(target) if not _is_contract(Path(target)) else None
+    except UserError:
+        if Path(target).exists():
+            folder = None
+        else:
+            raise
+    if folder is not None:
+        from agent.roofline.campaign import stands
+
+        found, picture = stands(folder, campaigns.history(folder))
+        if as_json:
+            console.emit(found)
+        else:
+            _lines(found.specs, found.note)
+            console.table(STANDS, [_standing(shape) for shape in found.shapes])
+            console.say(f"\n{found.said}")
+    else:
+        picture = _contract(Path(target), as_json=as_json)
+    if plot is not None:
+        from agent.roofline.plot import draw
+
+        draw(plot, picture)
+        console.note(f"drawn: {plot}")
+
+
+def _is_contract(path: Path) -> bool:
+    """A folder of a contract may hold campaigns too: then the contract is meant."""
+    return path.is_file() or (path.is_dir() and (path / "ridgeline.yaml").is_file() and not campaigns.is_campaign(path))
+
+
+def _contract(path: Path, *, as_json: bool) -> "Picture":
+    from agent import settings
+    from agent.contract_file import load
+    from agent.roofline.contract import measure
+
+    loaded = load(path)
+    layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
+    found, picture = measure(loaded, settings.resolve(layers).limits, console.note)
+    if as_json:
+        console.emit(found)
+        return picture
+    _show(found)
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
         console.note("work: the contract gives no formulas for operations and bytes, so no floor can be computed")
+    return picture
 
 
-def _show(known: "Sequence[Spec]", bound: str) -> None:
-    for spec in known:
-        console.say(f"{spec.metric:<18} {'unknown' if spec.value is None else f'{spec.value:.5g} {spec.unit}'}")
-    for source in dict.fromkeys(spec.source for spec in known):
-        console.say(source)
-    console.say(f"the benchmark as a whole is bound by: {bound}\n")
+def _list(*, as_json: bool) -> None:
+    from graph.policy.operations.families import FAMILIES, usage
+
+    if as_json:
+        console.emit([family.model_dump(mode="json") for family in FAMILIES.values()])
+        return
+    rows = [(usage(family).replace(" takes ", "  "), family.formula) for family in FAMILIES.values()]
+    console.table(("OPERATOR AND SIZES", "OPERATIONS; BYTES (r, w: width of what is read and written)"), rows)
 
 
-def _cells(roof: "ShapeRoof", now_us: float | None, share: float | None) -> tuple[str, ...]:
-    return (
-        roof.label,
-        _number(roof.flops, 1e9),
-        _number(roof.bytes, 1e6),
-        _number(roof.intensity),
-        roof.bound,
-        _number(roof.floor_us),
-        _number(now_us),
-        "-" if share is None else f"{share:.1%}",
+def _tell(found: "Placed") -> None:
+    console.say(f"{found.op} {', '.join(f'{name}={size}' for name, size in found.shape.items())}, {found.dtype} in,")
+    console.say(f"{found.out_dtype} out: {found.formula}\n")
+    for line in found.sources:
+        console.say(line)
+    target = "UNKNOWN" if found.target is None else f">= {found.target:g} {found.target_unit} (90 % of the ceiling)"
+    told = (
+        ("work", f"{_number(found.flops, 1e9)} GFLOP, {_number(found.bytes, 1e6)} MB"),
+        ("intensity", f"{_number(found.intensity)} FLOP/byte, ridge {_number(found.ridge)}"),
+        ("bound", found.bound),
+        ("floor", f"{_number(found.floor_us)} us"),
+        ("target", target),
     )
+    for name, text in told:
+        console.say(f"{name:<10} {text}")
+    if found.wave is not None:
+        seen = found.wave
+        console.say(
+            f"{'waves':<10} {seen.grid} tiles on {seen.units} units ({seen.fill}): {seen.waves} waves, "
+            f"{seen.filled:.1%} filled, at most {seen.ceiling_gflops / 1e3:.4g} TFLOPS; without reuse in a cache "
+            f"{_number(seen.no_reuse_gflops, 1e3)} TFLOPS"
+        )
+
+
+def _show(found: "Measured") -> None:
+    _lines(found.specs, found.note)
+    console.say(f"the benchmark as a whole is bound by: {found.bound}\n")
+    console.table(HEADER, [_cells(shape) for shape in found.shapes])
+    console.say(f"\n{found.said}")
+
+
+def _lines(specs: tuple[str, ...], note: str) -> None:
+    for line in specs:
+        console.say(line)
+    if note:
+        console.say(note)
+    console.say()
+
+
+def _cells(shape: "Shown") -> tuple[str, ...]:
+    return (
+        shape.label,
+        _number(shape.flops, 1e9),
+        _number(shape.bytes, 1e6),
+        _number(shape.intensity),
+        shape.bound,
+        _number(shape.floor_us),
+        _number(shape.now_us),
+        _share(shape.share),
+    )
+
+
+def _standing(shape: "ShapeStands") -> tuple[str, ...]:
+    return (
+        shape.label,
+        _number(shape.intensity),
+        shape.bound,
+        _number(shape.floor_us),
+        _number(shape.original_us),
+        _share(shape.original_share),
+        _number(shape.best_us),
+        _share(shape.best_share),
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None, unit: float = 1.0) -> str:

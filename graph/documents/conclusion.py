@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from graph.documents import figures
 from graph.documents.results import versus
+from graph.documents.roofline import nothing_to_gain
 from graph.documents.text import cell, interval, line, minute, number, percent, table, times
 from graph.evidence import Benchmark
 from graph.policy.attribution import attribute, overfit_in_lineage
@@ -53,6 +54,8 @@ def headline(history: History) -> str:
     concluded = history.concluded
     if concluded is None:
         return "No headline yet: the final test of champion against original runs when the campaign concludes."
+    if said := nothing_to_gain(history):
+        return said
     if concluded.speedup is None:
         why = line(concluded.final_note) or "no version was kept"
         return f"No speedup is claimed: {why}."

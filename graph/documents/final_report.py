@@ -2,6 +2,7 @@
 
 from graph.documents import conclusion, figures
 from graph.documents.noise import noise_lines
+from graph.documents.roofline import against
 from graph.documents.text import cell, command, line, minute, table
 from graph.evidence import TestResult
 from graph.policy.attribution import overfit_in_lineage
@@ -38,6 +39,7 @@ def report(history: History) -> str:
         suite=_suite(ended.suite) if ended else "runs at the end",
         environment=_environment(history),
         ceilings=_ceilings(history),
+        roofline=against(history),
         commands=reproduce(history),
         links=_links(history),
     )

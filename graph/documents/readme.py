@@ -1,13 +1,13 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
 from graph.documents.noise import noise_lines
-from graph.documents.text import cell, code, command, line, quantity, table
-from graph.policy.roofline import bound_of, ridge, stop_conditions
-from graph.record import ShapeRoof
+from graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
+from graph.documents.text import cell, code, command, line
+from graph.policy import ends
+from graph.policy.roofline import stop_conditions
 from graph.standing import History
 from prompts.render import render
 
-UNKNOWN = "UNKNOWN"
 ISA_TARGETS = {
     "amd": (
         "share of buffer_load_dwordx4 among global loads rises",
@@ -54,8 +54,8 @@ def readme(history: History, *, tool: str) -> str:
         constraints=_constraints(history),
         tools=_tools(history),
         specs=_specs(history),
-        ceilings=_ceilings(history),
-        roofline=_roofline(history),
+        ceilings=ceiling_lines(history),
+        roofline=shapes(history),
         noise=noise_lines(history),
         stops=_stops(history),
         isa=ISA_TARGETS[opened.machine.kind],
@@ -109,52 +109,32 @@ def _specs(history: History) -> list[str]:
     return [spec.text for spec in roof.specs]
 
 
-def _bound(history: History) -> str:
-    """Of the shapes together, once the baseline has placed them under the ceilings."""
-    bound = bound_of(history.baseline.shapes) if history.baseline else "unknown"
-    return UNKNOWN if bound == "unknown" else f"{bound}-bound"
-
-
-def _ceilings(history: History) -> list[str]:
-    roof = history.roofline
-    ceilings = roof.ceilings if roof else None
-    peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
-    point = f"{ridge(peak, copy):.4g} FLOP/byte" if peak and copy else UNKNOWN
-    return [
-        f"Bound: {_bound(history)}",
-        f"Ridge point: {point}",
-        f"Method: {line(ceilings.method) if ceilings else UNKNOWN}",
-        *([f"Note: {line(roof.note)}"] if roof and roof.note else []),
-    ]
-
-
-def _roofline(history: History) -> str:
-    baseline, roof = history.baseline, history.roofline
-    shapes: tuple[ShapeRoof, ...] = (roof.shapes if roof else ()) or (baseline.shapes if baseline else ())
-    if not shapes:
-        return f"Per shape: {UNKNOWN} (no work formula, or the baseline has not run)."
-    rows = ((cell(s.label), *map(quantity, (s.flops, s.bytes, s.intensity, s.floor_us)), s.bound) for s in shapes)
-    return table(("Shape", "FLOP", "bytes", "FLOP/byte", "floor us", "bound"), rows)
-
-
 def _stops(history: History) -> list[str]:
+    """What the stop check decides by, read from the same place (`graph.policy.ends`)."""
     limits, target = history.limits, history.opened.target
-    goal = target.performance_target
-    rounds = target.max_iterations or limits.max_rounds
-    share = limits.target_peak_fraction
-    found = stop_conditions(history.roofline.ceilings if history.roofline else None, share) if share else ()
-    budgets = (("minutes", limits.max_minutes), ("dollars", limits.max_dollars), ("tokens", limits.max_tokens))
-    asked = ", ".join(f"{value:g} {name}" for name, value in budgets if value is not None)
-    streak = f"{limits.max_consecutive_regressions} consecutive measured regressions"
+    share, rounds = ends.peak_fraction(limits, target.performance_target), ends.rounds(limits, target)
+    ceilings = history.roofline.ceilings if history.roofline else None
+    asked = ", ".join(f"{amount:g} {unit}" for amount, unit in ends.budgets(limits))
+    streak = ends.regressions(limits)
+    efficiency = f"{100 * share:g}% of the bounding ceiling" if share is not None else "off"
     return [
-        *found,
+        *(stop_conditions(ceilings, share) if share is not None else ()),
         "end-to-end latency: median time of one call from the benchmark's time column; recorded, no stop rests on it",
-        f"T1 performance target: {cell(goal.text) if goal else 'none'}",
-        f"T2 hardware efficiency: {f'{100 * share:g}% of the bounding ceiling' if share else 'off'}",
-        f"T3 rounds: {rounds if rounds else 'no limit'}",
+        f"T1 performance target: {_goal(history)}",
+        f"T2 hardware efficiency: {efficiency}",
+        f"T3 rounds: {rounds if rounds is not None else 'no limit'}",
         "T4 a person asks to stop",
-        f"T5 regressions: {streak if limits.regression_stop else 'off'}",
+        f"T5 regressions: {f'{streak} consecutive measured regressions' if streak is not None else 'off'}",
         f"T6 no idle device within {limits.gpu_max_wait_s / 60:g} minutes",
         f"T7 budgets: {asked or 'none'}",
         "T8 the planner has no further direction",
     ]
+
+
+def _goal(history: History) -> str:
+    """What was asked for, and whether it stops anything."""
+    asked = history.opened.target.performance_target
+    if asked is None:
+        return "none"
+    stops = ends.goal(history.limits, history.opened.target) is not None
+    return cell(asked.text) if stops else f"{cell(asked.text)}, off: the campaign is endless"

@@ -8,6 +8,7 @@ from graph.documents.text import cell, code, command, fence, interval, line, min
 from graph.documents.transfer import transfer_check
 from graph.evidence import Benchmark, BenchmarkFailed, Profiled
 from graph.policy.history import best_profile
+from graph.policy.roofline import bound_of
 from graph.record import BaselineClosed, RoundClosed
 from graph.standing import History
 from graph.trial import Drafted, find
@@ -83,7 +84,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
         aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
         project_rows=shape_table(baseline.project.rows, contract),
         bottleneck=baseline.bottleneck,
-        bound=roof.bound if roof else "unknown",
+        bound=bound_of(baseline.shapes) if baseline.shapes or roof is None else roof.bound,
         profile=profile_table(None, baseline.profile),
         representative=[cell(label) for label in baseline.representative],
         classes=[cell(name) for name in baseline.classes],

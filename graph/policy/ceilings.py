@@ -10,6 +10,7 @@ from graph.values import Value
 
 PEAK = re.compile(r"\w+_(?:dense|matrix|vector)")
 BANDWIDTH = "hbm_bandwidth"
+MIB = 2**20
 CACHES = ("l2_capacity", "l3_capacity", "mall_capacity")
 UNITS = ("sm_count", "cu_count")
 UNCACHED_BYTES = 100e6
@@ -85,7 +86,7 @@ def units_of(stated: Sequence[Spec]) -> Spec | None:
 def cache_bytes(machine: Machine, stated: Sequence[Spec]) -> float | None:
     """The largest cache that data of a repeated call may stay in; None where nobody says its size."""
     mebibytes = [spec.value for spec in stated if spec.metric in CACHES and spec.value is not None]
-    found = [size * 2**20 for size in mebibytes] + [size for size in (machine.l3_bytes, machine.l2_bytes) if size]
+    found = [size * MIB for size in mebibytes] + [size for size in (machine.l3_bytes, machine.l2_bytes) if size]
     return max(found, default=None)
 
 

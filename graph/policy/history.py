@@ -29,6 +29,10 @@ FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
 _noise: dict[tuple[int, ...], tuple[tuple[Comparison, ...], Noise | None]] = {}
 """The last answer, by the identity of the frozen runs it was made of; it holds on to them, so no other can take it."""
 
+LINEAGES = 4
+_lineages: dict[int, tuple[History, tuple[RoundClosed, ...]]] = {}
+"""Likewise, by the identity of the history: asked some thirty times in every round, of every round before it."""
+
 
 def fold(lines: tuple[Line, ...]) -> History | None:
     """The bodies sorted by kind; None for an empty ledger. Raises ValueError when it does not begin with `opened`."""
@@ -144,7 +148,13 @@ def lineage(history: History) -> tuple[RoundClosed, ...]:
     No gate lets such a round in; where a ledger has one all the same, it and what was built on it are rolled back
     before the report (rules 14.13).
     """
-    return tuple(takewhile(lambda closed: not overfit(closed), accepted(history)))
+    known = _lineages.get(id(history))
+    if known is None:
+        while len(_lineages) >= LINEAGES:
+            _lineages.pop(next(iter(_lineages)))
+        known = (history, tuple(takewhile(lambda closed: not overfit(closed), accepted(history))))
+        _lineages[id(history)] = known
+    return known[1]
 
 
 def overfit(closed: RoundClosed) -> bool:

@@ -1,10 +1,12 @@
 """TERMINATION_CHECK: every condition, evaluated; a campaign ends only when one of them holds (rules 18)."""
 
+from graph.policy import budgets, ends
 from graph.policy.counters import consecutive_regressions
 from graph.policy.goal import reached
-from graph.policy.history import best_round, speedup_so_far, standing, total_cost
+from graph.policy.history import best_round, speedup_so_far, standing
+from graph.policy.reach import NOTHING, Reach, of_best
 from graph.policy.roofline import efficiency, shape_roofs
-from graph.policy.score import aggregate
+from graph.policy.score import aggregate, at_least
 from graph.record import StopCheck
 from graph.standing import History
 
@@ -21,7 +23,7 @@ def checks(
     """
     return (
         _target(history),
-        _hardware(history),
+        hardware(history),
         _rounds(history),
         StopCheck(
             id="T4",
@@ -30,12 +32,8 @@ def checks(
         ),
         _regressions(history),
         StopCheck(id="T6", description="no idle device" if no_device else "a device is at hand", satisfied=no_device),
-        _budgets(history, elapsed_minutes),
-        StopCheck(
-            id="T8",
-            description=f"search exhausted: {exhausted}" if exhausted else "the planner has further directions",
-            satisfied=bool(exhausted),
-        ),
+        _budgets(history, elapsed_minutes, exhausted),
+        _search(exhausted),
     )
 
 
@@ -50,7 +48,7 @@ def reason(checks: tuple[StopCheck, ...]) -> str:
 
 
 def _target(history: History) -> StopCheck:
-    goal = history.opened.target.performance_target
+    goal = ends.goal(history.limits, history.opened.target)
     if history.limits.endless:
         return StopCheck(id="T1", description=ENDLESS, satisfied=False)
     if goal is None:
@@ -66,62 +64,64 @@ def _target(history: History) -> StopCheck:
     )
 
 
-def _hardware(history: History) -> StopCheck:
-    fraction = history.limits.target_peak_fraction
-    if history.limits.endless:
-        return StopCheck(id="T2", description=ENDLESS, satisfied=False)
+def hardware(history: History) -> StopCheck:
+    """T2: the best version stands at its ceiling. Of the original that means: nothing to gain, before any round."""
+    fraction = ends.peak_fraction(history.limits, history.opened.target.performance_target)
     if fraction is None:
-        return StopCheck(id="T2", description="no hardware efficiency asked for", satisfied=False)
-    if best_round(history) is None:
-        return StopCheck(id="T2", description="hardware efficiency: nothing accepted yet", satisfied=False)
-    share = _efficiency(history)
-    if share is None:
-        return StopCheck(id="T2", description="hardware efficiency unknown", satisfied=False)
-    return StopCheck(
-        id="T2",
-        description=f"hardware efficiency {100 * share:.1f} % of the bounding ceiling, asked {100 * fraction:g} %",
-        satisfied=share >= fraction,
-    )
+        off = ENDLESS if history.limits.endless else "no hardware efficiency asked for"
+        return StopCheck(id="T2", description=off, satisfied=False)
+    found = of_best(history)
+    if isinstance(found, str):
+        return StopCheck(id="T2", description=f"hardware efficiency unknown: {found}", satisfied=False)
+    done = at_least(found.share, fraction)
+    said = f"hardware efficiency {found.text}, asked {100 * fraction:g} %"
+    if done and best_round(history) is None:
+        said = nothing_left(found, fraction)
+    return StopCheck(id="T2", description=said, satisfied=done)
+
+
+def nothing_left(found: Reach, fraction: float) -> str:
+    """Why no round is worth its cost: number, ceiling, source; empty where `fraction` of the ceiling is not reached."""
+    if not at_least(found.share, fraction):
+        return ""
+    return f"{NOTHING}: {found.text}, asked {100 * fraction:g} %; at most {found.left:.3f}x is left for any change"
+
+
+def nothing_to_gain(history: History) -> bool:
+    """Whether the original already stands at its ceiling, so that no round is worth its cost."""
+    return history.baseline is not None and best_round(history) is None and hardware(history).satisfied
 
 
 def _rounds(history: History) -> StopCheck:
-    # endless switches off the contract's bound; a bound that somebody gave for this very campaign always holds
-    bounds = (None if history.limits.endless else history.opened.target.max_iterations, history.limits.max_rounds)
-    asked = min((bound for bound in bounds if bound is not None), default=None)
-    done = len(history.rounds)
+    asked, done = ends.rounds(history.limits, history.opened.target), len(history.rounds)
     if asked is None:
         return StopCheck(id="T3", description=f"{done} rounds, no limit", satisfied=False)
     return StopCheck(id="T3", description=f"{done} of {asked} rounds", satisfied=done >= asked)
 
 
 def _regressions(history: History) -> StopCheck:
-    limits = history.limits
-    if not limits.regression_stop:
+    most = ends.regressions(history.limits)
+    if most is None:
         return StopCheck(id="T5", description="regressions do not stop this campaign", satisfied=False)
-    streak = consecutive_regressions(history.rounds, limits)
+    streak = consecutive_regressions(history.rounds, history.limits)
     return StopCheck(
-        id="T5",
-        description=f"{streak} of {limits.max_consecutive_regressions} consecutive measured regressions",
-        satisfied=streak >= limits.max_consecutive_regressions,
+        id="T5", description=f"{streak} of {most} consecutive measured regressions", satisfied=streak >= most
     )
 
 
-def _budgets(history: History, elapsed_minutes: float) -> StopCheck:
-    limits, cost = history.limits, total_cost(history)
-    spent: list[str] = []
-    if limits.max_minutes is not None and elapsed_minutes >= limits.max_minutes:
-        spent.append(f"{elapsed_minutes:.1f} of {limits.max_minutes:g} minutes")
-    if limits.max_dollars is not None and cost.dollars is None:
-        spent.append(f"a price is unknown, so {limits.max_dollars:g} dollars cannot be kept")
-    elif limits.max_dollars is not None and cost.dollars is not None and cost.dollars >= limits.max_dollars:
-        spent.append(f"{cost.dollars:.2f} of {limits.max_dollars:g} dollars")
-    if limits.max_tokens is not None and cost.tokens >= limits.max_tokens:
-        spent.append(f"{cost.tokens} of {limits.max_tokens} tokens")
+def _budgets(history: History, elapsed_minutes: float, exhausted: str) -> StopCheck:
+    spent = budgets.exceeded(history, elapsed_minutes, exhausted)
     return StopCheck(
         id="T7",
         description=f"budget spent: {', '.join(spent)}" if spent else "within budget",
         satisfied=bool(spent),
     )
+
+
+def _search(exhausted: str) -> StopCheck:
+    if not exhausted or budgets.ended_by_budget(exhausted):
+        return StopCheck(id="T8", description="the planner has further directions", satisfied=False)
+    return StopCheck(id="T8", description=f"search exhausted: {exhausted}", satisfied=True)
 
 
 def _efficiency(history: History) -> float | None:

@@ -148,3 +148,9 @@ def test_efficiency_that_cannot_be_said(rows, roofs, scoring, ceilings):
 
 def test_a_little_above_the_roof_is_noise():
     assert efficiency((row(time_ms=1.0),), (roof("memory", 1040.0),), SCORING, H100) == pytest.approx(1.04)
+
+
+def test_a_copy_has_no_arithmetic_and_is_bound_by_memory():
+    found = only(Work(flops="0*M", bytes="M"))
+    assert (found.bound, found.intensity) == ("memory", 0.0)
+    assert found.floor_us == pytest.approx(4096 / 3350e9 * 1e6)

@@ -81,8 +81,10 @@ def test_target(goal, rounds, ids):
         (0.43, [make_round(2, gain=0.10)], ["T2"]),
         (0.45, [make_round(2, gain=0.10)], []),
         (None, [make_round(2, gain=0.10)], []),
-        (0.10, [], []),
-        (0.10, [make_round(2, "rolled_back")], []),
+        # the original counts as well: what stands at its ceiling needs no round
+        (0.10, [], ["T2"]),
+        (0.10, [make_round(2, "rolled_back")], ["T2"]),
+        (0.45, [], []),
     ],
 )
 def test_hardware_efficiency(fraction, rounds, ids):
@@ -92,7 +94,7 @@ def test_hardware_efficiency(fraction, rounds, ids):
 def test_unknown_efficiency_stops_nothing():
     known = history(make_round(2), target_peak_fraction=0.01)
     found = check(known.model_copy(update={"roofline": None}))
-    assert found[1].description == "hardware efficiency unknown"
+    assert found[1].description == "hardware efficiency unknown: no ceiling of this machine is known"
     assert not should_stop(found)
 
 

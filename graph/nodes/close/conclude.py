@@ -71,6 +71,8 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     known = history(ports, before="concluded")
     claim = headline(final.comparison, known.limits)
     seconds = sum(x.seconds for x in (final.comparison, final.project, final.baseline_again, final.suite) if x)
+    last = state["proposal"]
+    asked = last.cost if last and last.hypothesis is None else Cost()  # of no round: nothing came of it
     ports.ledger.append(
         Concluded(
             stop_reason=reason(found),
@@ -84,7 +86,7 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
             speedup=claim.speedup if claim else None,
             speedup_lower=claim.lower if claim else None,
             closed_at=ports.clock.now("campaign closed"),
-            cost=Cost(command_seconds=seconds),
+            cost=asked + Cost(command_seconds=seconds),
         )
     )
     ports.workspace.reset(fold.standing(known).commit)

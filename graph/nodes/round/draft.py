@@ -15,7 +15,9 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
     answer = runtime.context.planner.draft(briefing(state, runtime.context), proposal)
     if not answer.edits:
         detail = answer.refusal or "the planner gave no edits"
-        return {"trial": Failed(reached=trial, reason="no_edit", detail=detail)}
+        # a refusal was asked for too: what it cost stays with the round
+        paid = {"cost": trial.cost + answer.cost, "prompts": (*trial.prompts, *answer.prompts)}
+        return {"trial": Failed(reached=trial.model_copy(update=paid), reason="no_edit", detail=detail)}
     drafted = Drafted(
         proposed=trial,
         edits=answer.edits,

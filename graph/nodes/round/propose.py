@@ -13,7 +13,8 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
     seen = analysis(state)
     proposal = runtime.context.planner.propose(briefing(state, runtime.context))
     if proposal.hypothesis is None:
-        return {"exhausted": proposal.exhausted or "the planner has no further direction", "trial": None}
+        exhausted = proposal.exhausted or "the planner has no further direction"
+        return {"exhausted": exhausted, "trial": None, "proposal": proposal}
     trial = Proposed(
         round=seen.round,
         hypothesis=proposal.hypothesis,

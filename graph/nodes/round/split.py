@@ -17,7 +17,13 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
     drafted = find(trial, Drafted)
     assert drafted is not None
     if answer.edits:
-        update = {"edits": answer.edits, "explanation": answer.explanation, "split": True}
+        update = {
+            "edits": answer.edits,
+            "explanation": answer.explanation,
+            "split": True,
+            "prompts": (*drafted.prompts, *answer.prompts),
+            "cost": drafted.cost + answer.cost,
+        }
         return {"trial": drafted.model_copy(update=update)}
     known = history(ports)
     limits = known.limits.model_copy(update={"split": False})

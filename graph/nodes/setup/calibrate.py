@@ -7,6 +7,7 @@ from graph.evidence import BenchmarkFailed, Comparison
 from graph.nodes.close.publish import publish
 from graph.policy import calibration
 from graph.policy import history as fold
+from graph.policy.stop import nothing_to_gain
 from graph.ports import Ports
 from graph.record import Calibrated
 from graph.standing import History
@@ -15,10 +16,13 @@ from graph.values import Cost
 
 
 def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
-    """In full: before the first candidate, and again when a canary says that the noise on record no longer holds."""
+    """In full: before the first candidate, and again when a canary says that the noise on record no longer holds.
+
+    Not where the original stands at its ceiling: no candidate will come.
+    """
     ports = runtime.context
     known = history(ports)
-    if calibration.due(known) == "calibration":
+    if calibration.due(known) == "calibration" and not nothing_to_gain(known):
         _record(ports, known, pairs=known.limits.calibration_pairs, fresh=True)
     return {}
 

@@ -2,10 +2,11 @@
 
 from langgraph.runtime import Runtime
 
+from graph.policy.ceilings import bounds
 from graph.policy.roofline import specs
 from graph.ports import Ports
-from graph.record import Opened, Rooflined
-from graph.state import State, Update
+from graph.record import Opened, Rooflined, Spec
+from graph.state import Setting, State, Update
 
 
 def recall(state: State, runtime: Runtime[Ports]) -> Update:
@@ -30,13 +31,17 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
         )
     )
-    ceilings = setting.ceilings
-    ports.ledger.append(
-        Rooflined(
-            ceilings=ceilings,
-            specs=specs(ceilings, setting.machine),
-            bound="unknown",
-            note="" if ceilings else "the ceilings of this machine could not be measured",
-        )
-    )
+    ports.ledger.append(_ceilings(setting, request.specs))
     return {"setting": None}
+
+
+def _ceilings(setting: Setting, stated: tuple[Spec, ...]) -> Rooflined:
+    """What was measured, what documents state of this product, and which of the two bounds each axis."""
+    found = bounds(setting.ceilings, stated, setting.machine.fingerprint)
+    missing = "" if found.ceilings else "the ceilings of this machine could not be measured"
+    return Rooflined(
+        ceilings=found.ceilings,
+        specs=specs(found.measured, setting.machine, stated),
+        bound="unknown",
+        note="; ".join(filter(None, (missing, found.note))),
+    )

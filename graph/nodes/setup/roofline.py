@@ -1,4 +1,7 @@
-"""Step 0: the ceilings of this machine, measured; the shapes meet them at the baseline."""
+"""Step 0: the ceilings of this machine, as far as they can be measured; the shapes meet them at the baseline.
+
+`recall` puts what documents state of the product beside them.
+"""
 
 from langgraph.runtime import Runtime
 

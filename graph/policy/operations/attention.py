@@ -1,4 +1,4 @@
-"""Attention. B sequences, H query heads, HKV key and value heads, D width of a head; softmax is not counted as FLOPs."""
+"""Attention: B sequences, H query heads, HKV key and value heads of width D. Softmax is not counted as arithmetic."""
 
 from math import ceil
 
@@ -47,7 +47,10 @@ def attention_decode(s: Sizes, t: Types) -> Amount:
 
 
 def attention_paged(s: Sizes, t: Types) -> Amount:
-    """attention_decode, plus the block table: 4 B ceil(L/PAGE) bytes. Only L tokens count, not what pads a page."""
+    """As attention_decode, plus the block table: 4 B ceil(L/PAGE) bytes.
+
+    Only L tokens count, not what pads the last page.
+    """
     plain = attention_decode(s, t)
     table = BLOCK_NUMBER_BYTES * s["B"] * ceil(s["L"] / s["PAGE"])
     return Amount(flops=plain.flops, bytes=plain.bytes + table)

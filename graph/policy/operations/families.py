@@ -101,9 +101,7 @@ def family(name: str) -> Family:
     found = FAMILIES.get(SAME_NAME.get(plain, plain))
     if found is None:
         close = get_close_matches(plain, [*FAMILIES, *SAME_NAME], n=1)
-        raise SizeError(
-            f"unknown operator {name!r}; " + (f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FAMILIES)}")
-        )
+        raise SizeError(f"unknown operator {name!r}; {_meant(close)}")
     return found
 
 
@@ -122,13 +120,14 @@ def types(found: Family, dtype: str, out: str | None = None) -> Types:
 
 
 def sizes(found: Family, given: Sequence[str]) -> dict[str, int]:
-    """Words such as `4096` in the family's order, or `K=4096` by name, with the defaults filled in. Raises SizeError."""
+    """Words such as `4096` in the family's order, or `K=4096` by name; defaults are filled in. Raises SizeError."""
     named: dict[str, int] = {}
     for position, word in enumerate(given):
         name, equals, value = word.partition("=")
         key = name.strip().upper() if equals else _at(found, position)
         if key not in found.sizes or key in named:
-            raise SizeError(f"{word!r} is {'given twice' if key in named else 'no size of this operator'}; {usage(found)}")
+            wrong = "given twice" if key in named else "no size of this operator"
+            raise SizeError(f"{word!r} is {wrong}; {usage(found)}")
         named[key] = _whole(key, value if equals else word)
     for key, default in found.defaults:
         source = named.get(default) if isinstance(default, str) else default
@@ -152,6 +151,10 @@ def usage(found: Family) -> str:
     optional = dict(found.defaults)
     words = [f"[{name}={optional[name]}]" if name in optional else name for name in found.sizes]
     return f"{found.name} takes {','.join(words)}"
+
+
+def _meant(close: Sequence[str]) -> str:
+    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FAMILIES)}"
 
 
 def _at(found: Family, position: int) -> str:

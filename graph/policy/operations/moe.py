@@ -7,10 +7,10 @@ CHOICE_BYTES = 8
 
 
 def moe(s: Sizes, t: Types) -> Amount:
-    """6 P D F for gate, up and down over P = T TOPK pairs, 2 P D to combine, 2 T D E to route.
+    """6 P D F + 2 T D E, P = T TOPK pairs; (T D + D E + 3 X D F) r + T D w + 8 P, X the experts that are hit.
 
-    (T D + D E + 3 X D F) r + T D w + 8 P bytes, X = min(E, P): every expert is hit, and what lies between the two
-    products never leaves the chip. With ACTIVE above 0 X is that number, for a distribution that hits fewer.
+    Gate, up and down projection, and the router; what lies between the products never leaves the chip. X = min(E, P),
+    as under a uniform distribution; ACTIVE above 0 gives it for one that hits fewer.
     Raises ValueError for more choices than experts, or an ACTIVE that cannot be.
     """
     tokens, width, inner, experts, top = s["T"], s["D"], s["F"], s["E"], s["TOPK"]
@@ -21,6 +21,6 @@ def moe(s: Sizes, t: Types) -> Amount:
     if s["ACTIVE"] and not top <= s["ACTIVE"] <= most:
         raise ValueError(f"ACTIVE is {s['ACTIVE']}; {top} to {most} experts can be hit")
     active = s["ACTIVE"] or most
-    flops = 6.0 * routed * width * inner + 2.0 * routed * width + 2.0 * tokens * width * experts
+    flops = 6.0 * routed * width * inner + 2.0 * tokens * width * experts
     read = (tokens * width + width * experts + 3 * active * width * inner) * t.read
     return Amount(flops=flops, bytes=read + tokens * width * t.written + CHOICE_BYTES * routed)

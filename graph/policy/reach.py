@@ -1,0 +1,144 @@
+"""How near measured times are to the ceilings that bound them, or why that cannot be said."""
+
+from collections.abc import Sequence
+
+from graph.contract import Contract
+from graph.evidence import Ceilings, Machine, Row
+from graph.policy.ceilings import MIB, UNCACHED_BYTES, cache_bytes
+from graph.policy.formula import FormulaError
+from graph.policy.history import best_round, standing
+from graph.policy.roofline import ABOVE_ROOF, Bound, bound_of, efficiency, shape_roofs, shares
+from graph.record import ShapeRoof, Spec
+from graph.standing import History
+from graph.values import Value
+
+NOTHING = "nothing to gain"
+"""How a stop reason begins when the original already stands at its ceiling."""
+
+
+class Reach(Value):
+    """One run of a benchmark against its ceilings."""
+
+    share: float
+    """Floor time / measured time, geometric mean over the shapes; above 1 by no more than noise."""
+    shapes: int
+    lowest: str
+    """The shape that is farthest from its ceiling."""
+    lowest_share: float
+    bound: Bound
+    ceiling: str
+    """Each ceiling that bounds a shape: its value and where it comes from."""
+
+    @property
+    def left(self) -> float:
+        """The speedup that is left at most, at least 1."""
+        return max(1.0, 1 / self.share)
+
+    @property
+    def text(self) -> str:
+        """For example `93.0 % of the memory ceiling (copy bandwidth 20 GB/s, measured here: copy loop)`."""
+        kind = "" if self.bound == "unknown" else f"{self.bound} "
+        return f"{100 * self.share:.1f} % of the {kind}ceiling ({self.ceiling})"
+
+
+class Device(Value):
+    """What stands behind a run."""
+
+    ceilings: Ceilings | None
+    machine: Machine
+    specs: tuple[Spec, ...] = ()
+    """Registered numbers: they say how large the caches of a GPU are."""
+
+
+def of_best(history: History) -> Reach | str:
+    """The best version's reach. That of the original is the lower of its two runs: one lucky run proves nothing."""
+    baseline = history.baseline
+    if baseline is None:
+        return "the baseline is not measured yet"
+    best = standing(history)
+    device = device_of(history)
+    if best_round(history) is not None:
+        return reach((best.full or best.quick).rows, history.contract, device)
+    found = [reach(run.rows, history.contract, device) for run in (baseline.quick, baseline.project)]
+    known = [one for one in found if isinstance(one, Reach)]
+    why = next((one for one in found if isinstance(one, str)), "")
+    return why or min(known, key=lambda one: one.share)
+
+
+def device_of(history: History) -> Device:
+    """What the campaign's record says of its machine."""
+    roof = history.roofline
+    return Device(
+        ceilings=roof.ceilings if roof else None, machine=history.opened.machine, specs=roof.specs if roof else ()
+    )
+
+
+def reach(rows: Sequence[Row], contract: Contract, device: Device) -> Reach | str:
+    """How near `rows` are to the device's ceilings; the reason, in a few words, where that cannot be said."""
+    try:
+        roofs = shape_roofs(rows, contract.work, device.ceilings)
+    except FormulaError as error:
+        return f"work: {error}"
+    if why := _ungoverned(rows, roofs, contract, device):
+        return why
+    share, ceilings = efficiency(rows, roofs, contract.scoring, device.ceilings), device.ceilings
+    assert share is not None
+    assert ceilings is not None
+    found = shares(rows, roofs, contract.scoring)
+    lowest = min(found, key=lambda label: found[label])
+    return Reach(
+        share=share,
+        shapes=len(found),
+        lowest=lowest,
+        lowest_share=found[lowest],
+        bound=bound_of(roofs),
+        ceiling=" and ".join(_ceilings(roofs, ceilings)),
+    )
+
+
+def _ungoverned(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract, device: Device) -> str:
+    """Why these ceilings say nothing about these times; empty when they do."""
+    ceilings = device.ceilings
+    if ceilings is None or (ceilings.copy_gbps is None and ceilings.flops_gflops is None):
+        return "no ceiling of this machine is known"
+    if contract.scoring.time_ms is None:
+        return "the contract names no time column (scoring.time_ms)"
+    found = shares(rows, roofs, contract.scoring)
+    if lost := [row.label for row in rows if row.label not in found]:
+        return f"no floor or no time for {', '.join(lost)}"
+    if not found:
+        return "no shape was measured"
+    label, most = max(found.items(), key=lambda item: item[1])
+    if most > ABOVE_ROOF:
+        return f"{label} runs at {100 * most:.0f} % of its ceiling, which therefore does not bound it"
+    if device.machine.kind == "cpu" and contract.threads > 1:
+        return f"the ceilings are those of one thread, the kernel uses {contract.threads}"
+    return _cached(roofs, device)
+
+
+def _cached(roofs: Sequence[ShapeRoof], device: Device) -> str:
+    """A repeated call finds its data in a cache that holds it: memory bandwidth then bounds nothing."""
+    known = cache_bytes(device.machine, device.specs)
+    limit = UNCACHED_BYTES if known is None else known
+    held = [roof.label for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit]
+    if not held:
+        return ""
+    where = "the largest cache" if known is not None else "a cache, whose size is not known"
+    return f"memory bandwidth does not bound {', '.join(held)}: the data fits {where} ({limit / MIB:.0f} MiB)"
+
+
+def _ceilings(roofs: Sequence[ShapeRoof], ceilings: Ceilings) -> list[str]:
+    here = f"measured here: {ceilings.method.partition(',')[0]}"
+    known: list[str] = []
+    compute = any(roof.bound == "compute" for roof in roofs) or ceilings.copy_gbps is None
+    memory = any(roof.bound != "compute" for roof in roofs) and ceilings.copy_gbps is not None
+    if compute and ceilings.flops_gflops is not None:
+        known.append(f"compute peak {ceilings.flops_gflops:.4g} GFLOP/s, {_place(ceilings.flops_source, here)}")
+    if memory and ceilings.copy_gbps is not None:
+        name = "memory bandwidth" if ceilings.copy_source else "copy bandwidth"
+        known.append(f"{name} {ceilings.copy_gbps:.4g} GB/s, {_place(ceilings.copy_source, here)}")
+    return known
+
+
+def _place(source: str, here: str) -> str:
+    return f"stated in {source}" if source else here

@@ -1,0 +1,118 @@
+"""The mailbox: one file per question, readable, answered once, in any copy of the folder."""
+
+import json
+
+import pytest
+
+from agent.errors import UserError, Waiting
+from agent.models.base import Ask, Message
+from agent.models.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
+from graph.values import Cost
+
+SCHEMA = json.dumps(
+    {
+        "$defs": {"Item": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+            "kind": {"enum": ["up", "down"]},
+            "size": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
+        "required": ["items"],
+    }
+)
+
+
+def ask(text="what?", **changes):
+    messages = (Message(role="system", text="rules"), Message(role="user", text=text))
+    return Ask(**{"purpose": "round-2 propose 1", "messages": messages, "answer_schema": SCHEMA, **changes})
+
+
+def store(box, asked, text="{}"):
+    return box.store(asked, Answered(digest=asked.digest, text=text, author="me", tokens=5, dollars=0.1))
+
+
+def test_a_question_waits_until_it_is_answered(tmp_path):
+    model, box = MailboxModel(tmp_path), Mailbox(tmp_path)
+    for _ in range(2):
+        with pytest.raises(Waiting, match="001.request.md") as caught:
+            model.ask(ask())
+        assert caught.value.exit_code == 3
+    assert open_request(tmp_path) == str(tmp_path / "mailbox" / "001.request.md")
+    store(box, box.open_request(), "the answer")
+    assert open_request(tmp_path) is None
+    said = model.ask(ask())
+    assert (said.text, said.model, said.cost) == ("the answer", "mailbox (me)", Cost(tokens=5, dollars=0.1))
+    with pytest.raises(Waiting, match="002.request.md"):
+        model.ask(ask("and now?"))
+
+
+def test_the_open_request_is_always_the_newest(tmp_path):
+    model, box = MailboxModel(tmp_path), Mailbox(tmp_path)
+    for text in ("first", "second", "first"):
+        with pytest.raises(Waiting):
+            model.ask(ask(text))
+    assert [asked.ask.messages[-1].text for asked in box.requests()] == ["first", "second", "first"]
+    assert box.open_request().number == 3
+
+
+def test_the_page_says_all_that_is_needed(tmp_path):
+    page = Mailbox(tmp_path)
+    page.post(ask("look at\n```c\nint x;\n```"))
+    text = (tmp_path / "mailbox" / "001.request.md").read_text()
+    assert "## Rules\n\nrules" in text
+    assert "int x;" in text
+    assert '"items": [\n  {\n   "name": "<text>"\n  }\n ]' in text
+    assert '"kind": "up | down"' in text
+    assert "ridgeline answer CAMPAIGN FILE" in text
+    assert str(tmp_path) not in text, "the folder may be copied"
+    page.post(ask(answer_schema="", max_output_tokens=50))
+    assert "Plain text, at most about 50 tokens" in (tmp_path / "mailbox" / "002.request.md").read_text()
+
+
+def test_an_answer_is_judged_before_it_is_stored(tmp_path):
+    asked = Mailbox(tmp_path).post(ask())
+    good = '{"items": [{"name": "a"}], "kind": "up"}'
+    assert json.loads(judged(good.encode(), asked, source="f")) == json.loads(good)
+    assert judged(f"\ufeff```json\r\n{good}\r\n```\n".encode(), asked, source="f") == judged(
+        good.encode(), asked, source="f"
+    )
+    free = asked.model_copy(update={"ask": ask(answer_schema="")})
+    assert judged(b" any \x1b[2Jtext\x00\n", free, source="f") == "any [2Jtext"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"x" * (LONGEST + 1), "at most"),
+        (b"Sure! {}", "line 1: is not JSON"),
+        (b"{}", "lacks 'items'"),
+        (b'{"items": [{}]}', r"\$.items\[0\]: lacks 'name'"),
+        (b'{"items": [], "kind": "left"}', "expected one of"),
+        (b"[" * 100_000, "is not JSON|nested too deeply"),
+    ],
+)
+def test_a_wrong_answer_is_one_line(tmp_path, text, words):
+    with pytest.raises(UserError, match=words) as caught:
+        judged(text, Mailbox(tmp_path).post(ask()), source="answer.txt")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("answer.txt: ")
+
+
+def test_damaged_files_are_told(tmp_path):
+    box = Mailbox(tmp_path)
+    asked = box.post(ask())
+    other = box.post(ask("other"))
+    path = store(box, other)
+    path.rename(box.path(asked.number, "answer.json"))
+    with pytest.raises(UserError, match="answers another question"):
+        box.answer_to(asked)
+    box.path(asked.number, "request.json").write_text("{")
+    with pytest.raises(UserError, match="not JSON any more"):
+        box.requests()
+    box.path(asked.number, "request.json").write_text('{"schema_version": 7}')
+    with pytest.raises(UserError, match="not of schema 1"):
+        box.requests()

@@ -1,0 +1,188 @@
+"""Which directions of a model's answer may be tried, decided by code."""
+
+import json
+
+import pytest
+
+from agent.planners.model_cite import Citations
+from agent.planners.model_directions import Chosen, chosen
+from agent.planners.model_novelty import repeated, same
+from agent.planners.model_parse import Wrong
+from agent.planners.model_tools import BriefedReader
+from tests.builders import make_hypothesis, make_profiled, make_round
+from tests.catalog_briefs import brief, naive
+from tests.model_fakes import NoBooks, direction, directions
+
+
+class OneBook(NoBooks):
+    def line(self, path, number):
+        return "a line" if path == "knowledge/ops/gemm/notes.md" and number <= 40 else None
+
+
+BRIEF = brief(naive("matmul_c"), profile=make_profiled())
+
+
+def choose(*found, briefing=BRIEF, answer=None):
+    cites = Citations(briefing, reader=BriefedReader(briefing), books=OneBook())
+    return chosen(answer or directions(*found), briefing, cites.unresolved)
+
+
+@pytest.mark.feature("F063")
+def test_a_direction_with_all_its_answers_becomes_a_hypothesis():
+    found = choose(direction(id="Swap Loops!", diagnosis=""))
+    assert isinstance(found, Chosen)
+    only = found.hypotheses[0]
+    assert only.id == "swap-loops"
+    assert only.evidence == (
+        "bottleneck: memory: the inner loop strides through the second operand",
+        "bottleneck: memory -> strided reads -> swap the loops",
+    )
+    assert only.prediction.ratio == 0.5
+    assert only.sources == ("kernel.c:1",)
+
+
+@pytest.mark.feature("F063")
+@pytest.mark.parametrize(
+    "field",
+    ["bottleneck", "change", "benefit", "risks", "verification", "bucket", "real_gain", "claim", "category"],
+)
+@pytest.mark.parametrize("missing", [True, False])
+def test_each_of_the_answers_is_owed(field, missing):
+    given = direction()
+    if missing:
+        del given[field]
+    else:
+        given[field] = " "
+    found = choose(given)
+    assert isinstance(found, Wrong)
+    if missing:
+        assert f"{field}: Field required" in found.why
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"bucket": "W2"}, "bucket W2"),
+        ({"bucket": "W3"}, "bucket W3"),
+        ({"bucket": "W1"}, "without a bound"),
+        ({"bucket": "K9"}, "bucket: Input should be"),
+        ({"change": "tile by 64 and prefetch the next row"}, "names 2 changes"),
+        ({"change": "BLOCK_M to 128, BLOCK_N to 64"}, "at once"),
+        ({"citations": ["kernel.c:9999"]}, "kernel.c has 13 lines"),
+        ({"citations": ["kernel.c:0"]}, "kernel.c has 13 lines"),
+        ({"citations": ["kernel.c:5-3"]}, "ends before it begins"),
+        ({"citations": ["a paper I read"]}, "not of the form path:line"),
+        ({"citations": ["invented.c:3"]}, "no such line"),
+        ({"citations": ["knowledge/ops/gemm/notes.md:41"]}, "no such line"),
+        ({"citations": ["/etc/passwd:1"]}, "no such line"),
+        ({"citations": []}, "citations: Tuple should have at least 1 item"),
+        ({"evidence": []}, "evidence: Tuple should have at least 1 item"),
+        (
+            {"evidence": [{"measured": "my feeling", "evidence": "x", "inference": "y", "action": "z"}]},
+            "cites no measurement",
+        ),
+        ({"prediction": {"counter": "d1_misses", "direction": "sideways"}}, "prediction.direction"),
+        ({"prediction": {"counter": "d1_misses", "direction": "down", "ratio": 0}}, "prediction.ratio"),
+    ],
+)
+@pytest.mark.feature("F046", "F117", "F031")
+def test_what_is_dropped_and_why(fields, why):
+    found = choose(direction(**fields))
+    assert isinstance(found, Wrong)
+    assert why in found.why
+
+
+@pytest.mark.parametrize(
+    "citation", ["kernel.c:13", "`kernel.c:1-13`", "./kernel.c:L3", "[knowledge/ops/gemm/notes.md:40]", "kernel.c:3: x"]
+)
+def test_citations_that_resolve(citation):
+    assert isinstance(choose(direction(citations=[citation])), Chosen)
+
+
+@pytest.mark.parametrize("measured", ["bottleneck", "Instructions (cachegrind)", "GFLOPS"])
+def test_measurements_that_count(measured):
+    step = {"measured": measured, "evidence": "x", "inference": "y", "action": "z"}
+    assert isinstance(choose(direction(evidence=[step])), Chosen)
+
+
+def test_one_bad_direction_does_not_spoil_the_others():
+    good = direction(id="pad-rows", change="pad each row", extra="ignored")
+    found = choose(direction(bucket="W2"), {"id": "half"}, good, {**good, "id": "pad-every-row"})
+    assert isinstance(found, Chosen)
+    assert [one.id for one in found.hypotheses] == ["pad-rows"]
+    assert len(found.dropped) == 3
+    assert found.dropped[0].startswith("swap-loops: bucket W2")
+    assert "repeats a better ranked" in found.dropped[2]
+
+
+@pytest.mark.parametrize("answer", [json.dumps([direction()]), json.dumps(direction())])
+def test_a_bare_list_and_a_bare_direction_are_understood(answer):
+    assert isinstance(choose(answer=answer), Chosen)
+
+
+@pytest.mark.feature("F077")
+def test_nothing_left_is_an_answer_when_it_says_why():
+    found = choose(answer='{"directions": [], "exhausted": "every lever was tried"}')
+    assert isinstance(found, Chosen)
+    assert found.exhausted == "every lever was tried"
+    assert isinstance(choose(answer='{"directions": []}'), Wrong)
+    assert isinstance(choose(answer='{"directions": "none"}'), Wrong)
+
+
+@pytest.mark.feature("F040")
+def test_after_a_rollback_the_diagnosis_is_owed():
+    briefing = brief(naive("matmul_c"), make_round(2, "rolled_back"), profile=make_profiled())
+    found = choose(direction(diagnosis=" "), briefing=briefing)
+    assert isinstance(found, Wrong)
+    assert "diagnosis" in found.why
+    assert isinstance(choose(direction(), briefing=briefing), Chosen)
+
+
+def tried(reason, *, round=2, decision="rolled_back", **fields):
+    hypothesis = make_hypothesis(id="pad-rows", change="pad each row by 16", **fields)
+    return make_round(round, decision, reason=reason, hypothesis=hypothesis)
+
+
+OTHER = make_round(3, "accepted", hypothesis=make_hypothesis(id="other", change="something else"))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "why"),
+    [
+        ((), ""),
+        ((tried("faster", decision="accepted"),), "was accepted"),
+        ((tried("not_better"),), "best version is still the same"),
+        ((tried("not_better"), OTHER), ""),
+        ((tried("not_better"), OTHER, tried("noise", round=4)), "had 2 rounds"),
+        ((tried("incorrect"), OTHER), "rolled back (incorrect)"),
+        ((tried("no_edit"),), ""),
+        ((tried("no_edit"), tried("build_failed", round=3)), "had 2 rounds"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "change"), [("pad-rows", "give rows a pad of 16"), ("row-padding", "pad each row with 16")]
+)
+def test_repeats_are_known_by_name_or_by_words(rounds, why, name, change):
+    found = repeated(make_hypothesis(id=name, change=change), rounds)
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"change": "pad each row by 32"}, False),
+        ({"change": "swizzle the result", "id": "other"}, False),
+        ({"target_class": "M=1"}, False),
+        ({"id": "other"}, True),
+    ],
+)
+def test_other_numbers_words_or_classes_are_other_directions(fields, expected):
+    one = make_hypothesis(id="pad-rows", change="pad each row by 16")
+    assert same(one, one.model_copy(update=fields)) is expected
+
+
+@pytest.mark.feature("F084")
+def test_a_masked_round_does_not_count_as_tried():
+    briefing = brief(naive("matmul_c"), profile=make_profiled())  # round 2 tried it and is masked: it is not here
+    assert isinstance(choose(direction(change="pad each row by 16"), briefing=briefing), Chosen)
