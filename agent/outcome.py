@@ -53,3 +53,5 @@ class Outcome(Value):
     """None where identical versions were not timed against each other."""
     preset: str
     planner: str
+    request: str | None = None
+    """The open request that a waiting campaign wants answered."""

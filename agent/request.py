@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.contract_file import LoadedContract
+from agent.models.choice import Choice
 from agent.outcome import Outcome
 from agent.progress import Progress
 from graph.limits import Limits
@@ -22,6 +23,8 @@ class StartRequest:
     limits: Limits
     planner: str
     """Name of the planner, for example `catalog`."""
+    model: Choice | None = None
+    """The language model that thinks instead of a planner that needs none."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     progress: Progress
     campaign_dir: Path | None = None

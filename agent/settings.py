@@ -21,7 +21,9 @@ from graph.values import Value
 from sandbox.devices import device_kind
 
 PREFIX = "RIDGELINE_"
-OTHER_VARIABLES = frozenset({"RIDGELINE_PLANNER", "RIDGELINE_CACHE"})
+OTHER_VARIABLES = frozenset(
+    {"RIDGELINE_PLANNER", "RIDGELINE_CACHE", "RIDGELINE_MODEL", "RIDGELINE_BASE_URL", "RIDGELINE_MODEL_PRICE"}
+)
 """Variables of ours that are no limits."""
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
@@ -76,7 +78,7 @@ def from_environment(environment: Mapping[str, str]) -> Layer:
 
 def from_flags(flags: Mapping[str, Raw]) -> Layer:
     """Flags that were given, by field of `Limits`; None means not given."""
-    named = {"max_dollars": "--budget-usd"}
+    named = {"max_dollars": "--budget-usd", "max_tokens": "--budget-tokens", "max_gpu_minutes": "--budget-gpu-minutes"}
     found = [
         Setting(key=key, value=value, origin=named.get(key, f"--{key.replace('_', '-')}"))
         for key, value in flags.items()

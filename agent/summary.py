@@ -1,5 +1,6 @@
 """The one object that `run` and `resume` end in, folded from the ledger."""
 
+from agent.models.mailbox import open_request
 from agent.outcome import Outcome, Seen, Status
 from agent.wiring import Place
 from graph.policy import history as fold
@@ -36,6 +37,7 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         noise=_seen(known),
         preset=opened.limits.preset,
         planner=opened.planner,
+        request=open_request(place.campaign_dir) if status == "waiting" and not done else None,
     )
 
 

@@ -20,7 +20,7 @@ from agent.errors import UserError
 from graph import ports as declared
 from graph.briefing import Briefing
 from graph.values import SCHEMA, Value
-from sandbox.durable import append_whole
+from sandbox.durable import Unsynced, append_whole
 
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {
@@ -44,11 +44,17 @@ class TapeMiss(UserError):
 class Tape:
     """Append-only JSONL of answers: `{schema, key, port, method, about, answer}`."""
 
-    def __init__(self, path: Path, *, mode: Mode = "live", machine: str | None = None) -> None:
-        """`machine`: fingerprint of the only machine whose recorded times may be answered; None means any."""
+    def __init__(
+        self, path: Path, *, mode: Mode = "live", machine: str | None = None, later: Unsynced | None = None
+    ) -> None:
+        """`machine`: fingerprint of the only machine whose recorded times may be answered; None means any.
+
+        `later`: brings answers to the disk before the ledger's next line; without it each is synced.
+        """
         self._path = path
         self.mode = mode
         self._machine = machine
+        self._later = later
         self._answers = self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -74,10 +80,13 @@ class Tape:
         return self._answers[key]
 
     def record(self, key: str, *, port: str, method: str, about: str, answer: Any) -> None:
-        """Kept on disk before anybody acts on it."""
+        """Written before anybody acts on it, so that a killed process has lost nothing."""
         self._answers[key] = answer
         line = {"schema": SCHEMA, "key": key, "port": port, "method": method, "about": about, "answer": answer}
-        append_whole(self._path, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        append_whole(self._path, data, synced=self._later is None)
+        if self._later is not None:
+            self._later.add(self._path)
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from agent.errors import UserError
+from agent.models.choice import Choice
 from agent.tape import Tape, taped
 from graph.contract import Contract
 from graph.limits import Limits
@@ -14,7 +15,7 @@ from sandbox.builder import ContractBuilder
 from sandbox.checker import ContractChecker
 from sandbox.clock import SystemClock
 from sandbox.commands import Commands
-from sandbox.durable import write_whole
+from sandbox.durable import Unsynced, write_whole
 from sandbox.files import CampaignFiles
 from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
@@ -51,13 +52,18 @@ def _catalog(contract: Contract) -> Planner:
 PLANNERS: dict[str, Callable[[Contract], Planner]] = {"catalog": _catalog}
 
 
-def connect(place: Place, contract: Contract, planner: str, limits: Limits | None = None) -> Ports:
-    """Real adapters, with everything that is asked of the outside world on the tape. `limits`: default the preset's."""
+def connect(
+    place: Place, contract: Contract, planner: str, limits: Limits | None = None, *, model: Choice | None = None
+) -> Ports:
+    """Real adapters, with everything that is asked of the outside world on the tape. `limits`: default the preset's.
+
+    `model` thinks instead of a planner of `PLANNERS`.
+    """
     limits = limits or Limits()
-    if planner not in PLANNERS and place.recording is None:
+    if planner not in PLANNERS and model is None and place.recording is None:
         raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
-    folder = place.campaign_dir
-    artifacts = ArtifactStore(folder)
+    folder, later = place.campaign_dir, Unsynced()
+    artifacts = ArtifactStore(folder, later=later)
     workspace = GitWorkspace(
         repo_root=place.repository,
         contract_dir=place.contract_dir,
@@ -68,29 +74,51 @@ def connect(place: Place, contract: Contract, planner: str, limits: Limits | Non
     commands = Commands(contract=contract, trees=Trees(workspace))
     builder, device = ContractBuilder(commands), LocalDevice(contract)
     live = Ports(
-        planner=PLANNERS.get(planner, _catalog)(contract),
+        planner=_planner(planner, None if place.recording else model, workspace, artifacts=artifacts, limits=limits),
         workspace=workspace,
         builder=builder,
         checker=ContractChecker(commands, builder),
-        timer=ContractTimer(
-            commands,
-            builder,
-            artifacts=artifacts,
-            device=device,
-            wait_s=limits.gpu_max_wait_s,
-            dropped_limit=limits.dropped_blocks_limit,
-        ),
+        timer=_timer(commands, builder, artifacts=artifacts, device=device, limits=limits),
         profiler=CpuProfiler(commands, builder, artifacts=artifacts, device=device),
         device=device,
         clock=SystemClock(),
         signals=StopFile(folder),
-        ledger=JsonlLedger(folder / "ledger.jsonl"),
+        ledger=JsonlLedger(folder / "ledger.jsonl", rests_on=later),
         files=CampaignFiles(folder, tips_root=place.repository / TIPS),
     )
-    return on_tape(live, place)
+    return on_tape(live, place, later)
 
 
-def on_tape(live: Ports, place: Place) -> Ports:
+def _timer(
+    commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice, limits: Limits
+) -> ContractTimer:
+    return ContractTimer(
+        commands,
+        builder,
+        artifacts=artifacts,
+        device=device,
+        wait_s=limits.gpu_max_wait_s,
+        dropped_limit=limits.dropped_blocks_limit,
+    )
+
+
+def _planner(
+    name: str, model: Choice | None, workspace: GitWorkspace, *, artifacts: ArtifactStore, limits: Limits
+) -> Planner:
+    """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
+    if model is None:
+        return PLANNERS.get(name, _catalog)(workspace.contract)
+    from agent.models.opened import opened
+    from agent.planners.frugal import FrugalPlanner
+    from agent.planners.model import ModelPlanner
+    from agent.planners.model_reader import TreeReader
+
+    asked = opened(model, campaign=workspace.campaign_dir, limits=limits)
+    inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts))
+    return FrugalPlanner(inner, heard=lambda: asked.heard)
+
+
+def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
     """The same ports, asking the campaign's own tape first, or only the recording's."""
     recorded = place.recording
     if recorded:
@@ -98,7 +126,7 @@ def on_tape(live: Ports, place: Place) -> Ports:
     tape = (
         Tape(recorded / "tape.jsonl", mode="replay")
         if recorded
-        else Tape(place.campaign_dir / "tape.jsonl", machine=place.moved_to)
+        else Tape(place.campaign_dir / "tape.jsonl", machine=place.moved_to, later=later)
     )
     return replace(
         live,

@@ -4,22 +4,26 @@ import hashlib
 from pathlib import Path
 
 from graph.values import Artifact
-from sandbox.durable import write_whole
+from sandbox.durable import Unsynced, write_whole
 from sandbox.errors import ArtifactLost
 
 
 class ArtifactStore:
     """Port `Artifacts` on a campaign's folder: `<campaign>/artifacts/<first two digits>/<sha256>`."""
 
-    def __init__(self, campaign_dir: Path) -> None:
+    def __init__(self, campaign_dir: Path, *, later: Unsynced | None = None) -> None:
+        """`later`: brings new blobs to the disk before a line of the ledger names them; without it each is synced."""
         self._root = campaign_dir / "artifacts"
+        self._later = later
 
     def put(self, name: str, data: bytes) -> Artifact:
         """Store the bytes, once, under a name for people. Raises DiskFull."""
         artifact = Artifact(sha256=hashlib.sha256(data).hexdigest(), name=name, size=len(data))
         path = self.path(artifact)
         if not path.exists() or path.stat().st_size != len(data):
-            write_whole(path, data)
+            write_whole(path, data, synced=self._later is None)
+            if self._later is not None:
+                self._later.add(path)
         return artifact
 
     def get(self, artifact: Artifact) -> bytes:

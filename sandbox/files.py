@@ -28,6 +28,8 @@ class CampaignFiles:
     def write(self, files: Mapping[str, str | Artifact]) -> None:
         """Write each file whole and atomically, leaving alone those that are right; append to those in `logs/`.
 
+        Not synced: what a power failure takes is rendered again from the ledger when the campaign is resumed.
+
         Raises:
             FilesConflict: a path leads out of the campaign's folder, or something else lies there.
             DiskFull: no space; files written before it stand.
@@ -42,7 +44,7 @@ class CampaignFiles:
             if PurePosixPath(name).parts[0] == APPEND_ONLY:
                 _grow(path, data)
             elif not path.exists() or path.read_bytes() != data:
-                write_whole(path, data)
+                write_whole(path, data, synced=False)
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None:
         """Text of the tips for this operator on this device, or None when there is no such file."""
@@ -79,7 +81,7 @@ def _grow(path: Path, data: bytes) -> None:
     if present.startswith(data):  # the same again, or an earlier state told again after a crash
         return
     if data.startswith(present):
-        append_whole(path, data[len(present) :])
+        append_whole(path, data[len(present) :], synced=False)
         return
     number = 1
     while (aside := path.with_name(f"{path.name}.edited-{number}")).exists():

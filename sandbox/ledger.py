@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from graph.record import Body, Line, key
 from graph.values import SCHEMA, Value
-from sandbox.durable import append_whole, full_disk_named, locked
+from sandbox.durable import Unsynced, append_whole, full_disk_named, locked
 from sandbox.errors import LedgerCorrupt, SchemaMismatch
 
 logger = logging.getLogger(__name__)
@@ -30,8 +30,10 @@ class Verification(Value):
 class JsonlLedger:
     """Port `Ledger` on a file. Appending is idempotent by the event's key and durable when it returns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, rests_on: Unsynced | None = None) -> None:
+        """`rests_on`: what must be on the disk before a line that cites it."""
         self._path = path
+        self._rests_on = rests_on
         self._lines: tuple[Line, ...] = ()
         self._read = -1
         """Bytes of the file that `_lines` stands for; -1 before the first read."""
@@ -51,6 +53,8 @@ class JsonlLedger:
                     return
             line = sealed(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
             data = _canonical(line.model_dump(mode="json")) + b"\n"
+            if self._rests_on is not None:
+                self._rests_on.sync()
             append_whole(self._path, data)
             self._lines = (*lines, line)
             self._read += len(data)

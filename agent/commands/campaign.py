@@ -11,6 +11,7 @@ from agent.errors import UserError
 
 if TYPE_CHECKING:
     from agent.contract_file import LoadedContract
+    from agent.models.choice import Choice
     from agent.outcome import Outcome
     from agent.settings import Raw, Settings
 
@@ -21,11 +22,26 @@ Campaign = Annotated[
     str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
 ]
 Instruction = Annotated[str, typer.Option("--instruction", "-i", help="What to optimize, in your words.")]
-Planner = Annotated[str | None, typer.Option(help="Who proposes changes; default: catalog (no model needed).")]
+Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="The language model that thinks: litellm's provider/model, or mailbox. Env: RIDGELINE_MODEL."),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with --model openai/NAME.")
+]
+Fallbacks = Annotated[
+    list[str] | None, typer.Option("--fallback", help="Model to ask when the first gives no answer; may be repeated.")
+]
 Preset = Annotated[str | None, typer.Option(help="evidence (default), campaign, router or autonomous.")]
 MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
 MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
 Dollars = Annotated[float | None, typer.Option("--budget-usd", help="Stop before a model costs more than this.")]
+Tokens = Annotated[int | None, typer.Option("--budget-tokens", help="Stop before a model takes more tokens.")]
+GpuMinutes = Annotated[
+    float | None, typer.Option("--budget-gpu-minutes", help="Begin no round after this many minutes of GPU commands.")
+]
+Hours = Annotated[float | None, typer.Option("--budget-hours", help="Begin no round after this many hours.")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
@@ -47,24 +63,30 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     contract: Contract,
     instruction: Instruction = "",
     planner: Planner = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    fallback: Fallbacks = None,
     preset: Preset = None,
     max_rounds: MaxRounds = None,
     max_minutes: MaxMinutes = None,
     budget_usd: Dollars = None,
+    budget_tokens: Tokens = None,
+    budget_gpu_minutes: GpuMinutes = None,
+    budget_hours: Hours = None,
     assignments: Assignments = None,
     target: Targets = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
-    from agent.contract_file import load
-
-    loaded = load(contract)
+    loaded = _loaded(contract)
     flags: dict[str, Raw] = {
         "preset": preset,
         "max_rounds": max_rounds,
-        "max_minutes": max_minutes,
+        "max_minutes": _minutes(max_minutes, budget_hours),
         "max_dollars": budget_usd,
+        "max_tokens": budget_tokens,
+        "max_gpu_minutes": budget_gpu_minutes,
     }
     outcome = launch(
         loaded,
@@ -73,6 +95,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=pairs("--target", target or []),
         directory=directory,
+        model=_thinker(planner, model, base_url, fallback or []),
     )
     tell(outcome, as_json=as_json)
 
@@ -127,22 +150,32 @@ def launch(
     planner: str = "catalog",
     overrides: dict[str, str] | None = None,
     directory: Path | None = None,
+    model: "Choice | None" = None,
 ) -> "Outcome":
-    """Start a campaign and watch it until it stops for any reason. Raises `UserError` for an unknown planner."""
+    """Start a campaign and watch it until it stops for any reason. Raises `UserError` for an unknown planner.
+
+    With a `model`, that thinks instead of the planner; what it may cost is said before anything is measured.
+    """
     from agent.campaign import start
     from agent.nearness import nearest
     from agent.request import StartRequest
     from agent.spectator import progress
     from agent.wiring import PLANNERS
 
-    if planner not in PLANNERS:
+    if model is not None:
+        from agent.models.forecast import forecast
+
+        for line in forecast(model, settings.limits):
+            console.note(line)
+    elif planner not in PLANNERS:
         raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
     return start(
         StartRequest(
             contract=loaded,
             instruction=instruction,
             limits=settings.limits,
-            planner=planner,
+            planner=model.planner if model else planner,
+            model=model,
             overrides=overrides or {},
             progress=progress(),
             campaign_dir=directory.absolute() if directory else None,
@@ -156,8 +189,40 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
         console.emit(outcome)
     else:
         _summary(outcome)
+    if outcome.request:
+        console.complain(
+            f"{outcome.campaign}: waits for an answer: read {outcome.request}, then"
+            f" `ridgeline answer {outcome.dir} FILE` and `ridgeline resume {outcome.dir}`"
+        )
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
+
+
+def _loaded(contract: Path) -> "LoadedContract":
+    from agent.contract_file import load
+
+    return load(contract)
+
+
+def _thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
+    """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
+    from agent.models.choice import choose
+
+    if planner is None:
+        return choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)
+    if model or base_url or fallback:
+        raise UserError("--planner: is given beside --model; a model is a planner: give one of the two")
+    return None
+
+
+def _minutes(minutes: float | None, hours: float | None) -> float | None:
+    if hours is None:
+        return minutes
+    if minutes is not None:
+        raise UserError("--budget-hours: is given beside --max-minutes, which means the same; give one of the two")
+    if not 0 < hours < 10_000:
+        raise UserError(f"--budget-hours: is {hours:g}; give hours above 0")
+    return 60 * hours
 
 
 def pairs(option: str, texts: list[str]) -> dict[str, str]:

@@ -48,6 +48,13 @@ class Ask(Value):
     """JSON Schema of the final answer; empty for free text."""
     max_output_tokens: int = 8192
 
+    def shortened(self, most: int) -> "Ask":
+        """The same question for an answer of at most `most` tokens."""
+        if self.max_output_tokens <= most:
+            return self
+        said = {name: getattr(self, name) for name in Ask.model_fields}  # a copy would keep the cached digest
+        return Ask.model_validate({**said, "max_output_tokens": most})
+
     @cached_property
     def digest(self) -> str:
         """sha256 of the question."""
@@ -80,6 +87,14 @@ class Model(Protocol):
         ...
 
 
+class Client(Model, Protocol):
+    """A model that says beforehand what a question may cost."""
+
+    def most(self, ask: Ask) -> Cost:
+        """Upper estimate of one answer's cost; dollars None where the price is unknown."""
+        ...
+
+
 class ModelError(UserError):
     """A provider that gave no answer. Never a verdict: the campaign stops and can be resumed."""
 
@@ -103,3 +118,7 @@ class Unanswerable(ModelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=5)
+
+
+class BudgetSpent(ModelError):
+    """The next question may cost more than is left of a budget: it was not asked, and the campaign concludes (T7)."""

@@ -14,8 +14,8 @@ from graph.trial import Applied, Timed, find
 DIFFERENT_ALPHA = 0.01
 """Error rate at which two copies of one version are called different, which has the machine calibrated again."""
 CHANGED = (0.25, 2.0)
-"""Scatter of blocks of identical versions over what it was: outside of these it is another kind of noise. A machine that
-is quieter than it was costs power and no honesty."""
+"""Scatter of blocks of identical versions over what it was: outside of these it is another kind of noise. A machine
+that is quieter than it was costs power and no honesty."""
 
 
 def due(known: History) -> Literal["calibration", "canary"] | None:

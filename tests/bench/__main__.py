@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import knowledge, loop, measurement, overhead, recorded, simulation, startup
+from tests.bench import knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup
 
 SUITES = {
     "startup": startup.run,
@@ -15,6 +15,7 @@ SUITES = {
     "simulation": simulation.run,
     "recorded": recorded.run,
     "knowledge": knowledge.run,
+    "prompts": prompts.run,
 }
 
 

@@ -1,0 +1,212 @@
+"""The model tape: every answer of a model, kept by its question's digest before anybody acts on it.
+
+`model_tape.jsonl` has two kinds of lines. A message, tool or schema is written once, named by its sha256, because
+the questions of a round share most of them; a question names its parts, with the answer beside it. Keys, headers and
+the environment are no part of a question or an answer, so they cannot be in the file.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UserError
+from agent.models.base import Ask, BudgetSpent, Message, Model, Said, Tool
+from agent.models.difference import difference
+from agent.tape import TapeMiss
+from graph.limits import Limits
+from graph.values import SCHEMA, Cost, Value
+from sandbox.durable import append_whole
+
+FILE = "model_tape.jsonl"
+LONGEST = Limits().answer_tokens
+
+
+class _Question(Value):
+    """An `Ask` whose long parts are named by their sha256."""
+
+    purpose: str
+    messages: tuple[str, ...]
+    tools: tuple[str, ...]
+    answer_schema: str
+    """sha256 of the schema's text; empty for free text."""
+    max_output_tokens: int
+
+
+class ModelTape:
+    """What was asked and answered so far."""
+
+    def __init__(self, path: Path, *, repaired: bool = True) -> None:
+        """`repaired`: cut off half a line that a kill left; a recording is only read."""
+        self._path = path
+        self._parts: dict[str, str] = {}
+        self._questions: dict[str, _Question] = {}
+        self._answers: dict[str, Said] = {}
+        self._refused: dict[str, str] = {}
+        for line in self._lines(repaired):
+            self._take(line)
+
+    def answered(self, ask: Ask) -> Said | None:
+        """None for a question that was never answered."""
+        return self._answers.get(ask.digest)
+
+    def refused(self, ask: Ask) -> str | None:
+        """Why a question was not asked, when a budget forbade it."""
+        return self._refused.get(ask.digest)
+
+    @property
+    def spent(self) -> Cost:
+        """Of every answer on the tape."""
+        return sum((said.cost for said in self._answers.values()), Cost())
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """Every question on the tape, in the order it was asked."""
+        return tuple(self._whole(question) for question in self._questions.values())
+
+    def record(self, ask: Ask, said: Said) -> None:
+        """On the disk before it returns."""
+        self._write(ask, {"said": said.model_dump(mode="json")})
+
+    def refuse(self, ask: Ask, why: str) -> None:
+        """That the question was not asked: a replay must stop at the same place."""
+        self._write(ask, {"refused": why})
+
+    def _write(self, ask: Ask, outcome: dict[str, Any]) -> None:
+        parts = {_name(text): text for text in _texts(ask)}
+        question = _Question(
+            purpose=ask.purpose,
+            messages=tuple(_name(message.model_dump_json()) for message in ask.messages),
+            tools=tuple(_name(tool.model_dump_json()) for tool in ask.tools),
+            answer_schema=_name(ask.answer_schema) if ask.answer_schema else "",
+            max_output_tokens=ask.max_output_tokens,
+        )
+        fresh: list[dict[str, Any]] = [
+            {"schema": SCHEMA, "part": name, "text": text} for name, text in parts.items() if name not in self._parts
+        ]
+        asked = {"schema": SCHEMA, "digest": ask.digest, "question": question.model_dump(mode="json"), **outcome}
+        data = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (*fresh, asked))
+        append_whole(self._path, data)
+        for line in (*fresh, asked):
+            self._take(line)
+
+    def _lines(self, repaired: bool) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if repaired and len(whole) != len(data):
+            os.truncate(self._path, len(whole))
+        for number, raw in enumerate(whole.splitlines(), start=1):
+            yield _line(self._path, number, raw)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if "part" in line:
+            self._parts[line["part"]] = line["text"]
+            return
+        self._questions[line["digest"]] = _Question.model_validate(line["question"])
+        if "said" in line:
+            self._answers[line["digest"]] = Said.model_validate(line["said"])
+        else:
+            self._refused[line["digest"]] = line["refused"]
+
+    def _whole(self, question: _Question) -> Ask:
+        return Ask(
+            purpose=question.purpose,
+            messages=tuple(Message.model_validate_json(self._parts[name]) for name in question.messages),
+            tools=tuple(Tool.model_validate_json(self._parts[name]) for name in question.tools),
+            answer_schema=self._parts[question.answer_schema] if question.answer_schema else "",
+            max_output_tokens=question.max_output_tokens,
+        )
+
+
+class TapedModel:
+    """Answers from the tape, and asks the model only what was never answered."""
+
+    def __init__(self, inner: Model, tape: ModelTape, *, longest: int = LONGEST) -> None:
+        """`longest`: tokens of an answer, at most."""
+        self._inner = inner
+        self._tape = tape
+        self._longest = longest
+        self.name = inner.name
+        self.tools = inner.tools
+        self.heard = Cost()
+        """Cost of every answer given in this process, also of those that a process before it paid for."""
+
+    def count(self, text: str) -> int:
+        return self._inner.count(text)
+
+    def ask(self, ask: Ask) -> Said:
+        ask = ask.shortened(self._longest)
+        said = self._tape.answered(ask)
+        if said is None:
+            try:
+                said = self._inner.ask(ask)
+            except BudgetSpent as spent:
+                self._tape.refuse(ask, str(spent))
+                raise
+            self._tape.record(ask, said)
+        self.heard = self.heard + said.cost
+        return said
+
+
+class RecordedModel:
+    """Plays a tape: the same questions get the same answers, and any other is an error that shows the difference."""
+
+    def __init__(self, recording: Path, *, name: str = "tape", tools: bool = True, longest: int = LONGEST) -> None:
+        """`recording`: a campaign's folder. `name`, `tools` and `longest` as the recorded model had them."""
+        self._longest = longest
+        self._tape = ModelTape(recording / FILE, repaired=False)
+        self.name = name
+        self.tools = tools
+        self.heard = Cost()
+        """Recorded cost of every answer given in this process."""
+
+    def count(self, text: str) -> int:
+        return counted(text)
+
+    def ask(self, ask: Ask) -> Said:
+        """Raises TapeMiss for a question that is not on the tape."""
+        ask = ask.shortened(self._longest)
+        said = self._tape.answered(ask)
+        if said is not None:
+            self.heard = self.heard + said.cost
+            return said
+        why = self._tape.refused(ask)
+        if why is not None:
+            raise BudgetSpent(why)
+        raise TapeMiss(f"model tape: {ask.purpose!r} was never asked\n{difference(ask, self._tape.asks)}")
+
+
+def counted(text: str) -> int:
+    """Tokens, about: four bytes make one in English, three in code. Needs nothing installed."""
+    return -(-2 * len(text.encode("utf-8", "replace")) // 7)
+
+
+def _texts(ask: Ask) -> Iterator[str]:
+    yield from (message.model_dump_json() for message in ask.messages)
+    yield from (tool.model_dump_json() for tool in ask.tools)
+    if ask.answer_schema:
+        yield ask.answer_schema
+
+
+def _name(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw)
+    except ValueError as error:
+        raise UserError(f"{path}: line {number}: is not JSON any more; restore the file from a copy") from error
+    whole = isinstance(found, dict) and (
+        "text" in found or ("question" in found and found.keys() & {"said", "refused"})
+    )
+    if not whole or found.get("schema") != SCHEMA:
+        raise UserError(
+            f"{path}: line {number}: is no answer of schema {SCHEMA}; restore the file from a copy, or use the version"
+            " of Ridgeline that wrote it"
+        )
+    return dict(found)

@@ -1,0 +1,231 @@
+"""The planner that asks a language model: it proposes, code decides what of it may be tried."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+from agent.models.base import Model, Tool
+from agent.planners import model_answers as answers
+from agent.planners import model_evidence as seen
+from agent.planners.catalog_words import reflection
+from agent.planners.model_books import ShippedBooks
+from agent.planners.model_cite import Citations
+from agent.planners.model_context import Context
+from agent.planners.model_directions import Answer, Chosen, Directions, chosen, measured, none_usable
+from agent.planners.model_edits import WHOLE_LINES, Edited, edited
+from agent.planners.model_fit import ELIDED, fenced
+from agent.planners.model_history import unusable_streak
+from agent.planners.model_novelty import NO_DIRECTION
+from agent.planners.model_parse import Wrong
+from agent.planners.model_talk import Heard, Question, talk
+from agent.planners.model_tools import TEMPLATE, Books, BriefedReader, Reader, Toolbox, offered
+from graph.briefing import Briefing, Draft, Proposal, Review
+from graph.limits import Limits
+from graph.record import Reflection
+from graph.trial import Broken, Built, Drafted, Judged, find, proposed
+from graph.values import Hypothesis
+from prompts.render import identity, render
+
+T = TypeVar("T")
+MOST = 5
+"""Directions that are asked for."""
+GIVE_UP = 3
+"""Rounds in a row without a usable direction after which the campaign ends: more would only cost more."""
+BEFORE_EDITS = frozenset({"propose", "draft", "review"})
+"""Questions that show the best version's sources; the others show the candidate's."""
+TOOL_SHARE = 12
+"""One tool's answer may fill this part of the context's budget."""
+
+
+class ModelPlanner:
+    """`graph.ports.Planner` on a language model.
+
+    The same briefing asks the same questions in the same order, so a recorded or mailed answer fits after a crash.
+    What the model sends is checked here: forbidden buckets, repeated directions, citations that do not resolve and
+    edits outside the editable files are dropped with the reason. An answer that cannot be used twice is a refusal.
+    Raises what the model raises: `agent.models.base.ModelError`, `agent.errors.Waiting`.
+    """
+
+    def __init__(
+        self, model: Model, *, limits: Limits, reader: Reader | None = None, books: Books | None = None
+    ) -> None:
+        """`reader`: files of the repository beyond the briefing; `books`: default the knowledge that ships."""
+        self._model = model
+        self._limits = limits
+        self._reader = reader
+        self._books = books or ShippedBooks()
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        """The best direction that passes every check; after a bad answer a round that is about nothing."""
+        if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
+            return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
+        reader = self._reader or BriefedReader(briefing)
+        cites = Citations(briefing, reader=reader, books=self._books)
+        question = self._planning(briefing)
+        heard = talk(self._model, question, lambda text: chosen(text, briefing, cites.unresolved))
+        prompts = _identities("propose.v1.md", "context.v1.md", *([TEMPLATE] if question.tools else []))
+        return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
+
+    def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
+        """Edits of the best version that test the hypothesis, or why there are none."""
+        about = proposal.hypothesis
+        if about is None or about.lever == NO_DIRECTION:
+            return Draft(edits=(), refusal=" ".join(about.evidence) if about else "there is no hypothesis")
+        return self._edits("draft", briefing, about, texts=seen.overlaid(briefing, ()), sweep=about.sweep)
+
+    def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
+        """Edits that mend the candidate, its hypothesis unchanged; made against the best version."""
+        drafted = find(broken, Drafted)
+        assert drafted is not None
+        return self._edits(
+            "repair",
+            briefing,
+            drafted.proposed.hypothesis,
+            texts=seen.overlaid(briefing, drafted.edits),
+            evidence=seen.complained(broken),
+            attempt=attempt,
+            attempts=self._limits.max_repairs,
+            stage="test" if isinstance(broken, Broken) else "build",
+        )
+
+    def split(self, briefing: Briefing, judged: Judged) -> Draft:
+        """A form of the candidate that dispatches by configuration class; made against the best version."""
+        drafted = find(judged, Drafted)
+        assert drafted is not None
+        texts = seen.overlaid(briefing, drafted.edits)
+        return self._edits("split", briefing, drafted.proposed.hypothesis, texts=texts, evidence=seen.by_class(judged))
+
+    def review(self, briefing: Briefing, trigger: str) -> Review:
+        """At least three directions of different categories, unexplored ones first; from code where the model fails."""
+        told = self._context(briefing).planning(whole=not self._model.tools)
+        question = self._question(
+            "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
+        )
+        heard = talk(self._model, question, lambda text: answers.around(text, briefing))
+        found = heard.value
+        return Review(directions=answers.anyway(briefing) if isinstance(found, Wrong) else found, cost=heard.cost)
+
+    def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
+        """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).
+
+        The model is not asked about a round in which nothing was built.
+        """
+        plain = reflection(briefing, judged, card=None)
+        if answers.never_built(judged):
+            return plain
+        name = "reflect" if judged.verdict.accepted else "diagnose"
+        told = self._context(briefing).looking_back(proposed(judged).hypothesis, seen.outcome(judged, briefing))
+        question = self._question(name, briefing, told, schema=_schema(answers.Learnt))
+        heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain))
+        found = plain if isinstance(heard.value, Wrong) else heard.value
+        return found.model_copy(update={"cost": heard.cost})
+
+    def _context(self, briefing: Briefing) -> Context:
+        budget = self._limits.context_tokens
+        reader = self._reader or BriefedReader(briefing)
+        return Context(briefing, budget=budget, count=self._model.count, books=self._books, reader=reader)
+
+    def _tools(self) -> tuple[Tool, ...]:
+        return offered() if self._model.tools and self._limits.tool_calls else ()
+
+    def _planning(self, briefing: Briefing) -> Question:
+        tools = self._tools()
+        told: dict[str, Any] = {
+            **self._context(briefing).planning(whole=not tools),
+            "measured": ", ".join(measured(briefing)),
+            "example": f"{briefing.sources[0].path if briefing.sources else 'path'}:1",
+            "most": MOST,
+            "tools": bool(tools),
+            "tool_calls": self._limits.tool_calls,
+            "number_lines": True,
+        }
+        return self._equipped(self._question("propose", briefing, told, schema=_schema(Directions)), briefing, tools)
+
+    def _equipped(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
+        """The same question with tools at hand."""
+        reader, tokens = self._reader or BriefedReader(briefing), self._limits.context_tokens // TOOL_SHARE
+        desk = Toolbox(briefing, reader=reader, books=self._books, tokens=tokens, count=self._model.count)
+        return replace(question, tools=tools, calls=self._limits.tool_calls, desk=desk)
+
+    def _question(self, name: str, briefing: Briefing, told: Mapping[str, Any], *, schema: str = "") -> Question:
+        """A question by its template; what every template may use is added here."""
+        known = {
+            "round": briefing.round,
+            "rollbacks": briefing.consecutive_rollbacks,
+            "escalation": briefing.escalation,
+            "unexplored": answers.untouched(briefing),
+            "instruction": fenced(briefing.target.instruction) if briefing.target.instruction else "",
+            "whose": "best version" if name in BEFORE_EDITS else "candidate",
+            **told,
+        }
+        attempt = f"-{told['attempt']}" if "attempt" in told else ""
+        return Question(
+            purpose=f"round-{briefing.round} {name}{attempt}",
+            system=render("system.v1.md"),
+            text=render(f"{name}.v1.md", **known),
+            schema=schema,
+        )
+
+    def _edits(
+        self,
+        name: str,
+        briefing: Briefing,
+        about: Hypothesis,
+        *,
+        texts: Mapping[str, str],
+        evidence: str = "",
+        **more: Any,
+    ) -> Draft:
+        """Ask for edits of `texts`; give them as edits of the best version."""
+        contract = briefing.contract
+        told = {
+            **self._context(briefing).drafting(about, texts, evidence=evidence),
+            "number_lines": False,
+            "editable": ", ".join(contract.editable_globs),
+            "whole_lines": WHOLE_LINES,
+            **more,
+        }
+        # the tools read the best version, so they help only where that is what is edited
+        tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
+        question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
+        heard: Heard[Edited] = talk(self._model, question, lambda text: edited(text, texts, contract))
+        prompts = _identities(f"{name}.v1.md", "context.v1.md", "edits.v1.md", *([TEMPLATE] if tools else []))
+        if isinstance(heard.value, Wrong):
+            why = f"the answer could not be used, twice: {heard.value.why}"
+            return Draft(edits=(), refusal=why, prompts=prompts, cost=heard.cost)
+        changed = {edit.path: edit.text for edit in heard.value.edits if edit.text is not None}
+        edits = seen.against_best(briefing, {**texts, **changed})
+        if not edits:
+            return Draft(edits=(), refusal="the edits undo the change", prompts=prompts, cost=heard.cost)
+        return Draft(edits=edits, explanation=heard.value.explanation or about.claim, prompts=prompts, cost=heard.cost)
+
+
+def _proposal(heard: Heard[Chosen], round: int) -> Proposal:
+    """A refusal is a round of its own, so that it is on record with what it cost."""
+    found = heard.value
+    if isinstance(found, Wrong):
+        why = f"no usable direction in two answers; the last: {found.why}"
+        return Proposal(hypothesis=none_usable(round, why), dropped=heard.complaints, cost=heard.cost)
+    dropped = (*heard.complaints, *found.dropped)
+    if not found.hypotheses:
+        return Proposal(hypothesis=None, dropped=dropped, exhausted=found.exhausted, cost=heard.cost)
+    first, *others = found.hypotheses
+    ranked = tuple(f"{other.id}: {other.change}{_expected(other)}" for other in others)
+    return Proposal(hypothesis=first, ranked=ranked, dropped=dropped, cost=heard.cost)
+
+
+def _expected(about: Hypothesis) -> str:
+    speedup = about.prediction.speedup
+    return f" ({speedup:.2f}x expected)" if speedup else ""
+
+
+def _identities(*names: str) -> tuple[str, ...]:
+    """What the ledger cites: every template that the question was made of."""
+    return tuple(identity(name) for name in ("system.v1.md", *names))
+
+
+@cache
+def _schema(answer: type[Answer]) -> str:
+    return json.dumps(answer.model_json_schema())

@@ -1,0 +1,121 @@
+"""What a model says when it looks back or around: reflections and directions of a review, checked and bounded."""
+
+from pydantic import ValidationError
+
+from agent.planners.model_directions import Answer, complaint
+from agent.planners.model_fit import clipped
+from agent.planners.model_history import explored
+from agent.planners.model_parse import Wrong, json_of
+from graph.briefing import Briefing
+from graph.record import Reflection
+from graph.trial import Failed, Judged, find
+from graph.values import Category
+from prompts.render import render
+
+FEWEST = 3
+"""Different directions that a review owes (rules 17.2)."""
+WORDS = 500
+"""Characters of one text."""
+CATEGORIES: tuple[Category, ...] = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler")
+SETTLED = frozenset({"faster", "faster_trade_off", "tie_with_benefit", "not_better", "core_regression"})
+"""Reasons that rest on a resolved measurement: only these rounds may teach a lesson to other kernels."""
+UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit"})
+"""Reasons with which nothing was built: there is nothing to diagnose."""
+
+
+class Aspect(Answer):
+    """One direction of a review."""
+
+    category: Category
+    direction: str
+    because: str = ""
+
+
+class Around(Answer):
+    """A review's whole answer."""
+
+    directions: tuple[Aspect, ...]
+
+
+class Learnt(Answer):
+    """What a round taught."""
+
+    reached_hot_path: str = ""
+    attribution: str
+    root_cause: str = ""
+    next_direction: str = ""
+    lesson: str | None = None
+    applies: str = ""
+    does_not_apply: str = ""
+
+
+def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
+    """Directions of a review, one for each category, those that no round has touched first."""
+    found = json_of(answer)
+    if isinstance(found, Wrong):
+        return found
+    try:
+        given = Around.model_validate({"directions": found} if isinstance(found, list) else found)
+    except ValidationError as error:
+        return Wrong(why=complaint(error))
+    first: dict[str, Aspect] = {}
+    for aspect in given.directions:
+        if aspect.direction.strip():
+            first.setdefault(aspect.category, aspect)
+    if len(first) < FEWEST:
+        return Wrong(why=f"only {len(first)} different categories are named; name at least {FEWEST}")
+    touched = explored(briefing.rounds)
+    return tuple(_sentence(first[name], touched) for name in sorted(first, key=lambda name: name in touched))
+
+
+def anyway(briefing: Briefing) -> tuple[str, ...]:
+    """Directions where the model names none: every category, those that no round has touched first."""
+    touched = explored(briefing.rounds)
+    order = sorted(CATEGORIES, key=lambda category: category in touched)
+    chosen = order[: max(FEWEST, len(order) - len(touched))]
+    return tuple(
+        render("direction.v1.md", category=category, explored=category in touched).strip() for category in chosen
+    )
+
+
+def untouched(briefing: Briefing) -> str:
+    """Categories that no round was about."""
+    touched = explored(briefing.rounds)
+    return ", ".join(category for category in CATEGORIES if category not in touched)
+
+
+def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong:
+    """The model's reading beside what the numbers say by themselves (`plain`), which comes first."""
+    found = json_of(answer)
+    if isinstance(found, Wrong):
+        return found
+    try:
+        said = Learnt.model_validate(found)
+    except ValidationError as error:
+        return Wrong(why=complaint(error))
+    hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
+    lesson = _words(said.lesson or "") if judged.verdict.reason in SETTLED else ""
+    return Reflection(
+        attribution=f"{plain.attribution} {_words(said.attribution)}".strip(),
+        root_cause="" if judged.verdict.accepted else f"{hot}{_words(said.root_cause) or plain.root_cause}",
+        next_direction=_words(said.next_direction) or plain.next_direction,
+        lesson=lesson or None,
+        applies=_words(said.applies) if lesson else "",
+        does_not_apply=_words(said.does_not_apply) if lesson else "",
+    )
+
+
+def never_built(judged: Judged) -> bool:
+    """Whether the round ended before anything was built."""
+    failed = find(judged, Failed)
+    return failed is not None and failed.reason in UNTRIED
+
+
+def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
+    state = "tried before" if aspect.category in touched else "not tried yet"
+    because = f", because {_words(aspect.because).rstrip('.')}" if aspect.because.strip() else ""
+    return f"{aspect.category} ({state}): {_words(aspect.direction).rstrip('.')}{because}."
+
+
+def _words(text: str) -> str:
+    return clipped(text, WORDS)

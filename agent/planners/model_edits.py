@@ -1,0 +1,208 @@
+"""Edits out of a model's answer, applied exactly: search/replace blocks or whole small files, nothing fuzzy."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from agent.planners.model_fit import clipped
+from agent.planners.model_parse import Wrong, without_thoughts
+from graph.contract import Contract
+from graph.values import FileEdit, Value
+from sandbox.edits import refusal
+from sandbox.git import Entry
+
+WHOLE_LINES = 400
+"""A longer file is changed by blocks: a model that copies it again changes more than it was asked to."""
+BLOCKS = 60
+EXPLANATION = 700
+"""Characters of the explanation that are kept."""
+NEAREST = 3
+"""Candidates that are compared letter by letter when a block matches nowhere."""
+_HEADER = re.compile(r"^[\s#*>-]*(EDIT|FILE)\b[\s:*`]+([^\s`*:]+)[\s`*:]*$")
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
+_SEARCH = re.compile(r"^<{5,9} ?SEARCH\s*$")
+_MIDDLE = re.compile(r"^={5,9}\s*$")
+_REPLACE = re.compile(r"^>{5,9} ?REPLACE\s*$")
+
+
+class Edited(Value):
+    """What an answer makes of the files, and its own words."""
+
+    edits: tuple[FileEdit, ...]
+    explanation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One wish: replace these lines, or the whole file when `search` is None."""
+
+    path: str
+    search: tuple[str, ...] | None
+    replace: tuple[str, ...]
+
+
+def edited(answer: str, sources: Mapping[str, str], contract: Contract) -> Edited | Wrong:
+    """The files as the answer wants them, or everything that is wrong with it. Nothing is applied in part."""
+    said = without_thoughts(answer).replace("\r\n", "\n")
+    found = blocks(said, only=next(iter(sources)) if len(sources) == 1 else "")
+    if isinstance(found, Wrong):
+        return found
+    texts = dict(sources)
+    problems: list[str] = []
+    for number, block in enumerate(found, start=1):
+        result = _surface(block, contract, sources) or _applied(block, texts)
+        if isinstance(result, Wrong):
+            problems.append(f"block {number}, {block.path}: {result.why}")
+        else:
+            texts[block.path] = result
+    if problems:
+        return Wrong(why="\n".join(problems))
+    edits = tuple(FileEdit(path=path, text=text) for path, text in texts.items() if sources.get(path) != text)
+    if not edits:
+        return Wrong(why="the edits leave every file as it was")
+    return Edited(edits=edits, explanation=explanation(said))
+
+
+def explanation(answer: str) -> str:
+    """What the answer says before its first edit, on one line."""
+    words: list[str] = []
+    for line in answer.splitlines():
+        if _HEADER.match(line) or _SEARCH.match(line) or _FENCE.match(line):
+            break
+        words.append(line.replace("**", "").strip().strip("#* "))
+    return clipped(" ".join(words), EXPLANATION)
+
+
+def blocks(answer: str, *, only: str = "") -> tuple[Block, ...] | Wrong:
+    """The wishes of an answer in their order. `only`: the file that is meant where none is named."""
+    reader = _Reader(only)
+    for line in answer.split("\n"):
+        reader.take(line)
+    return reader.done()
+
+
+class _Reader:
+    """What has been read of an answer so far, line by line."""
+
+    def __init__(self, only: str) -> None:
+        self._path = only
+        self._whole = False
+        self._search: list[str] | None = None
+        self._replace: list[str] | None = None
+        self._body: list[str] | None = None
+        self._fence = ""
+        self._found: list[Block] = []
+
+    def take(self, line: str) -> None:
+        if self._replace is not None:
+            self._in_replace(line)
+        elif self._search is not None:
+            self._in_search(line)
+        elif self._body is not None:
+            self._in_file(line)
+        elif header := _HEADER.match(line):
+            self._path, self._whole = _clean(header[2]), header[1] == "FILE"
+        elif _SEARCH.match(line):
+            self._search, self._whole = [], False
+        elif self._whole and (fence := _FENCE.match(line)):
+            self._body, self._fence = [], fence[1]
+
+    def done(self) -> tuple[Block, ...] | Wrong:
+        if self._search is not None or self._replace is not None or self._body is not None:
+            return Wrong(why=f"the last edit, of {self._path or 'no file'}, is not closed: the answer ends inside")
+        if not self._found:
+            return Wrong(why="no edit was found; write EDIT or FILE blocks exactly as they were described")
+        if len(self._found) > BLOCKS:
+            return Wrong(why=f"{len(self._found)} blocks are more than one change; at most {BLOCKS} are taken")
+        return tuple(self._found)
+
+    def _in_search(self, line: str) -> None:
+        assert self._search is not None
+        if _MIDDLE.match(line):
+            self._replace = []
+        else:
+            self._search.append(line)
+
+    def _in_replace(self, line: str) -> None:
+        assert self._replace is not None
+        if not _REPLACE.match(line):
+            self._replace.append(line)
+            return
+        self._found.append(Block(path=self._path, search=tuple(self._search or ()), replace=tuple(self._replace)))
+        self._search = self._replace = None
+
+    def _in_file(self, line: str) -> None:
+        assert self._body is not None
+        fence = _FENCE.match(line)
+        if not fence or fence[2].strip() or fence[1][0] != self._fence[0] or len(fence[1]) < len(self._fence):
+            self._body.append(line)
+            return
+        self._found.append(Block(path=self._path, search=None, replace=tuple(self._body)))
+        self._body, self._whole = None, False
+
+
+def _clean(path: str) -> str:
+    return path.strip("\"'").removeprefix("./")
+
+
+def _surface(block: Block, contract: Contract, sources: Mapping[str, str]) -> Wrong | None:
+    """Whether the file may be changed at all; asked before anything of it is looked at."""
+    if not block.path:
+        return Wrong(why="names no file; write EDIT and the path on the line before it")
+    present = {path: Entry(mode="100644", oid="", path=path) for path in sources}
+    why = refusal((FileEdit(path=block.path, text=""),), contract, present)
+    return Wrong(why=f"refused: {why}") if why else None
+
+
+def _applied(block: Block, texts: Mapping[str, str]) -> str | Wrong:
+    """The file's new text."""
+    text = texts.get(block.path)
+    if block.search is None:
+        if text is not None and text.count("\n") > WHOLE_LINES:
+            return Wrong(why=f"has more than {WHOLE_LINES} lines; change it with EDIT blocks")
+        return _ended(block.replace, text or "\n")
+    if text is None or not text.strip():
+        return _new(block, text)
+    carriage = "\r" if text.count("\r\n") * 2 > text.count("\n") else ""
+    lines = text.split("\n")
+    wanted = [line + carriage for line in block.search]
+    if not any(line.strip() for line in wanted):
+        return Wrong(why="SEARCH is empty; copy the lines that are to be replaced")
+    size = len(wanted)
+    places = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == wanted]
+    if len(places) > 1:
+        numbers = ", ".join(str(at + 1) for at in places[:8])
+        return Wrong(why=f"SEARCH stands {len(places)} times, at lines {numbers}; add lines around it")
+    if not places:
+        return Wrong(why=f"SEARCH does not stand in the file exactly like that; {_nearest(lines, wanted)}")
+    at = places[0]
+    return "\n".join([*lines[:at], *(line + carriage for line in block.replace), *lines[at + size :]])
+
+
+def _new(block: Block, text: str | None) -> str | Wrong:
+    if any(line.strip() for line in block.search or ()):
+        return Wrong(why="does not exist; write it with FILE" if text is None else "is empty; write it with FILE")
+    return _ended(block.replace, "\n")
+
+
+def _ended(lines: tuple[str, ...], before: str) -> str:
+    """A whole text that ends its lines as the old one did."""
+    text = "\n".join(lines).rstrip("\n") + "\n"
+    return text.replace("\n", "\r\n") if before.count("\r\n") * 2 > before.count("\n") else text
+
+
+def _nearest(lines: list[str], wanted: list[str]) -> str:
+    """The part of the file that looks most like the block, as it really is."""
+    size, known = len(wanted), {line.strip() for line in wanted if line.strip()}
+    hits = [line.strip() in known for line in lines]
+    starts = range(max(1, len(lines) - size + 1))
+    score = {at: sum(hits[at : at + size]) for at in starts}
+    likely = sorted(starts, key=lambda at: (-score[at], at))[:NEAREST]
+    if not score[likely[0]]:
+        first = next(line.strip() for line in wanted if line.strip())
+        order = sorted(starts, key=lambda at: -SequenceMatcher(None, lines[at].strip(), first).quick_ratio())
+        likely = order[:NEAREST]
+    text = "\n".join(wanted)
+    best = max(likely, key=lambda at: SequenceMatcher(None, "\n".join(lines[at : at + size]), text).ratio())
+    return f"the nearest lines are {best + 1}-{min(len(lines), best + size)}:\n" + "\n".join(lines[best : best + size])

@@ -1,0 +1,121 @@
+"""What earlier rounds teach, in a space that does not grow with their number."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from agent.planners.model_fit import Count, bounded, clipped
+from agent.planners.model_novelty import NO_DIRECTION
+from graph.record import RoundClosed
+from graph.trial import Failed, find, proposed
+from graph.values import Hypothesis
+
+LAST = 3
+"""Rounds that are told in full."""
+KEPT = 5
+"""Accepted rounds that are told with their gain."""
+MOST_EXPLAINED, LEAST_EXPLAINED = 6, 2
+"""Failed directions that are told with their cause; the others by their name."""
+NAMES_STEP = 5
+
+
+def asked(closed: RoundClosed) -> Hypothesis:
+    """What a round was about."""
+    return proposed(closed.judged).hypothesis
+
+
+def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+    """Accepted rounds, newest first: what the best version is made of."""
+    kept = [closed for closed in reversed(rounds) if closed.accepted]
+    lines = [f"round {closed.round}: {clipped(asked(closed).change, 120)}{_gain(closed)}" for closed in kept[:KEPT]]
+    if rest := kept[KEPT:]:
+        lines.append(f"and {len(rest)} before them, the first in round {rest[-1].round}: they are in the sources")
+    return bounded("\n".join(lines), tokens=tokens, count=count)
+
+
+def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+    """Failed directions: all by category and name, so that none is proposed again; the newest with their cause."""
+    failed = [closed for closed in reversed(rounds) if not closed.accepted and asked(closed).lever != NO_DIRECTION]
+    for explained in range(min(MOST_EXPLAINED, len(failed)), LEAST_EXPLAINED - 1, -1):
+        text = "\n".join([*map(_why, failed[:explained]), *_named(failed[explained:])])
+        if count(text) <= tokens:
+            return text
+    newest = failed[:LEAST_EXPLAINED]
+    for names in range(len(failed), LEAST_EXPLAINED, -NAMES_STEP):
+        gone = f"and {len(failed) - names} older ones"
+        text = "\n".join([*map(_why, newest), *_named(failed[LEAST_EXPLAINED:names]), gone])
+        if count(text) <= tokens:
+            return text
+    return bounded("\n".join(map(_why, newest)), tokens=tokens, count=count)
+
+
+def _why(closed: RoundClosed) -> str:
+    about, reason = asked(closed), closed.judged.verdict.reason
+    cause = clipped(closed.reflection.root_cause, 120)
+    return f"{about.id} (round {closed.round}): {clipped(about.change, 100)}; {reason}; {cause}".rstrip("; ")
+
+
+def _named(failed: Sequence[RoundClosed]) -> list[str]:
+    """One line for each category."""
+    order = sorted(failed, key=lambda closed: asked(closed).category)
+    return [
+        f"also failed, {category}: {' '.join(dict.fromkeys(asked(closed).id for closed in group))}"
+        for category, group in groupby(order, key=lambda closed: asked(closed).category)
+    ]
+
+
+def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+    """The last rounds in full, oldest first."""
+    last = rounds[-LAST:]
+    each = tokens // max(1, len(last))
+    return "\n\n".join(bounded(told(closed), tokens=each, count=count) for closed in last)
+
+
+def told(closed: RoundClosed) -> str:
+    """One round: what was expected, what was seen, what was learnt."""
+    about, checked, learnt = asked(closed), closed.prediction, closed.reflection
+    lines = [
+        f"round {closed.round} [{about.id}] category {about.category}, bucket {about.bucket}, {about.target_class}",
+        f"claim: {about.claim}",
+        f"change: {about.change}",
+        f"predicted: {_prediction(about)}{f'; seen: {checked.outcome}' if checked else '; not measured'}",
+        f"verdict: {closed.judged.verdict.sentence}",
+    ]
+    if shapes := closed.judged.verdict.shapes:
+        lines.append("by shape: " + ", ".join(f"{shape.label} {shape.gain:+.1%}" for shape in shapes[:8]))
+    if failed := find(closed.judged, Failed):
+        lines.append(f"ended at: {failed.reason}: {clipped(failed.detail, 400)}")
+    words = {
+        "attribution": learnt.attribution,
+        "root cause": learnt.root_cause,
+        "next": learnt.next_direction,
+        "lesson": learnt.lesson or "",
+    }
+    lines += [f"{name}: {clipped(text, 400)}" for name, text in words.items() if text]
+    return "\n".join(lines)
+
+
+def explored(rounds: Sequence[RoundClosed]) -> frozenset[str]:
+    """Categories that a round was really about."""
+    return frozenset(asked(closed).category for closed in rounds if asked(closed).lever != NO_DIRECTION)
+
+
+def unusable_streak(rounds: Sequence[RoundClosed]) -> int:
+    """How many of the last rounds in a row had no usable direction."""
+    streak = 0
+    for closed in reversed(rounds):
+        if asked(closed).lever != NO_DIRECTION:
+            break
+        streak += 1
+    return streak
+
+
+def _gain(closed: RoundClosed) -> str:
+    gain = closed.judged.verdict.gain
+    return f", {gain:+.1%}" if gain is not None else ""
+
+
+def _prediction(about: Hypothesis) -> str:
+    said = about.prediction
+    size = f" to {said.ratio:g} of it" if said.ratio else ""
+    speed = f", {said.speedup:g}x faster" if said.speedup else ""
+    return f"{said.counter} {said.direction}{size}{speed}"
