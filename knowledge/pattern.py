@@ -51,7 +51,9 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
 
     Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.
     """
-    stream, patterns = _stream(text, lang), _patterns(find, lang)
+    stream, words = _stream(text, lang), _words(text, lang)
+    # a spelling with a word that the text has nowhere need not be tried at every place
+    patterns = tuple(atoms for atoms in _patterns(find, lang) if words.issuperset(a for a in atoms if type(a) is str))
     heads = {atoms[0] for atoms in patterns}
     anywhere = not all(isinstance(head, str) for head in heads)
     past = 0
@@ -67,6 +69,11 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
 @lru_cache(maxsize=64)
 def _stream(text: str, lang: Lang) -> tuple[Token, ...]:
     return tuple(token for token in tokens(text, lang) if not ADVICE.match(token.text))
+
+
+@lru_cache(maxsize=64)
+def _words(text: str, lang: Lang) -> frozenset[str]:
+    return frozenset(token.text for token in _stream(text, lang))
 
 
 @lru_cache(maxsize=1024)

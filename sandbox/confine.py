@@ -25,7 +25,7 @@ def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, netw
     words: list[str] = [*_limits(memory_mb, file_mb)]
     if not network:
         words += _no_network()
-    if tool := shutil.which("setpriv"):  # else a killed campaign would leave its benchmark running
+    if tool := _which("setpriv"):  # else a killed campaign would leave its benchmark running
         words += [tool, "--pdeathsig", "KILL"]
     if cpu is not None:
         if cpu not in os.sched_getaffinity(0):
@@ -40,7 +40,7 @@ def isolation() -> Literal["namespaces", "weak"]:
 
 
 def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
-    if memory_mb is None and shutil.which("prlimit") is None:
+    if memory_mb is None and _which("prlimit") is None:
         return ()
     sizes = (f"--fsize={file_mb * MIB}", "--core=0")
     memory = () if memory_mb is None else (f"--as={memory_mb * MIB}",)
@@ -48,17 +48,27 @@ def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
 
 
 def _tool(name: str, *, field: str) -> str:
-    found = shutil.which(name)
+    found = _which(name)
     if found is None:
         raise ProgramMissing(name, field=field)
     return found
 
 
+def _which(name: str) -> str | None:
+    """Where the tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
+    return _found(name, os.environ.get("PATH", os.defpath))
+
+
+@functools.cache
+def _found(name: str, path: str) -> str | None:
+    return shutil.which(name, path=path)
+
+
 @functools.cache
 def _no_network() -> tuple[str, ...]:
     """The first way of leaving the network that works on this machine, tried once; empty when none does."""
-    tool = shutil.which("unshare")
-    probe = shutil.which("true")
+    tool = _which("unshare")
+    probe = _which("true")
     for way in ((tool, "-n"), (tool, "-r", "-n")) if tool and probe else ():
         words = tuple(str(word) for word in way)
         try:

@@ -33,6 +33,9 @@ LINEAGES = 4
 _lineages: dict[int, tuple[History, tuple[RoundClosed, ...]]] = {}
 """Likewise, by the identity of the history: asked some thirty times in every round, of every round before it."""
 
+_standings: dict[int, tuple[History, Standing]] = {}
+"""Likewise: every node of a round asks."""
+
 
 def fold(lines: tuple[Line, ...]) -> History | None:
     """The bodies sorted by kind; None for an empty ledger. Raises ValueError when it does not begin with `opened`."""
@@ -56,6 +59,15 @@ def fold(lines: tuple[Line, ...]) -> History | None:
 
 def standing(history: History) -> Standing:
     """The last accepted version, or the original. Raises ValueError before the baseline is closed."""
+    key = id(history)
+    if key not in _standings:
+        found = _stands(history)
+        _standings.clear()
+        _standings[key] = (history, found)
+    return _standings[key][1]
+
+
+def _stands(history: History) -> Standing:
     baseline = _baseline(history)
     everything = tuple(row.label for row in baseline.quick.rows)
     active = baseline.representative or everything

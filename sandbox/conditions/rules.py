@@ -4,6 +4,7 @@ A block is dropped whole, both sides together, or not at all.
 """
 
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -79,18 +80,27 @@ class _Stretch:
 
     def loads(self) -> tuple[tuple[Load, float], ...]:
         """The slices it met and for how many seconds; the whole process where it cannot be placed."""
-        whole = ((self.conditions.load, self.conditions.load.seconds),)
         if not (self.exact and self.conditions.slices):
-            return whole
-        met = (
-            (one, min(one.ended_us, self.ended_us) - max(one.began_us, self.began_us)) for one in self.conditions.slices
-        )
-        return tuple((one, lasted_us / 1e6) for one, lasted_us in met if lasted_us > 0)
+            return ((self.conditions.load, self.conditions.load.seconds),)
+        if self.ended_us <= self.began_us:  # the later slots of a block that has one time for all of them
+            return ()
+        found: list[tuple[Load, float]] = []
+        slices = self.conditions.slices
+        for one in slices[bisect_right(slices, self.began_us, key=_end) :]:
+            if one.began_us >= self.ended_us:
+                break
+            met_us = min(one.ended_us, self.ended_us) - max(one.began_us, self.began_us)
+            found.append((one, met_us / 1e6))
+        return tuple(found)
 
     def readings(self) -> tuple[Reading, ...]:
         """Those of the card that fall into it."""
         during = self.conditions.card.during if self.conditions.card else ()
         return tuple(one for one in during if one.at_us is not None and self.began_us <= one.at_us <= self.ended_us)
+
+
+def _end(slice_: Load) -> float:
+    return slice_.ended_us
 
 
 def disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
