@@ -111,7 +111,7 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
     loop.add_conditional_edges("compile", edges.after_compile)
     loop.add_conditional_edges("verify", edges.after_verify)
     loop.add_conditional_edges("repair", edges.after_repair)
-    loop.add_conditional_edges("measure", edges.after_measure)
+    loop.add_edge("measure", "trace")
     loop.add_edge("trace", "judge")
     loop.add_conditional_edges("judge", edges.after_judge)
     loop.add_conditional_edges("split", edges.after_split)

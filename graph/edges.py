@@ -7,13 +7,12 @@ from langgraph.runtime import Runtime
 from graph.context import history
 from graph.policy import calibration
 from graph.policy import history as fold
-from graph.policy.measure import wanted
 from graph.policy.restart import possible
 from graph.policy.stagnate import trigger
 from graph.policy.stop import should_stop
 from graph.ports import Ports
 from graph.state import State
-from graph.trial import Broken, Built, Failed, Judged, Timed
+from graph.trial import Broken, Built, Failed, Judged
 
 
 def where_to_begin(
@@ -61,13 +60,6 @@ def after_verify(state: State) -> Literal["measure", "repair", "judge"]:
 
 def after_repair(state: State) -> Literal["apply", "judge"]:
     return "judge" if isinstance(state["trial"], Failed) else "apply"
-
-
-def after_measure(state: State, runtime: Runtime[Ports]) -> Literal["measure", "trace"]:
-    trial = state["trial"]
-    assert isinstance(trial, Timed)
-    known = history(runtime.context)
-    return "trace" if wanted(trial, fold.standing(known), known.limits) is None else "measure"
 
 
 def after_judge(state: State) -> Literal["format", "rollback", "split"]:

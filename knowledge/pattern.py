@@ -51,8 +51,7 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
 
     Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.
     """
-    stream, words = _stream(text, lang), _words(text, lang)
-    # a spelling with a word that the text has nowhere need not be tried at every place
+    stream, words = _stream(text, lang), _words(text, lang)  # a spelling with other words stands nowhere in the text
     patterns = tuple(atoms for atoms in _patterns(find, lang) if words.issuperset(a for a in atoms if type(a) is str))
     heads = {atoms[0] for atoms in patterns}
     anywhere = not all(isinstance(head, str) for head in heads)

@@ -10,24 +10,11 @@ from graph.standing import BenchmarkWant, CompareWant, Standing
 from graph.trial import Timed, Verified
 
 
-_last: list[tuple[Verified | Timed, Standing, Limits, BenchmarkWant | CompareWant | None]] = []
-"""The last question and its answer: the edge after a measurement and the node it leads to ask the same."""
-
-
 def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
     """The next measurement, or None when the trial can be judged. A failed run or a FAIL row ends measuring.
 
     Raises MixedEvidence when numbers of two engines, commands, machines or strange commits stand side by side.
     """
-    asked = (trial, standing, limits)
-    if _last and all(one is other for one, other in zip(asked, _last[0][:3], strict=True)):
-        return _last[0][3]
-    want = _wanted(trial, standing, limits)
-    _last[:] = [(*asked, want)]
-    return want
-
-
-def _wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
     found = readings(trial, standing)
     if not usable(found, standing):
         return None

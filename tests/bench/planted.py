@@ -51,7 +51,7 @@ static __attribute__((noinline)) void again(const float *x, float *y, long extra
         "{\n    again(x, y, (long)(1.2 * %g * rows * cols));",
     ),
 }
-"""Work done twice, by task: results computed a first time and overwritten. The factor of softmax makes its share one of time."""
+"""Work done twice, by task: results computed a first time and overwritten; softmax's factor gives its share of time."""
 
 
 class Try(Value):

@@ -1,4 +1,4 @@
-"""Identical versions in whole campaigns: calibrated once, checked now and then, calibrated again when it has changed."""
+"""Identical versions in whole campaigns: calibrated once, checked now and then, calibrated again when they changed."""
 
 from dataclasses import replace
 
