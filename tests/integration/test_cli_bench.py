@@ -289,7 +289,15 @@ def test_ctrl_c_says_what_is_known_and_leaves_nothing_running(here):
     mark = f"sleep 0.1{os.getpid()}"
     argv = (sys.executable, "-m", "agent", "bench", mark, mark, "--json", "--calibration-pairs", "0")
     root = Path(__file__).parents[2]
-    process = subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        argv,
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a test run in the background of a shell inherits an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     for line in process.stderr:
         if line.startswith("pair   1"):
             break
