@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -142,18 +141,6 @@ class Calibrations:
         for old in folder.glob("*.json"):
             if self._now() - old.stat().st_mtime > KEPT_S:
                 old.unlink(missing_ok=True)
-
-
-def cache_folder() -> Path | None:
-    """`$RIDGELINE_CACHE`, else `ridgeline` in `$XDG_CACHE_HOME` or `~/.cache`; None for a user without a home."""
-    if own := os.environ.get("RIDGELINE_CACHE"):
-        return Path(own) / "calibrations"
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        root = Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # neither HOME nor an entry in the user database
-        return None
-    return root / "ridgeline" / "calibrations"
 
 
 def conditions(contract: Contract) -> tuple[str, ...]:

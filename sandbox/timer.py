@@ -10,7 +10,8 @@ from graph.limits import Limits
 from graph.ports import Artifacts, Device
 from sandbox.abba import Interleaver, PairedHarness, Question, Timed, WholeProcesses
 from sandbox.builder import BuildBroken, ContractBuilder
-from sandbox.calibrations import Asked, Calibrations, Kept, cache_folder, conditions
+from sandbox.caches import cache_folder
+from sandbox.calibrations import Asked, Calibrations, Kept, conditions
 from sandbox.commands import Commands
 from sandbox.csv_run import Stopwatch, unusable
 from sandbox.csv_schema import Problem, read
@@ -50,7 +51,7 @@ class ContractTimer:
         self._stopwatch = Stopwatch(commands=commands, wait_s=wait_s)
         self._classes: dict[str, str] = {}
         self._dropped_limit = dropped_limit
-        self._calibrations = Calibrations(cache_folder()) if calibrations is None else calibrations
+        self._calibrations = Calibrations(cache_folder("calibrations")) if calibrations is None else calibrations
 
     def benchmark(
         self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str

@@ -1,6 +1,5 @@
 """`knowledge ...`: ask for facts and levers, read a hardware number with its source, check that all can be trusted."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,12 +58,13 @@ def search(  # noqa: PLR0913 -- one parameter per option of the command line
     """Sections and levers that answer, best first, each with file and line."""
     from knowledge.index import opened
     from knowledge.search import Route, Search
+    from sandbox.caches import cache_folder
 
     try:
         route = Route(op=op, gpu=gpu, lang=lang, phase=phase)
     except ValueError as error:
         raise UserError(f"--{error}") from error
-    with Search(opened(_library(wiki), cache_folder())) as base:
+    with Search(opened(_library(wiki), cache_folder("knowledge"))) as base:
         hits = base.find(query, route, limit=limit, budget=budget, used=exclude or ())
     if as_json:
         console.emit([{name: getattr(hit, name) for name in hit.__slots__} for hit in hits])
@@ -123,18 +123,6 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
             console.say(str(problem))
     if problems:
         raise UserError(f"knowledge check: {len(problems)} problem{'s' * (len(problems) > 1)}")
-
-
-def cache_folder() -> Path | None:
-    """Where the search index is kept: the same root as every other cache; None for a user without a home."""
-    if own := os.environ.get("RIDGELINE_CACHE"):
-        return Path(own) / "knowledge"
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        root = Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # neither HOME nor an entry in the user database
-        return None
-    return root / "ridgeline" / "knowledge"
 
 
 def _library(wikis: "Sequence[Path] | None") -> "Library":

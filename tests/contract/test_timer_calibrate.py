@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from graph.evidence import BenchmarkFailed, Comparison
-from sandbox.calibrations import KEPT_S, Calibrations, cache_folder
+from sandbox.caches import cache_folder
+from sandbox.calibrations import KEPT_S, Calibrations
 from sandbox.timer import ContractTimer
 from tests.rooms import Room, StillDevice, open_room, script_contract
 
@@ -257,4 +258,4 @@ def test_where_the_cache_is(monkeypatch, variables, folder):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert cache_folder() == Path(folder)
+    assert cache_folder("calibrations") == Path(folder)
