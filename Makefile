@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test check bench smoke-llm clean
+.PHONY: help install dev demo test check bench smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 smoke-llm: ## a campaign with a real, very small language model, served on this machine
 	@$(MAKE) --no-print-directory VENV=.venv-llm .venv-llm/.llm
 	@.venv-llm/bin/python -m tests.smoke_llm $(ROUNDS)
+
+wheels: $(VENV)/.installed ## what a GPU machine without a network needs, into dist/gpu; make wheels FOR=3.12
+	@$(BIN)/python -m tests.gpu_wheels $(FOR)
 
 clean: ## remove what the targets made; campaigns and demos stay
 	rm -rf $(VENV) .venv-llm build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

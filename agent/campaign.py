@@ -3,15 +3,16 @@
 import gc
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agent.checkpoints import checkpoints, prune
+from agent.checkpoints import checkpoints
 from agent.continuation import going_on
+from agent.contract_file import LoadedContract
 from agent.errors import UserError, Waiting
 from agent.live import Live
 from agent.models.choice import Choice, elsewhere
@@ -19,11 +20,12 @@ from agent.outcome import Outcome, Status
 from agent.progress import Progress
 from agent.refusal import nothing_left
 from agent.request import StartRequest
+from agent.stop_summary import add_stop_summary
 from agent.summary import outcome
 from agent.version import VERSION
+from agent.wikis import roots
 from agent.wiring import Place, connect
 from graph.build import build
-from graph.contract import Contract
 from graph.errors import NeedsAnswer
 from graph.nodes.close.publish import restore_files
 from graph.policy.define import Questions, resolve
@@ -32,7 +34,7 @@ from graph.record import BaselineClosed, Opened, Spec
 from graph.state import BRANCHES, Request, State, initial
 from graph.values import SCHEMA
 from sandbox.durable import write_whole
-from sandbox.errors import SchemaMismatch
+from sandbox.errors import DeviceBusy, SchemaMismatch
 from sandbox.lease import lease
 from sandbox.mirror import release_stale_locks
 from sandbox.repository import Repository, find_repository
@@ -55,7 +57,7 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
         recording=recording.resolve() if recording else None,
     )
-    specs = _recorded(recording).specs if recording else _stated(request.contract)
+    specs = _recorded(recording).specs if recording else _stated(asked.contract)
     request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
     _require_empty(place.campaign_dir)
     with nothing_left(place.campaign_dir, repository):
@@ -64,19 +66,39 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         return _run(place, request, ports, asked.progress)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a campaign's folder says of how it began."""
+
+    place: Place
+    request: Request
+    contract_file: Path
+    model: Choice | None
+
+
+def kept(campaign_dir: Path) -> Kept:
+    """Raises UserError or SchemaMismatch where the folder is not one to go on with."""
+    found = _read(campaign_dir)
+    return Kept(
+        place=Place(
+            repository=_repository(campaign_dir, Path(found["repository"])),
+            contract_dir=PurePosixPath(found["contract_dir"]),
+            campaign_dir=campaign_dir,
+            recording=Path(found["recording"]) if found["recording"] else None,
+        ),
+        request=Request.model_validate(found["request"]),
+        contract_file=Path(found["contract_file"]),
+        model=Choice.model_validate(found["model"]) if found.get("model") else None,
+    )
+
+
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     """Go on where the campaign stopped. A concluded one is only summed up."""
-    kept = _read(campaign_dir)
-    place = Place(
-        repository=_repository(campaign_dir, Path(kept["repository"])),
-        contract_dir=PurePosixPath(kept["contract_dir"]),
-        campaign_dir=campaign_dir,
-        recording=Path(kept["recording"]) if kept["recording"] else None,
-    )
-    request = Request.model_validate(kept["request"])
+    found = kept(campaign_dir)
+    place, request = found.place, found.request
     if place.recording is None:
-        place = replace(place, moved_to=going_on(campaign_dir, request, Path(kept["contract_file"])))
-    model = elsewhere(Choice.model_validate(kept["model"]), os.environ) if kept.get("model") else None
+        place = replace(place, moved_to=going_on(campaign_dir, request, found.contract_file))
+    model = elsewhere(found.model, os.environ) if found.model else None
     ports = connect(place, request.contract, request.planner, request.limits, model=model)
     return _run(place, request, ports, progress)
 
@@ -90,7 +112,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             if place.moved_to:
                 # the open round holds times of the other machine; what the ledger holds is closed
                 saver.delete_thread(THREAD)
-            _drive(saver, request, ports, live)
+            drive(saver, request, ports, live)
         except BaseException as stop:
             ended: Status = "stopped"
             if isinstance(stop, KeyboardInterrupt):
@@ -99,6 +121,8 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
                 ended = "waiting"
             live.ended(ended, problem="" if ended != "stopped" else str(stop))
             progress.close()
+            if isinstance(stop, DeviceBusy):
+                add_stop_summary(ports, str(stop))
             if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
                 raise
             reached = outcome(place, ports, status=ended)
@@ -118,7 +142,8 @@ def _branch(ports: Ports) -> str | None:
     return lines[0].body.branch if lines and isinstance(lines[0].body, Opened) else None
 
 
-def _drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> None:
+def drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> None:
+    """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end."""
     graph = build(saver)
     gc.collect()
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
@@ -130,14 +155,17 @@ def _drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> No
         if saved.values.get("schema") != SCHEMA:
             raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
         given = None if saved.next else initial(request)
-    stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="sync")
-    for event in stream:
+    # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
+    stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="exit")
+    for number, event in enumerate(stream):
+        if number == 0:
+            saver.delete_thread(THREAD)  # it has been read, and must not be gone on from once the ledger is beyond it
         if not isinstance(event, dict):
             continue
         if "input" in event:
             live.entered(event["name"], event["input"])
-        elif live.left(event["name"]):
-            prune(saver)
+        else:
+            live.left(event["name"])
 
 
 def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
@@ -182,13 +210,16 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     return next(name for name in names if free(name))
 
 
-def _stated(contract: Contract) -> tuple[Spec, ...]:
+def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from agent.roofline.stated import of_machine
     from sandbox.devices import device_kind
     from sandbox.machine import LocalDevice
 
-    return () if device_kind(contract) == "cpu" else of_machine(LocalDevice(contract).machine(), contract)
+    contract = loaded.contract
+    if device_kind(contract) == "cpu":
+        return ()
+    return of_machine(LocalDevice(contract).machine(), contract, roots(contract, loaded.root))
 
 
 def _require_empty(folder: Path) -> None:

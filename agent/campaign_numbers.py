@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import campaigns
 from agent.errors import UserError
+from agent.wikis import attached
 
 if TYPE_CHECKING:
     from knowledge.claims import ClaimsChecked
@@ -28,6 +29,16 @@ def numbers(given: str, library: "Library") -> "ClaimsChecked":
     return check_files(files, library, tuple(measured(folder / campaigns.LEDGER)))
 
 
+def wikis_of(given: str) -> tuple[Path, ...]:
+    """Folders that the campaign's contract attached. Raises `UserError` for one that cannot be read any more."""
+    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
+    request = folder / "request.json"
+    kept = json.loads(_text(request)) if request.is_file() else {}
+    named = kept.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
+    found = [Path(kept["repository"]) / kept["contract_dir"] / one for one in named]
+    return attached(found, f"{folder.name}: knowledge.wiki")
+
+
 def measured(ledger: Path) -> Iterator["Measured"]:
     """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
     from knowledge.registered import Measured
@@ -36,8 +47,9 @@ def measured(ledger: Path) -> Iterator["Measured"]:
         return
     for line in _text(ledger).splitlines():
         body = _body(line)
-        specs = body.get("specs", ()) if body.get("kind") == "roofline" else ()
-        for spec in specs:
+        # the baseline's line has the ceilings that were measured a second time, where any were
+        found = body if body.get("kind") == "roofline" else body.get("roofline") or {}
+        for spec in found.get("specs", ()):
             if isinstance(spec.get("value"), int | float):
                 yield Measured(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
 

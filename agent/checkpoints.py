@@ -16,11 +16,6 @@ from graph.build import CHECKPOINTED
 
 logger = logging.getLogger(__name__)
 FILE = "checkpoints.sqlite"
-PRUNE = (
-    "DELETE FROM writes WHERE checkpoint_id < (SELECT MAX(checkpoint_id) FROM checkpoints)",
-    "DELETE FROM checkpoints WHERE checkpoint_id < (SELECT MAX(checkpoint_id) FROM checkpoints)",
-)
-"""Checkpoint ids are ordered by time; only the newest is ever resumed from."""
 
 
 @contextmanager
@@ -40,15 +35,8 @@ def checkpoints(folder: Path) -> Iterator[SqliteSaver]:
     try:
         saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
         saver.setup()
-        # a lost power supply may cost the last step, never a closed round: that is the ledger's to keep
+        # a lost power supply may cost the open round's work, never a closed round: that is the ledger's to keep
         connection.execute("PRAGMA synchronous=NORMAL")
         yield saver
     finally:
         connection.close()
-
-
-def prune(saver: SqliteSaver) -> None:
-    """Forget all but the newest checkpoint; the file's pages are used again."""
-    with saver.cursor() as cursor:
-        for statement in PRUNE:
-            cursor.execute(statement)

@@ -87,6 +87,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
     for tool in TOOLS:
         yield _tool(tool)
     yield _counters()
+    yield from _cards()
     for source in sources():
         yield Finding(name=source.name, found=source.found, detail=source.detail, cost=source.cost)
     yield _isolation()
@@ -104,6 +105,21 @@ def _tool(tool: Tool) -> Finding:
     return Finding(
         name=tool.name, found=works, detail=detail[:160], cost="" if works else tool.cost, required=tool.required
     )
+
+
+def _cards() -> Iterator[Finding]:
+    """Every GPU, and why a command could or could not have it now."""
+    from agent.gate_report import present
+
+    seen = present()
+    for card in seen.cards:
+        idle = card.state == "idle"
+        yield Finding(
+            name=f"gpu {card.vendor} {card.index}",
+            found=idle,
+            detail=f"{card.name or card.id}: {card.state}: {'; '.join(card.reasons)}",
+            cost="" if idle else "GPU commands wait until it is idle, or take another card",
+        )
 
 
 def _counters() -> Finding:

@@ -14,7 +14,10 @@ from agent.extensions import registrations
 from graph.errors import CampaignError
 from sandbox.errors import WorldError
 
-GROUPS = ("campaign", "answer", "look", "contract", "roofline", "bench", "doctor", "diagram", "memory", "knowledge")
+GROUPS = (
+    "campaign", "answer", "look", "contract", "roofline", "profile", "isa", "bench", "doctor", "gate",
+    "diagram", "memory", "knowledge",
+)  # fmt: skip
 """Modules of `agent.commands`, in the order of the help."""
 INTERRUPTED = 130
 

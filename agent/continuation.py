@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent.contract_file import load
 from agent.errors import UserError
+from graph.contract import Knowledge
 from graph.policy.history import fold
 from graph.standing import History
 from graph.state import Request
@@ -28,7 +29,7 @@ def going_on(campaign_dir: Path, request: Request, contract_file: Path) -> str |
             f"{campaign_dir / 'request.json'}: request: differs from what the ledger says the campaign began with;"
             " restore it from a copy, or start a new campaign"
         )
-    _tell_of_edits(contract_file, request)
+    tell_of_edits(contract_file, request)
     here = LocalDevice(request.contract).machine()
     if here.fingerprint == known.opened.machine.fingerprint:
         return None
@@ -54,12 +55,15 @@ def _bound(known: History) -> str:
     return ""
 
 
-def _tell_of_edits(contract_file: Path, request: Request) -> None:
-    """A campaign keeps the contract that it began with; whoever edited the file since then should know."""
+def tell_of_edits(contract_file: Path, request: Request) -> None:
+    """Log a warning where the file is no longer what the campaign began with, which is what it keeps to."""
     if not contract_file.is_file():
         return
     try:
-        same = load(contract_file).contract == request.contract
+        now, then = load(contract_file).contract, request.contract
+        # folders that `run --wiki` attached come after the file's own
+        own = then.knowledge.wiki[: len(now.knowledge.wiki)]
+        same = then.model_copy(update={"knowledge": Knowledge(wiki=own)}) == now
     except UserError:
         same = False
     if not same:

@@ -5,7 +5,7 @@ import re
 import shutil
 import types
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -14,7 +14,8 @@ from pydantic_core import ErrorDetails
 
 from agent.errors import UserError, UserErrors
 from agent.nearness import nearest
-from graph.contract import PREREQUISITES, Contract
+from agent.wikis import attached, roots, unreadable, unsound
+from graph.contract import PREREQUISITES, Contract, Knowledge
 from graph.policy.formula import FormulaError, evaluate
 from graph.values import Value
 
@@ -70,12 +71,23 @@ def load(path: Path) -> LoadedContract:
         problems.extend(line for line in _translated(error) if line.split(":")[0] not in _fields(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
     problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
+    problems += _wikis(contract, file.parent)
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
     warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
     for line in warnings:
         logger.warning("%s", line)
     return LoadedContract(contract=contract, path=file, root=file.parent, warnings=warnings)
+
+
+def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContract:
+    """The same with more folders of knowledge, after the contract's own. Raises `UserError` for one that is no wiki."""
+    for folder in attached(folders, "--wiki"):
+        if why := unsound(folder):
+            raise UserError(f"--wiki: {folder}: {why}")
+    named = (*loaded.contract.knowledge.wiki, *(str(folder.resolve()) for folder in folders))
+    knowledge = Knowledge(wiki=tuple(dict.fromkeys(named)))
+    return loaded.model_copy(update={"contract": loaded.contract.model_copy(update={"knowledge": knowledge})})
 
 
 def schema() -> dict[str, object]:
@@ -238,6 +250,12 @@ def _formulas(contract: Contract) -> Iterator[str]:
             evaluate(formula or "0", numbers)
         except FormulaError as error:
             yield f"work.{field}: {error}; correct the formula"
+
+
+def _wikis(contract: Contract, root: Path) -> Iterator[str]:
+    for folder in roots(contract, root):
+        if why := unreadable(folder) or unsound(folder):
+            yield f"knowledge.wiki: {folder}: {why}"
 
 
 def _exists(program: str, root: Path) -> bool:

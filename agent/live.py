@@ -36,16 +36,14 @@ class Live:
         """A node begins."""
         number, detail = _about(state)
         self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
-        self._write("running")
         if node not in INSTANT:
+            self._write("running")
             self._progress.phase(node, self._now["round"], detail)
 
-    def left(self, node: str) -> bool:
-        """A node ended; whether it closed something in the ledger."""
-        if node not in CLOSING:
-            return False
-        self._tell()
-        return True
+    def left(self, node: str) -> None:
+        """A node ended."""
+        if node in CLOSING:
+            self._tell()
 
     def _tell(self) -> None:
         lines = self._ports.ledger.lines()
@@ -63,6 +61,19 @@ class Live:
     def _write(self, status: str, *, problem: str = "") -> None:
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
         write_whole(self._path, json.dumps(view).encode() + b"\n", synced=False)
+
+
+class Unseen(Live):
+    """A campaign that nobody watches."""
+
+    def __init__(self) -> None:
+        pass
+
+    def entered(self, node: str, state: State) -> None:
+        """Nothing is shown."""
+
+    def left(self, node: str) -> None:
+        """Nothing is shown."""
 
 
 def _about(state: State) -> tuple[int, str]:

@@ -9,7 +9,15 @@ from pathlib import Path
 from agent.errors import UserError
 from graph.errors import CampaignError
 from graph.record import BaselineClosed, Opened
-from sandbox.errors import BranchTaken, DetachedHead, DirtyTree, DiskFull, NotAGitRepository, ProgramMissing
+from sandbox.errors import (
+    BranchTaken,
+    DetachedHead,
+    DeviceBusy,
+    DirtyTree,
+    DiskFull,
+    NotAGitRepository,
+    ProgramMissing,
+)
 from sandbox.ledger import JsonlLedger
 from sandbox.repository import Repository
 
@@ -27,7 +35,7 @@ def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        recorded = (campaign_dir / "ledger.jsonl").exists()
+        recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy)  # which can be resumed
         if not recorded or (isinstance(error, REFUSALS) and not _measured(campaign_dir)):
             _take_back(campaign_dir, repository, made)
         full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)

@@ -145,10 +145,10 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
     contract = loaded.contract
     if contract.work.flops is None and contract.work.bytes is None:
         return None
-    from agent.roofline.contract import known_of, verdict
+    from agent.roofline.contract import known_of, sure, verdict
     from graph.policy.reach import reach
 
-    device, _ = known_of(ports, contract)
+    device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
     return verdict(reach(full.rows, contract, device), contract, limits)
 
 

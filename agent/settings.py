@@ -22,7 +22,14 @@ from sandbox.devices import device_kind
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(
-    {"RIDGELINE_PLANNER", "RIDGELINE_CACHE", "RIDGELINE_MODEL", "RIDGELINE_BASE_URL", "RIDGELINE_MODEL_PRICE"}
+    {
+        "RIDGELINE_PLANNER",
+        "RIDGELINE_CACHE",
+        "RIDGELINE_MODEL",
+        "RIDGELINE_BASE_URL",
+        "RIDGELINE_MODEL_PRICE",
+        "RIDGELINE_GATE",
+    }
 )
 """Variables of ours that are no limits."""
 MAX_ROUNDS = 119

@@ -202,7 +202,7 @@ def _with(history: History | None, body: Body) -> History:
         case Rooflined():
             return history.model_copy(update={"roofline": body})
         case BaselineClosed():
-            return history.model_copy(update={"baseline": body})
+            return history.model_copy(update={"baseline": body, "roofline": body.roofline or history.roofline})
         case Calibrated():
             return history.model_copy(update={"calibrations": (*history.calibrations, body)})
         case RoundClosed():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from agent.console import note
 from agent.errors import UserError
 from agent.models.choice import Choice
 from agent.tape import Tape, taped
@@ -17,6 +18,7 @@ from sandbox.clock import SystemClock
 from sandbox.commands import Commands
 from sandbox.durable import Unsynced, write_whole
 from sandbox.files import CampaignFiles
+from sandbox.gate.opened import gate_of
 from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
 from sandbox.profiler.cpu import CpuProfiler
@@ -71,10 +73,13 @@ def connect(
         contract=contract,
         artifacts=artifacts,
     )
-    commands = Commands(contract=contract, trees=Trees(workspace))
-    builder, device = ContractBuilder(commands), LocalDevice(contract)
+    gate = gate_of(contract, retry_s=limits.gpu_retry_interval_s, max_s=limits.gpu_max_wait_s, say=note)
+    commands = Commands(contract=contract, trees=Trees(workspace), gate=gate)
+    builder = ContractBuilder(commands)
+    device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
+    thinks = None if place.recording else model
     live = Ports(
-        planner=_planner(planner, None if place.recording else model, workspace, artifacts=artifacts, limits=limits),
+        planner=_planner(planner, thinks, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
         builder=builder,
         checker=ContractChecker(commands, builder),
@@ -103,7 +108,7 @@ def _timer(
 
 
 def _planner(
-    name: str, model: Choice | None, workspace: GitWorkspace, *, artifacts: ArtifactStore, limits: Limits
+    name: str, model: Choice | None, workspace: GitWorkspace, *, place: Place, artifacts: ArtifactStore, limits: Limits
 ) -> Planner:
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
     if model is None:
@@ -111,10 +116,15 @@ def _planner(
     from agent.models.opened import opened
     from agent.planners.frugal import FrugalPlanner
     from agent.planners.model import ModelPlanner
+    from agent.planners.model_books import ShippedBooks
     from agent.planners.model_reader import TreeReader
+    from agent.wikis import attached, roots
+    from sandbox.caches import cache_folder
 
+    wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
     asked = opened(model, campaign=workspace.campaign_dir, limits=limits)
-    inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts))
+    books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
+    inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
     return FrugalPlanner(inner, heard=lambda: asked.heard)
 
 

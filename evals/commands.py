@@ -1,5 +1,6 @@
 """Commands that the evaluation side adds to the command line, and the tasks it ships."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,17 @@ TASKS = Path(__file__).parent / "tasks"
 
 Task = Annotated[str, typer.Option(help="matmul_c or softmax_c.")]
 MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
-MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
-Planner = Annotated[str, typer.Option(help="Who proposes changes.")]
+MaxMinutes = Annotated[
+    float | None, typer.Option(help="Begin no round after this many minutes; default: 4.5, none with a model.")
+]
+Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="The language model that thinks: litellm's provider/model, or mailbox. Env: RIDGELINE_MODEL."),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with --model openai/NAME.")
+]
 Directory = Annotated[Path | None, typer.Option("--dir", help="Folder to make; default: ridgeline-demo/<task>-<time>.")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
@@ -30,28 +40,35 @@ def folders() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(TASKS.glob("*/ridgeline.yaml"))}
 
 
-def demo(
+def demo(  # noqa: PLR0913 -- one parameter per option of the command line
     task: Task = "matmul_c",
     max_rounds: MaxRounds = ROUNDS,
-    max_minutes: MaxMinutes = MINUTES,
-    planner: Planner = "catalog",
+    max_minutes: MaxMinutes = None,
+    planner: Planner = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
     directory: Directory = None,
     assignments: Assignments = None,
     as_json: Json = False,
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from agent import console
-    from agent.commands.campaign import launch, resolved, tell
+    from agent.commands.campaign import launch, resolved, tell, thinker
     from agent.contract_file import load
     from agent.tasks import copy
 
+    mind = thinker(planner, model, base_url, [])
+    if max_minutes is None and mind is None:
+        max_minutes = MINUTES
     folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     loaded = load(copy(task, folder))
+    named = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
     settings = resolved(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
     console.note(
-        f"demo: task {task} in {folder}, planner {planner}; interrupt with Ctrl-C, go on with `ridgeline resume`"
+        f"demo: task {task} in {folder}, planner {mind.planner if mind else named};"
+        " interrupt with Ctrl-C, go on with `ridgeline resume`"
     )
-    outcome = launch(loaded, settings=settings, planner=planner)
+    outcome = launch(loaded, settings=settings, planner=named, model=mind)
     tell(outcome, as_json=as_json)
     if not as_json and outcome.best_commit:
         console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")

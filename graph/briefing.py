@@ -2,12 +2,43 @@
 
 from graph.contract import Contract
 from graph.evidence import Machine, Profiled
-from graph.record import RoundClosed, Spec
+from graph.limits import Limits
+from graph.record import Prompts, RoundClosed, ShapeRoof, Spec
 from graph.target import Target
 from graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
 
 OUT_OF_BUDGET = "budget: "
 """Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""
+
+
+class ShapeNow(Value):
+    """One shape of the benchmark: the original and the best version, each as the quick command measured it last."""
+
+    label: str
+    config_class: str
+    original: float | None
+    """Primary metric in round 1; None where the row did not pass."""
+    best: float | None
+    original_us: float | None
+    """Microseconds of one call; None where the contract names no time column."""
+    best_us: float | None
+    roof: ShapeRoof | None = None
+
+
+class Terms(Value):
+    """When the campaign ends and what is kept, with what is left of it."""
+
+    limits: Limits
+    rounds_done: int
+    rounds_most: int | None
+    peak_asked: float | None
+    """Share of the bounding ceiling at which the campaign stops."""
+    peak_now: str
+    """The best version's share and its ceiling, or why it cannot be said."""
+    governed: bool
+    """Whether the ceilings bound these shapes, so that a share of them means something."""
+    spent: Cost
+    """Of every closed event."""
 
 
 class Briefing(Value):
@@ -34,6 +65,8 @@ class Briefing(Value):
     """What R7 asks for now: diagnose, re-profile, ISA, state of the art."""
     directions: tuple[str, ...] = ()
     """Of the last stagnation review."""
+    shapes: tuple[ShapeNow, ...] = ()
+    terms: Terms | None = None
     tips: str | None = None
     head: str = ""
     """sha256 of the ledger's last line: names everything above in one word."""
@@ -67,4 +100,5 @@ class Review(Value):
     """At least three different directions, unexplored first."""
 
     directions: tuple[str, ...]
+    prompts: Prompts = ()
     cost: Cost = Cost()

@@ -8,6 +8,7 @@ from graph.policy import history as fold
 from graph.policy import stagnate
 from graph.policy.counters import consecutive_rollbacks
 from graph.policy.score import aggregate
+from graph.policy.told import shapes_now, terms
 from graph.ports import Ports
 from graph.standing import History, Standing
 from graph.state import Analysis, State
@@ -80,6 +81,8 @@ def briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefi
         consecutive_rollbacks=streak,
         escalation=stagnate.escalation(streak),
         directions=fold.directions(known),
+        shapes=shapes_now(known),
+        terms=terms(known),
         tips=known.opened.tips,
         head=lines[-1].sha256,
     )

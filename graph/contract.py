@@ -115,6 +115,21 @@ class Profile(Value):
     """Name of the function or kernel to look for."""
 
 
+class Knowledge(Value):
+    """What the planner may look up besides the knowledge that ships with Ridgeline."""
+
+    wiki: Globs = ()
+    """Folders with `ops/`, `hardware/`, `backends/` or `cards/` in the layout of Ridgeline's own knowledge.
+
+    Relative ones are below this file's folder. The same rules hold: every number ends in its source.
+    """
+
+
+def _plain_knowledge(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value == Knowledge()
+
+
 class Timeouts(Value):
     """Seconds a command of each kind may take before its process group is killed."""
 
@@ -168,6 +183,7 @@ class Contract(Value):
     profile: Profile | None = None
     correctness: Correctness = Correctness()
     work: Work = Work()
+    knowledge: Annotated[Knowledge, Field(exclude_if=_plain_knowledge)] = Knowledge()
     flags_file: str | None = None
     """Editable file with compiler flags, if the build reads one."""
     target_shapes: Literal["all"] | tuple[str, ...] = "all"

@@ -1,6 +1,6 @@
 """Everything measured. Each piece carries the commit, the device and the engine that it belongs to."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -50,13 +50,26 @@ class Machine(Value):
     compiler: str = ""
 
 
+class Rate(Value):
+    """A rate that was measured along with others."""
+
+    name: str
+    value: float
+    unit: str
+
+
+def _unsaid(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value in ((), False)
+
+
 class Ceilings(Value):
     """Peaks that bound this machine, and where they come from. None where nothing is known."""
 
     copy_gbps: float | None
     """Copy bandwidth in GB/s counting bytes read plus bytes written."""
     flops_gflops: float | None
-    """Fused multiply-add peak of one pinned thread, in GFLOP/s, for the contract's dtype."""
+    """In GFLOP/s for the contract's dtype: of fused multiply-adds in one pinned thread, of a GPU's matrix products."""
     method: str
     """How those that were measured were."""
     machine: str
@@ -65,6 +78,10 @@ class Ceilings(Value):
     """`path:L<n>` of the document that gives the bandwidth; empty when it was measured here."""
     flops_source: str = ""
     """`path:L<n>` of the document that gives the compute peak; empty when it was measured here."""
+    kept: Annotated[bool, Field(exclude_if=_unsaid)] = False
+    """Measured before it was asked for, and kept since. Nothing is ended on such a number: it is measured again."""
+    others: Annotated[tuple[Rate, ...], Field(exclude_if=_unsaid)] = ()
+    """What was measured besides, and bounds nothing by itself."""
 
 
 class BuildResult(Value):

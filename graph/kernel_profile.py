@@ -38,6 +38,10 @@ class Launched(Value):
     workgroup: Axes | None = None
     """Threads (work-items) per block."""
     blocks: Axes | None = None
+    grid_items: int | None = None
+    """Work-items of the whole launch, where only the product of the axes is told (AMD counter files)."""
+    workgroup_items: int | None = None
+    """Threads per block, where only the product is told."""
     arch_vgpr: int | None = None
     """NVIDIA: registers per thread."""
     accum_vgpr: int | None = None
@@ -104,6 +108,22 @@ class Hotspot(Value):
     """Of all wave time (or samples)."""
     stall: Stall | None = None
     hits: int | None = None
+    kernel: str = ""
+    """Name of the kernel, where the recording holds several."""
+
+
+class TracedKind(Value):
+    """All instructions of one kind in a thread trace; cycles are summed over traced waves."""
+
+    kind: str
+    """wait_vm, wait_lgkm, wait_vm+lgkm, barrier, vmem_load, vmem_store, vmem_lds_dma, lds_read, lds_write, smem, valu,
+    salu, mfma, nop, branch, endpgm, ..."""
+    instructions: int
+    """Rows of code."""
+    hits: int
+    latency: int
+    stall: int
+    idle: int
 
 
 class ThreadTrace(Value):
@@ -113,17 +133,23 @@ class ThreadTrace(Value):
     instructions: int
     """Rows of code, labels not counted."""
     waves: int
+    """Where the recording holds no lifetimes (a stats CSV alone): how often waves ended."""
     wave_cycles: int
+    """Lifetimes of all traced waves; without lifetimes latency + idle, and then `checksum` is not told."""
     hits: int
     latency: int
     stall: int
     idle: int
     by_class: tuple[StallShare, ...]
     """Shares of `wave_cycles`."""
-    checksum: float
-    """(latency + idle) / wave_cycles; 1 within 1 per cent in a whole trace."""
-    checksum_ok: bool
+    checksum: float | None
+    """(latency + idle) / wave_cycles; 1 within 1 per cent in a whole trace. None without lifetimes of waves."""
+    checksum_ok: bool | None
+    kinds: tuple[TracedKind, ...] = ()
+    """Most stall first; finer than `by_class` and not split by what was waited for."""
     clock_mhz: float | None = None
+    waves_per_unit: float | None = None
+    """Waves resident on a compute unit of the traced engines, averaged over the time in which it had any."""
     matrix_busy: float | None = None
     """Lower bound of the MFMA pipe's use on the traced SIMDs."""
     hotspots: tuple[Hotspot, ...] = ()

@@ -131,7 +131,9 @@ class Profiler(Protocol):
 
 class Device(Protocol):
     def machine(self) -> Machine: ...
-    def ceilings(self, dtype: str) -> Ceilings | None: ...
+    def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
+        """Peaks of the machine for work in `dtype`; `fresh` measures them now, whatever was kept."""
+        ...
 
 
 class Clock(Protocol):

@@ -13,6 +13,20 @@ from graph.trial import Judged, proposed
 from graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
 
 
+def _nothing(value: object) -> bool:
+    """Left out of the line when it says nothing, so that a line reads as before the field existed."""
+    return value in ((), Cost())
+
+
+def _none(value: object) -> bool:
+    """Likewise."""
+    return value is None
+
+
+Prompts = Annotated[tuple[str, ...], Field(exclude_if=_nothing)]
+"""`name.vN@sha256` of every template that a question to a model was made of."""
+
+
 class Spec(Value):
     """A hardware number and where it stands; value None means UNKNOWN."""
 
@@ -91,6 +105,8 @@ class BaselineClosed(Value):
     bottleneck: Bottleneck
     snapshot: tuple[Artifact, ...]
     shapes: tuple[ShapeRoof, ...] = ()
+    roofline: Annotated[Rooflined | None, Field(exclude_if=_none)] = None
+    """Ceilings that were measured again, and hold from here on; None where those of Step 0 do."""
     opened_at: str
     cost: Cost
 
@@ -122,6 +138,7 @@ class Reflection(Value):
     """A reusable tip, or None when the round taught nothing reusable."""
     applies: str = ""
     does_not_apply: str = ""
+    prompts: Prompts = ()
     cost: Cost = Cost()
 
 
@@ -174,6 +191,7 @@ class Reviewed(Value):
     """Full validation of the best version at the end of its direction, where it was accepted on a quick run."""
     full_note: str = ""
     """What that validation showed, against the original."""
+    prompts: Prompts = ()
     cost: Cost = Cost()
 
 
@@ -184,6 +202,8 @@ class Restarted(Value):
     after_round: int
     masked: tuple[int, ...]
     note: str
+    cost: Annotated[Cost, Field(exclude_if=_nothing)] = Cost()
+    """Of the question whose answer was that nothing is left to try."""
 
 
 class Attribution(Value):

@@ -156,6 +156,15 @@ def inner(trial: Stage) -> Stage | None:
     return wrapped
 
 
+def redrafted(trial: Stage, drafted: Drafted) -> Stage:
+    """The same trial around another account of its draft: asking once more cost something, whatever came of it."""
+    if isinstance(trial, Drafted):
+        return drafted
+    wrapped = inner(trial)
+    assert wrapped is not None
+    return trial.model_copy(update={WRAPS[trial.stage]: redrafted(wrapped, drafted)})
+
+
 def find(trial: Stage | None, kind: type[T]) -> T | None:
     """The stage of that kind inside a trial, if it got so far."""
     while trial is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.documents import Problem
-from knowledge.facts import HEDGE
+from knowledge.facts import hedge
 from knowledge.library import Library
 from knowledge.quantities import CLOSE, Quantity, quantities, quantity
 from knowledge.registered import ARROW, Measured, Registered, is_registered, misplaced, registered, unknown
@@ -85,11 +85,11 @@ def _line(
     """What is wrong with one line, each with its mend."""
     known = [entry.quantity for entry in believed if entry.quantity is not None]
     if is_registered(line):
-        if HEDGE.search(line.partition(ARROW)[0]):
+        if hedge(line.partition(ARROW)[0]):
             yield _hedge(line)
         return
     for claim, clause in _claims(line, json=json):
-        if HEDGE.search(clause):
+        if hedge(clause):
             yield f"{claim.written} is hedged", f"register the number, or write `UNKNOWN ({MISSING})`"
         if any(claim.equals(other) for other in known):
             continue
@@ -172,6 +172,6 @@ def _is_ridge(value: float, known: Sequence[Quantity]) -> bool:
 
 
 def _hedge(line: str) -> tuple[str, str]:
-    found = HEDGE.search(line)
+    found = hedge(line)
     word = found[0].strip() if found else "similar product"
     return f"{word!r} hedges a hardware number", f"register the number, or write `UNKNOWN ({MISSING})`"

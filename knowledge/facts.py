@@ -8,8 +8,11 @@ from knowledge.documents import Document, Item, Section
 
 WORDS = r"approximately|approx\b\.?|should be|usually|similar products?|roughly|probably|presumably"
 BEFORE_NUMBER = r"(?:around|about|circa) (?=\d)|(?:~|≈) ?(?=\d)"
-HEDGE = re.compile(rf"(?<![\w/~-])(?:(?:{WORDS})(?![\w-])|{BEFORE_NUMBER})", re.IGNORECASE)
-"""Rules 5.1.6, and what says the same in other words; a number is known or it is UNKNOWN."""
+_HEDGE = rf"(?<![\w/~-])(?:(?:{WORDS})(?![\w-])|{BEFORE_NUMBER})"
+"""Rules 5.1.6, and what says the same in other words; a number is known or it is UNKNOWN.
+
+Compiled at its first use, which a search never comes to.
+"""
 NUMBER = re.compile(r"(?<![\w.#/-])\d[\d ,.]*\d(?![\w])|(?<![\w.#/-])\d(?![\w])")
 _CITED = re.compile(r"\[src: ([^\[\]]+)\]\s*$")
 
@@ -57,9 +60,14 @@ def without(text: str) -> str:
     return _CITED.sub("", text).strip()
 
 
+def hedge(text: str) -> re.Match[str] | None:
+    """Where a text hedges first."""
+    return re.search(_HEDGE, text, re.IGNORECASE)
+
+
 def hedged(text: str) -> str | None:
     """The first word that hedges, or None; code spans and citations do not count."""
-    found = HEDGE.search(re.sub(r"`[^`]*`", "``", without(text)))
+    found = hedge(re.sub(r"`[^`]*`", "``", without(text)))
     return found[0].strip() if found else None
 
 

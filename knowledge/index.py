@@ -5,9 +5,8 @@ import logging
 import os
 import re
 import sqlite3
-import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,13 @@ SCHEMA = 1
 KEPT = 4
 """Index files that stay in the cache, the newest."""
 COLUMNS = ("heading", "about", "tags", "body")
+_FIELD = re.compile(r"^(\w+):.*\n(?:(?:[ #-].*)?\n)*", re.M)
+"""One field of a card's front matter, with the lines that belong to it."""
+_SOUGHT = (
+    *("id", "title", "ops", "gpus", "langs", "category", "bottlenecks", "requires"),
+    *("change", "because", "prediction", "counters", "risks", "measured_on"),
+)
+"""Fields of a card that a search needs; its edits and their variants are most of the YAML."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,8 +157,9 @@ def _card(file: File) -> Row | None:
     match = re.match(r"---\n(.*?)\n---\n(.*)", file.text, re.S)
     if match is None:
         return None
+    sought = "".join(field[0] for field in _FIELD.finditer(f"{match[1]}\n") if field[1] in _SOUGHT)
     try:
-        fields = yaml.load(match[1], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields = yaml.load(sought, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError:
         return None
     if not isinstance(fields, dict) or "title" not in fields:
@@ -199,7 +206,8 @@ def _fill(database: sqlite3.Connection, library: Library) -> None:
     for number, row in enumerate(rows(library), start=1):
         entry = row.entry
         tags = " ".join((entry.kind, *entry.ops, *entry.gpus, *entry.langs))
-        database.execute("INSERT INTO entries VALUES (?, ?)", (number, json.dumps(asdict(entry))))
+        routed = {name: getattr(entry, name) for name in entry.__slots__}
+        database.execute("INSERT INTO entries VALUES (?, ?)", (number, json.dumps(routed)))
         found = (number, entry.heading, row.about, tags, row.text)
         database.execute("INSERT INTO search (rowid, heading, about, tags, body) VALUES (?, ?, ?, ?, ?)", found)
     database.commit()
@@ -207,6 +215,8 @@ def _fill(database: sqlite3.Connection, library: Library) -> None:
 
 def _kept(library: Library, path: Path) -> bool:
     """Write the index into the cache, whole or not at all; False where the folder does not allow it."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
@@ -217,6 +227,7 @@ def _kept(library: Library, path: Path) -> bool:
     part = Path(name)
     try:
         database = sqlite3.connect(part)
+        database.execute("PRAGMA journal_mode = OFF")  # nobody reads it before it is whole
         _fill(database, library)
         database.close()
         part.replace(path)

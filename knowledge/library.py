@@ -42,7 +42,7 @@ class Library:
         return tuple(
             File(path=f"{root.name}/{path.relative_to(root.folder).as_posix()}", text=_read(path))
             for root in self.roots
-            for path in _paths(root.folder)
+            for path in paths(root.folder)
         )
 
     @cached_property
@@ -96,7 +96,8 @@ def _named(folders: tuple[Path, ...]) -> Iterator[Root]:
         yield Root(folder=folder, name=name if again == 1 else f"{name}-{again}")
 
 
-def _paths(folder: Path) -> Iterator[Path]:
+def paths(folder: Path) -> Iterator[Path]:
+    """Files of one root that are read: documents, cards, source registries."""
     for name in (*FOLDERS, "cards"):
         yield from sorted((folder / name).rglob("*.md"))
     registry = folder / "sources.yaml"

@@ -75,6 +75,7 @@ class Products:
 
     def __init__(self, library: Library) -> None:
         self._documents = tuple(found for found in library.documents if found.kind in ("product", "hardware"))
+        self._read: dict[str, dict[str, Spec]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,14 +124,17 @@ class Products:
         return self._stated(above) if above is not None and above.kind == "hardware" else {}
 
     def _stated(self, document: Document) -> dict[str, Spec]:
-        """Specs of one document, and of the others of its architecture's folder."""
+        """Specs of one document, and of the others of its architecture's folder; read once."""
         folder = document.path.rpartition("/")[0]
-        together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
-        return {
-            spec.metric: spec
-            for found in (together if document.kind == "hardware" else [document])
-            for spec in specs(found)
-        }
+        key = folder if document.kind == "hardware" else document.path
+        if key not in self._read:
+            together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
+            self._read[key] = {
+                spec.metric: spec
+                for found in (together if document.kind == "hardware" else [document])
+                for spec in specs(found)
+            }
+        return self._read[key]
 
     @cached_property
     def _named(self) -> dict[str, Document]:

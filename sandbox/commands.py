@@ -1,8 +1,9 @@
 """Runs a contract's commands inside a checked-out commit, with its evaluation files known to be the committed ones."""
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from graph.contract import Contract
 from graph.evidence import Exit
 from sandbox.devices import Kind, device_kind
 from sandbox.environment import passed
+from sandbox.gate.choose import unbound
+from sandbox.gate.gate import Bound, CardGate
 from sandbox.globs import matches
+from sandbox.lease import lease
 from sandbox.process import run
 from sandbox.seal import Seals, discard
 from sandbox.trees import Trees
@@ -36,6 +40,21 @@ class Commands:
     contract: Contract
     trees: Trees
     seals: Seals = field(default_factory=Seals)
+    gate: CardGate | None = None
+    """Chooses an idle card; None on a processor."""
+
+    @contextlib.contextmanager
+    def device(self, *, wait_s: float) -> Iterator[Bound | None]:
+        """The device to itself for the block: the processor's lease, or an idle card that the commands are bound to.
+
+        `wait_s`: for the lease, where there is no gate, which has its own patience. Raises DeviceBusy.
+        """
+        if self.gate is not None:
+            with self.gate.held() as bound:
+                yield bound
+            return
+        with lease(self.kind, wait_s=wait_s):
+            yield None
 
     def guarded(
         self,
@@ -89,11 +108,17 @@ class Commands:
             argv,
             cwd=cwd,
             timeout_s=timeout_s,
-            env={**passed(self.contract.pass_environment), **(extra or {})},
+            env={**self._told(), **(extra or {})},
             memory_mb=self.contract.memory_limit_mb if self.kind == "cpu" else None,  # CUDA reserves more than there is
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
         )
+
+    def _told(self) -> dict[str, str]:
+        """What the contract lets through; which card is the gate's to say while it holds one."""
+        found = passed(self.contract.pass_environment)
+        own = self.gate.environment if self.gate else {}
+        return {**unbound(found), **own} if own else found
 
     @property
     def kind(self) -> Kind:

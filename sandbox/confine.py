@@ -56,12 +56,21 @@ def _tool(name: str, *, field: str) -> str:
 
 def _which(name: str) -> str | None:
     """Where the tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
-    return _found(name, os.environ.get("PATH", os.defpath))
+    return which(name, os.environ.get("PATH", os.defpath))
 
 
-@functools.cache
-def _found(name: str, path: str) -> str | None:
-    return shutil.which(name, path=path)
+_seen: dict[tuple[str, str], str] = {}
+
+
+def which(name: str, path: str) -> str | None:
+    """Where a program is on that path; a place that was found is remembered as long as the program is there."""
+    place = _seen.get((name, path))
+    if place is not None and os.access(place, os.X_OK):
+        return place
+    found = shutil.which(name, path=path)
+    if found is not None:
+        _seen[name, path] = found
+    return found
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from sandbox.conditions.values import Conditions
 from sandbox.csv_schema import Problem
 from sandbox.environment import passed
 from sandbox.fresh import fresh_folder
-from sandbox.lease import lease
+from sandbox.gate.gate import Bound
 
 Reason = Literal["crash", "timeout", "tampered"]
 
@@ -63,11 +63,9 @@ class Stopwatch:
         """
         contract = self.commands.contract
         core = CoreWatch(pinned_core() if contract.threads == 1 else None)
-        smi = smi_of(self.commands.kind, passed(contract.pass_environment))
-        card = CardWatch(smi) if smi else None
         with fresh_folder() as folder:
             path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
-            with lease(self.commands.kind, wait_s=self.wait_s), card.around() if card else contextlib.nullcontext():
+            with self.commands.device(wait_s=self.wait_s) as bound, self._watching(bound) as card:
                 ran = _watched(self.commands, core).guarded(
                     field,
                     fill(argv, {"csv": str(path), **values}),
@@ -78,6 +76,17 @@ class Stopwatch:
                 )
             data = path.read_bytes() if path.is_file() else None
         return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_seen(core, card))
+
+    @contextlib.contextmanager
+    def _watching(self, bound: Bound | None) -> Iterator[CardWatch | None]:
+        environment = passed(self.commands.contract.pass_environment)
+        smi = smi_of(self.commands.kind, environment, card=bound.card if bound else None)
+        if smi is None:
+            yield None
+            return
+        card = CardWatch(smi)
+        with card.around():
+            yield card
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,22 +1,31 @@
 """What this machine is, and how fast it can possibly be."""
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import platform
 import tempfile
+from collections.abc import Iterator, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from graph.contract import Contract
 from graph.evidence import Ceilings, Machine
+from sandbox.caches import cache_folder
 from sandbox.commands import pinned_core, said
 from sandbox.cpu import Cpu, read_cpu
 from sandbox.devices import device_kind
 from sandbox.errors import DeviceLost, ProgramMissing
+from sandbox.gate.gate import CardGate
+from sandbox.gate.opened import card_for
+from sandbox.gpu_ceilings import GpuCeilings
 from sandbox.gpus import amd_machine, nvidia_machine
 from sandbox.lease import lease
 from sandbox.process import run
+
+logger = logging.getLogger(__name__)
 
 LARGEST_BUFFER = 256 * 1024 * 1024
 """Bytes; four times a very large L3 would not fit small machines."""
@@ -28,10 +37,17 @@ DOUBLE_NAMES = frozenset({"fp64", "double", "float64", "f64"})
 class LocalDevice:
     """`ports.Device`: the processor, or the GPU that the contract asks for, of the machine this runs on."""
 
-    def __init__(self, contract: Contract, *, wait_s: float = 3600) -> None:
-        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds."""
+    def __init__(
+        self, contract: Contract, *, wait_s: float = 3600, root: Path = Path("/"), gate: CardGate | None = None
+    ) -> None:
+        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds. `root`: contract's folder.
+
+        `gate`: the campaign's own, so that ceilings are those of its card; without it, whichever card is idle.
+        """
         self._contract = contract
         self._wait_s = wait_s
+        self._root = root
+        self._gate = gate
         self._machine: Machine | None = None
         self._ceilings: dict[str, Ceilings] = {}
 
@@ -53,18 +69,31 @@ class LocalDevice:
             nvidia = amd_machine()
         return _found(nvidia, self._contract, "nvidia-smi")
 
-    def ceilings(self, dtype: str) -> Ceilings | None:
-        """Copy bandwidth and fused multiply-add peak of one pinned thread; under 3 s, measured once per dtype.
+    def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
+        """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.
 
-        None for a GPU, which this adapter does not measure. Without a compiler both numbers are None and `method` says
-        why; an operation peak is measured for fp32 and fp64 only.
+        A processor's are those of one pinned thread, for fp32 and fp64; under 3 s, measured once by this object. A
+        GPU's are those of the target's torch, in 20 s or from this user's cache, which `fresh` leaves aside.
         """
         machine = self.machine()
-        if machine.kind != "cpu":
-            return None
-        if dtype not in self._ceilings:
-            self._ceilings[dtype] = self._measure(machine, dtype)
+        if dtype not in self._ceilings or (fresh and self._ceilings[dtype].kept):
+            if machine.kind == "cpu":
+                self._ceilings[dtype] = self._measure(machine, dtype)
+            else:
+                folder = cache_folder("ceilings")
+                card = GpuCeilings(contract=self._contract, held=self._card, root=self._root, cache=folder)
+                self._ceilings[dtype] = card.measure(machine, dtype, fresh=fresh)
         return self._ceilings[dtype]
+
+    @contextlib.contextmanager
+    def _card(self) -> Iterator[Mapping[str, str]]:
+        """An idle card and the environment that binds to it."""
+        if self._gate is None:
+            with card_for(self._contract, wait_s=self._wait_s, say=logger.warning) as bound:
+                yield bound
+            return
+        with self._gate.held() as held:
+            yield held.environment
 
     def _measure(self, machine: Machine, dtype: str) -> Ceilings:
         buffer = min(LARGEST_BUFFER, max(SMALLEST_BUFFER, 4 * (machine.l3_bytes or 0)))

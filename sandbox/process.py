@@ -1,6 +1,8 @@
 """The only place that starts a process: no shell, no inherited secrets, a time limit, and no survivors."""
 
+import atexit
 import contextlib
+import functools
 import os
 import secrets
 import shutil
@@ -13,11 +15,11 @@ from pathlib import Path
 from typing import BinaryIO, TypedDict, Unpack
 
 from graph.evidence import Exit
-from sandbox.confine import wrapped
+from sandbox.confine import which, wrapped
 from sandbox.environment import scrubbed
 from sandbox.errors import ProgramMissing, WorldError
 from sandbox.fresh import fresh_folder
-from sandbox.reap import end, exited_within, sweep
+from sandbox.reap import end, exited_within, forks_so_far, sweep
 
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")
@@ -102,11 +104,21 @@ def capture(
     Raises ProgramMissing when the tool cannot be started.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
-    with fresh_folder(*PRIVATE) as private, _unnamed() as out, _unnamed() as err:
-        returncode, _ = _execute(command, private=private, out=out, err=err)
+    with _unnamed() as out, _unnamed() as err:
+        returncode, _ = _execute(command, private=_tools_own(), out=out, err=err)
         out.seek(0)
         err.seek(0)
         return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+
+
+@functools.cache
+def _tools_own() -> Path:
+    """Home and temporary folder of trusted tools, which leave nothing there; as long as this process lives."""
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in PRIVATE:
+        (folder / name).mkdir()
+    return folder
 
 
 @contextlib.contextmanager
@@ -146,6 +158,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     mark = secrets.token_hex(16)
     environment = scrubbed(private, mark=mark, extra=command.env)
     argv = _prepared(command, environment)
+    forks = None if _trusted(command) else forks_so_far()
     with _given(command.stdin) as given:
         began = time.monotonic()
         process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
@@ -156,7 +169,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
             end(process, politely=not in_time)
             if not _trusted(command):
-                sweep(mark)
+                sweep(mark, first=process.pid, forks=forks)
     return (process.returncode if in_time else None), seconds
 
 
@@ -210,7 +223,7 @@ def _prepared(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
     """The command with its program resolved and everything that confines it in front."""
     first = command.argv[0]
     name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
-    program = shutil.which(name, path=env["PATH"])
+    program = which(name, env["PATH"]) if "/" not in first else shutil.which(name, path=env["PATH"])
     if program is None:
         why = "is not executable" if "/" in first and Path(name).exists() else "not found"
         raise ProgramMissing(first, field=command.field, why=why)

@@ -6,9 +6,12 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 
 from sandbox.environment import MARK
 
+FEW = 100
+"""So many ids are tried one by one faster than the processes of the machine are listed."""
 GRACE_S = 1.0
 """Between asking and killing: long enough to remove a lock file, too short to matter to a campaign."""
 
@@ -39,12 +42,16 @@ def end(process: subprocess.Popen[bytes], *, politely: bool) -> None:
     process.wait()
 
 
-def sweep(mark: str) -> tuple[int, ...]:
-    """Kill whatever carries the mark in its environment: processes that made a session of their own. Their ids."""
+def sweep(mark: str, *, first: int, forks: int | None) -> tuple[int, ...]:
+    """Kill whatever carries the mark in its environment: processes that made a session of their own. Their ids.
+
+    `first` is the process they descend from, and `forks` what `forks_so_far` said before it was started: younger ids
+    are looked at, and all where ids may have come round since.
+    """
     wanted = f"{MARK}={mark}".encode()
     found: list[int] = []
     for _ in range(8):  # one that forks while we look is met in the next pass
-        survivors = [pid for pid in _processes() if wanted in _environment(pid)]
+        survivors = [pid for pid in _younger(first, forks) if wanted in _environment(pid)]
         if not survivors:
             break
         for pid in survivors:
@@ -53,6 +60,42 @@ def sweep(mark: str) -> tuple[int, ...]:
         found += survivors
         time.sleep(0.01)
     return tuple(dict.fromkeys(found))
+
+
+def forks_so_far() -> int | None:
+    """Processes and threads that this machine has made since it started; None where that is not told."""
+    try:
+        return int(_read("/proc/stat").rpartition(b"\nprocesses ")[2].split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _younger(first: int, forks: int | None) -> Iterable[int]:
+    """Ids that may have been given out since `first` was: they are given in order, and begin again after the largest.
+
+    Not all of them need be in use.
+    """
+    now = forks_so_far()
+    if forks is None or now is None:
+        return _processes()
+    try:
+        last = int(_read("/proc/loadavg").split()[-1])
+        largest = int(_read("/proc/sys/kernel/pid_max"))
+    except (OSError, ValueError, IndexError):
+        return _processes()
+    if now - forks > largest // 2:  # ids in use are jumped over, so they may have come round
+        return _processes()
+    if 0 <= last - first < FEW:
+        return range(first, last + 1)
+    return [pid for pid in _processes() if (first <= pid <= last if first <= last else pid >= first or pid <= last)]
+
+
+def _read(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, 1 << 16)
+    finally:
+        os.close(handle)
 
 
 def _signal(group: int, number: signal.Signals) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from agent.campaign import drive
+from agent.live import Unseen
 from agent.tape import PROTOCOLS, Tape, taped
-from graph.build import CHECKPOINTED, build
+from graph.build import CHECKPOINTED
 from graph.limits import Limits
 from graph.policy.history import fold
 from graph.ports import Ports
 from graph.standing import History
-from graph.state import Request, initial
+from graph.state import Request
 from sandbox.ledger import JsonlLedger
 from tests.builders import make_contract, make_limits
 from tests.fakes import FakeFiles, FakeWorkspace
@@ -44,10 +46,7 @@ class Campaign:
 
     def drive(self) -> None:
         """Begin, or go on after a crash."""
-        graph = build(self.saver)
-        state = graph.get_state(CONFIG)
-        given = None if state.next else initial(self.request)
-        graph.invoke(given, CONFIG, context=self.ports, durability="sync")
+        drive(self.saver, self.request, self.ports, Unseen())
 
     def history(self) -> History:
         found = fold(self.ports.ledger.lines())

@@ -77,5 +77,8 @@ class NoBooks:
     def find(self, question, briefing, *, phase, limit, budget):
         return ()
 
+    def levers(self, briefing):
+        return ()
+
     def line(self, path, number):
         return None

@@ -8,10 +8,11 @@ from pathlib import Path
 from agent.models.base import Ask, Message
 from agent.planners.model import ModelPlanner
 from agent.planners.model_tools import offered
-from graph.briefing import Proposal
+from graph.briefing import Proposal, ShapeNow, Terms
 from graph.evidence import BuildResult, Exit
+from graph.record import ShapeRoof
 from graph.trial import Broken, Built
-from graph.values import FileEdit
+from graph.values import Cost, FileEdit
 from graph.verdict import ShapeChange
 from knowledge.search import Hit
 from tests.builders import (
@@ -34,6 +35,29 @@ FOLDER = Path(__file__).parent / "data" / "prompts"
 ABOUT = make_hypothesis(sources=("kernel.c:8",))
 
 
+SHAPES = (
+    ShapeNow(
+        label="wide",
+        config_class="regime=small",
+        original=2.0,
+        best=8.0,
+        original_us=1000.0,
+        best_us=250.0,
+        roof=ShapeRoof(label="wide", flops=2e6, bytes=4e4, intensity=50.0, bound="compute", floor_us=100.0),
+    ),
+    ShapeNow(label="thin", config_class="all", original=1.0, best=None, original_us=None, best_us=None),
+)
+TERMS = Terms(
+    limits=make_limits(max_dollars=5.0),
+    rounds_done=30,
+    rounds_most=40,
+    peak_asked=0.9,
+    peak_now="40.0 % of the compute ceiling (compute peak 20 GFLOP/s, measured here: fma loop)",
+    governed=True,
+    spent=Cost(tokens=1234, dollars=1.5, wall_seconds=600.0),
+)
+
+
 class OneBook(NoBooks):
     """A knowledge base of one section, so that a golden prompt changes with the prompt alone."""
 
@@ -52,13 +76,14 @@ class Prompts:
 
 def _first() -> list[Ask]:
     asked = Prompts((call("read_file", path="kernel.c", first=7, last=9),), "no idea", directions(direction()))
-    asked.planner.propose(brief(naive("matmul_c"), profile=make_profiled()))
+    asked.planner.propose(brief(naive("matmul_c"), profile=make_profiled(), shapes=SHAPES, terms=TERMS))
     return asked.model.asks
 
 
 def _later(*, tools: bool) -> list[Ask]:
     asked = Prompts(directions(direction()), tools=tools)
-    told = after(30).model_copy(update={"escalation": "profile the best version afresh"})
+    later = {"escalation": "profile the best version afresh", "shapes": SHAPES, "terms": TERMS, "best_round": 28}
+    told = after(30).model_copy(update=later)
     asked.planner.propose(told)
     return asked.model.asks
 

@@ -37,7 +37,10 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
     resume: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Answer the open request of a mailbox campaign. A wrong answer is refused, and the request stays open."""
+    """Answer the open request of a mailbox campaign. A wrong answer is refused, and the request stays open.
+
+    The campaign goes on as far as nothing has to be measured, so that the next question may be there at once.
+    """
     from agent.models.mailbox import Answered, Mailbox, judged
     from agent.models.redaction import plain
     from agent.models.tape import counted
@@ -46,17 +49,15 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
     box = Mailbox(found)
     asked = _open(box, found, replace=replace)
     text = judged(_read(file), asked, source="standard input" if file == "-" else file)
-    given = sum(counted(message.text) for message in asked.ask.messages)
-    stored = box.store(
-        asked,
-        Answered(
-            digest=asked.digest,
-            text=text,
-            author=plain(by, limit=200),
-            tokens=given + counted(text) if tokens is None else tokens,
-            dollars=dollars,
-        ),
+    given = counted(text) + sum(counted(message.text) for message in asked.ask.messages)
+    about = Answered(
+        digest=asked.digest,
+        text=text,
+        author=plain(by, limit=200),
+        tokens=given if tokens is None else tokens,
+        dollars=dollars,
     )
+    stored = box.store(asked, about)
     if resume:
         console.note(f"{found.name}: answer {asked.number:03d} stored; going on")
         from agent.commands.campaign import resume as go_on
@@ -67,11 +68,20 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _tell(campaign: Path, asked: "Asked", stored: Path, *, as_json: bool) -> None:
+    """What comes next: another question, or work for the machine."""
+    from agent.ahead import ahead
+    from agent.models.mailbox import open_request
+
+    following = open_request(campaign) if ahead(campaign) else None
     if as_json:
         told = {"campaign": campaign.name, "dir": str(campaign), "request": asked.number, "purpose": asked.ask.purpose}
-        console.emit({**told, "answer": str(stored)})
+        console.emit({**told, "answer": str(stored), "next_request": following})
+        return
+    stored_as = f"{campaign.name}: answer {asked.number:03d} stored"
+    if following:
+        console.say(f"{stored_as}; nothing needs measuring before the next question: read {following}")
     else:
-        console.say(f"{campaign.name}: answer {asked.number:03d} stored; go on with `ridgeline resume {campaign}`")
+        console.say(f"{stored_as}; go on with `ridgeline resume {campaign}`")
 
 
 def _open(box: "Mailbox", campaign: Path, *, replace: bool) -> "Asked":

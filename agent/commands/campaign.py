@@ -49,6 +49,9 @@ Targets = Annotated[
 Directory = Annotated[
     Path | None, typer.Option("--dir", help="Campaign directory; default: agent/workspace/ in the repository.")
 ]
+Wiki = Annotated[
+    list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
 
@@ -76,17 +79,16 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     assignments: Assignments = None,
     target: Targets = None,
     directory: Directory = None,
+    wiki: Wiki = None,
     as_json: Json = False,
 ) -> None:
     """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
-    loaded = _loaded(contract)
+    loaded = _loaded(contract, wiki or [])
     flags: dict[str, Raw] = {
         "preset": preset,
         "max_rounds": max_rounds,
         "max_minutes": _minutes(max_minutes, budget_hours),
-        "max_dollars": budget_usd,
-        "max_tokens": budget_tokens,
-        "max_gpu_minutes": budget_gpu_minutes,
+        **_budgets(dollars=budget_usd, tokens=budget_tokens, gpu_minutes=budget_gpu_minutes),
     }
     outcome = launch(
         loaded,
@@ -95,7 +97,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=pairs("--target", target or []),
         directory=directory,
-        model=_thinker(planner, model, base_url, fallback or []),
+        model=thinker(planner, model, base_url, fallback or []),
     )
     tell(outcome, as_json=as_json)
 
@@ -192,19 +194,19 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     if outcome.request:
         console.complain(
             f"{outcome.campaign}: waits for an answer: read {outcome.request}, then"
-            f" `ridgeline answer {outcome.dir} FILE` and `ridgeline resume {outcome.dir}`"
+            f" `ridgeline answer {outcome.dir} FILE --resume`"
         )
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
 
 
-def _loaded(contract: Path) -> "LoadedContract":
-    from agent.contract_file import load
+def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":
+    from agent.contract_file import load, with_wikis
 
-    return load(contract)
+    return with_wikis(load(contract), wikis)
 
 
-def _thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
+def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
     """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
     from agent.models.choice import choose
 
@@ -213,6 +215,11 @@ def _thinker(planner: str | None, model: str | None, base_url: str | None, fallb
     if model or base_url or fallback:
         raise UserError("--planner: is given beside --model; a model is a planner: give one of the two")
     return None
+
+
+def _budgets(**given: float | None) -> "dict[str, Raw]":
+    """What a campaign may cost, by the limit's name."""
+    return {f"max_{name}": amount for name, amount in given.items()}
 
 
 def _minutes(minutes: float | None, hours: float | None) -> float | None:

@@ -7,6 +7,7 @@ import typer
 
 from agent import console
 from agent.errors import UserError
+from agent.wikis import attached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,17 +101,18 @@ def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Js
 @app.command()
 def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -> None:
     """Whether every fact has a source that exists, or every number in a campaign's files stands where it says."""
-    library = _library(wiki)
     if campaign is None:
         from knowledge.check import check as checked
 
+        library = _library(wiki)
         base = checked(library)
         counts = {name: getattr(base, name) for name in ("documents", "facts", "specs", "cards", "sources")}
         problems: Sequence[Problem] = base.problems
         extra: dict[str, object] = {"unused_sources": list(base.unused)}
     else:
-        from agent.campaign_numbers import numbers
+        from agent.campaign_numbers import numbers, wikis_of
 
+        library = _library((*wikis_of(campaign), *(wiki or ())))
         claims = numbers(campaign, library)
         counts = {name: getattr(claims, name) for name in ("files", "registered", "unknown")}
         problems, extra = claims.problems, {"campaign": campaign}
@@ -128,10 +130,7 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
 def _library(wikis: "Sequence[Path] | None") -> "Library":
     from knowledge.library import Library
 
-    for wiki in wikis or ():
-        if not wiki.is_dir():
-            raise UserError(f"--wiki: {wiki}: no such folder; give one that holds ops/, hardware/, backends/ or cards/")
-    return Library(tuple(wikis or ()))
+    return Library(attached(wikis or (), "--wiki"))
 
 
 def _plain(found: "Spec") -> dict[str, object]:

@@ -8,6 +8,7 @@ import typer
 
 from agent import campaigns, console
 from agent.errors import UserError
+from agent.wikis import attached
 
 if TYPE_CHECKING:
     from agent.roofline.campaign import ShapeStands
@@ -79,11 +80,8 @@ def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) 
     for name in ("--shape", "--dtype"):
         if own[name] is None:
             raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
-    for folder in wikis or ():
-        if not folder.is_dir():
-            raise UserError(f"--wiki: {folder}: no such folder; give one that holds hardware/")
     given = {name.removeprefix("--").replace("-", "_"): value for name, value in own.items()}
-    return Asked.model_validate({"op": op, "wikis": tuple(wikis or ()), **given})
+    return Asked.model_validate({"op": op, "wikis": attached(wikis or (), "--wiki"), **given})
 
 
 def _operation(asked: "Asked", *, as_json: bool) -> None:

@@ -127,7 +127,7 @@ def waiting(campaign: Path, asked: Asked) -> str:
     request = Mailbox(campaign).path(asked.number, "request.md")
     return (
         f"{campaign.name}: waits for an answer to {asked.ask.purpose!r}: read {request}, then"
-        f" `ridgeline answer {campaign} FILE` and `ridgeline resume {campaign}`"
+        f" `ridgeline answer {campaign} FILE --resume`"
     )
 
 

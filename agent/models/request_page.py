@@ -9,19 +9,22 @@ MARK = "~" * 12
 """Rules around what is quoted; the fences of a prompt's own are of backquotes."""
 
 
+OWN_FORM = "Answer with one JSON object"
+"""In the prompts that end with the form of their answer."""
+
+
 def page(number: int, ask: Ask) -> str:
     """Markdown, for a person or for pasting into a chat."""
     said = "\n\n".join(_section(message) for message in ask.messages)
-    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask)}\n\n{said}\n\n{_form(ask)}\n"
+    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask)}\n\n{said}\n\n{_form(number, ask)}\n"
 
 
 def _how(number: int, ask: Ask) -> str:
-    kind = "one JSON object of the form at the end" if ask.answer_schema else "your answer as plain text"
+    kind = "one JSON object" if ask.answer_schema else "your answer as plain text"
     return (
-        f"Write {kind} into a file of any name, then run `ridgeline answer CAMPAIGN FILE` with this campaign's folder,"
-        " here or on any machine that has a copy of it. The file holds the answer and nothing else. A wrong answer is"
-        f" refused in one line and this request stays open; `{number:03d}.request.json` has the same question for"
-        " programs."
+        f"Write {kind}, and nothing else, into a file of any name; then `ridgeline answer CAMPAIGN FILE --resume` with"
+        " this campaign's folder (without `--resume` where only a copy of it lies). A wrong answer is refused in one"
+        f" line and the request stays open. `{number:03d}.request.json` is the same question for programs."
     )
 
 
@@ -30,15 +33,17 @@ def _section(message: Message) -> str:
     return f"## {titles[message.role]}\n\n{message.text}"
 
 
-def _form(ask: Ask) -> str:
+def _form(number: int, ask: Ask) -> str:
+    """The form once: where the question ends with it, in its own words; else made of the schema."""
     if not ask.answer_schema:
         return f"## Form of the answer\n\nPlain text, at most about {ask.max_output_tokens} tokens."
+    exact = f"`answer_schema` in `{number:03d}.request.json` has its JSON Schema."
+    if any(OWN_FORM in message.text for message in ask.messages if message.role == "user"):
+        return exact
     schema = json.loads(ask.answer_schema)
     return (
-        f"## Form of the answer\n\nOne JSON object that fits this JSON Schema:\n\n{MARK}json\n"
-        f"{json.dumps(schema, indent=1, ensure_ascii=False)}\n{MARK}\n\n"
-        f"In short, with the kind of each value in its place:\n\n{MARK}json\n"
-        f"{json.dumps(_example(schema, schema, 0), indent=1, ensure_ascii=False)}\n{MARK}"
+        f"## Form of the answer\n\nOne JSON object, with the kind of each value in its place. {exact}\n\n"
+        f"{MARK}json\n{json.dumps(_example(schema, schema, 0), indent=1, ensure_ascii=False)}\n{MARK}"
     )
 
 

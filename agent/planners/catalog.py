@@ -77,7 +77,7 @@ class CatalogPlanner:
             for item in candidates(card, briefing):
                 if isinstance(item, Drop):
                     drops.append(item)
-                elif why := forbidden(hypothesis(item, briefing)) or barred(item, briefing.rounds):
+                elif why := barred(item, briefing.rounds) or _forbidden(item, briefing):
                     drops.append(Drop(lever=item.id, why=why))
                 else:
                     found.append(item)
@@ -99,3 +99,8 @@ class CatalogPlanner:
             f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(briefing.rounds)} "
             f"rounds were run, {len(drops)} levers are barred or lack what they need, the rest find nothing to change"
         )
+
+
+def _forbidden(item: Candidate, briefing: Briefing) -> str | None:
+    """What rule 11 says of it; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
+    return None if item.card.bucket.startswith("K") else forbidden(hypothesis(item, briefing))

@@ -13,7 +13,7 @@ from agent.planners.catalog_words import reflection
 from agent.planners.model_books import ShippedBooks
 from agent.planners.model_cite import Citations
 from agent.planners.model_context import Context
-from agent.planners.model_directions import Answer, Chosen, Directions, chosen, measured, none_usable
+from agent.planners.model_directions import Answer, Chosen, Directions, chosen, none_usable
 from agent.planners.model_edits import WHOLE_LINES, Edited, edited
 from agent.planners.model_fit import ELIDED, fenced
 from agent.planners.model_history import unusable_streak
@@ -29,6 +29,17 @@ from graph.values import Hypothesis
 from prompts.render import identity, render
 
 T = TypeVar("T")
+SYSTEM = "system.v1.md"
+PROMPTS: dict[str, tuple[str, ...]] = {
+    "propose": ("propose.v2.md", "terms.v1.md", "context.v2.md"),
+    "draft": ("draft.v2.md", "context.v2.md", "edits.v2.md"),
+    "repair": ("repair.v2.md", "context.v2.md", "edits.v2.md"),
+    "split": ("split.v2.md", "context.v2.md", "edits.v2.md"),
+    "review": ("review.v2.md", "terms.v1.md", "context.v2.md"),
+    "reflect": ("reflect.v2.md", "judged.v1.md"),
+    "diagnose": ("diagnose.v2.md", "judged.v1.md"),
+}
+"""Question -> its template, then those that it includes: the ledger cites them all."""
 MOST = 5
 """Directions that are asked for."""
 GIVE_UP = 3
@@ -65,7 +76,7 @@ class ModelPlanner:
         cites = Citations(briefing, reader=reader, books=self._books)
         question = self._planning(briefing)
         heard = talk(self._model, question, lambda text: chosen(text, briefing, cites.unresolved))
-        prompts = _identities("propose.v1.md", "context.v1.md", *([TEMPLATE] if question.tools else []))
+        prompts = _identities("propose", tools=bool(question.tools))
         return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
@@ -104,8 +115,8 @@ class ModelPlanner:
             "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
         )
         heard = talk(self._model, question, lambda text: answers.around(text, briefing))
-        found = heard.value
-        return Review(directions=answers.anyway(briefing) if isinstance(found, Wrong) else found, cost=heard.cost)
+        found = answers.anyway(briefing) if isinstance(heard.value, Wrong) else heard.value
+        return Review(directions=found, prompts=_identities("review"), cost=heard.cost)
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).
@@ -116,11 +127,17 @@ class ModelPlanner:
         if answers.never_built(judged):
             return plain
         name = "reflect" if judged.verdict.accepted else "diagnose"
-        told = self._context(briefing).looking_back(proposed(judged).hypothesis, seen.outcome(judged, briefing))
-        question = self._question(name, briefing, told, schema=_schema(answers.Learnt))
+        told = self._context(briefing).looking_back(
+            proposed(judged).hypothesis,
+            seen.outcome(judged, briefing),
+            diff=seen.diff(judged, briefing),
+            profiled=seen.profiled(judged),
+        )
+        about = {**told, "best_round": briefing.best_round, "accepted": judged.verdict.accepted}
+        question = self._question(name, briefing, about, schema=_schema(answers.Learnt))
         heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain))
         found = plain if isinstance(heard.value, Wrong) else heard.value
-        return found.model_copy(update={"cost": heard.cost})
+        return found.model_copy(update={"cost": heard.cost, "prompts": _identities(name)})
 
     def _context(self, briefing: Briefing) -> Context:
         budget = self._limits.context_tokens
@@ -134,7 +151,7 @@ class ModelPlanner:
         tools = self._tools()
         told: dict[str, Any] = {
             **self._context(briefing).planning(whole=not tools),
-            "measured": ", ".join(measured(briefing)),
+            "metric": briefing.target.primary_metric,
             "example": f"{briefing.sources[0].path if briefing.sources else 'path'}:1",
             "most": MOST,
             "tools": bool(tools),
@@ -157,14 +174,18 @@ class ModelPlanner:
             "escalation": briefing.escalation,
             "unexplored": answers.untouched(briefing),
             "instruction": fenced(briefing.target.instruction) if briefing.target.instruction else "",
+            "terms": briefing.terms,
+            "goal": goal.text if (goal := briefing.target.performance_target) else "",
+            "editable": ", ".join(briefing.contract.editable_globs),
+            "flags_file": briefing.contract.flags_file or "",
             "whose": "best version" if name in BEFORE_EDITS else "candidate",
             **told,
         }
         attempt = f"-{told['attempt']}" if "attempt" in told else ""
         return Question(
             purpose=f"round-{briefing.round} {name}{attempt}",
-            system=render("system.v1.md"),
-            text=render(f"{name}.v1.md", **known),
+            system=render(SYSTEM),
+            text=render(PROMPTS[name][0], **known),
             schema=schema,
         )
 
@@ -183,7 +204,6 @@ class ModelPlanner:
         told = {
             **self._context(briefing).drafting(about, texts, evidence=evidence),
             "number_lines": False,
-            "editable": ", ".join(contract.editable_globs),
             "whole_lines": WHOLE_LINES,
             **more,
         }
@@ -191,7 +211,7 @@ class ModelPlanner:
         tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
         question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
         heard: Heard[Edited] = talk(self._model, question, lambda text: edited(text, texts, contract))
-        prompts = _identities(f"{name}.v1.md", "context.v1.md", "edits.v1.md", *([TEMPLATE] if tools else []))
+        prompts = _identities(name, tools=bool(tools))
         if isinstance(heard.value, Wrong):
             why = f"the answer could not be used, twice: {heard.value.why}"
             return Draft(edits=(), refusal=why, prompts=prompts, cost=heard.cost)
@@ -221,9 +241,9 @@ def _expected(about: Hypothesis) -> str:
     return f" ({speedup:.2f}x expected)" if speedup else ""
 
 
-def _identities(*names: str) -> tuple[str, ...]:
+def _identities(name: str, *, tools: bool = False) -> tuple[str, ...]:
     """What the ledger cites: every template that the question was made of."""
-    return tuple(identity(name) for name in ("system.v1.md", *names))
+    return tuple(identity(template) for template in (SYSTEM, *PROMPTS[name], *([TEMPLATE] if tools else [])))
 
 
 @cache

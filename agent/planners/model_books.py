@@ -5,7 +5,9 @@ from pathlib import Path
 from threading import local
 
 from agent.planners.model_history import asked
+from agent.planners.model_levers import levers
 from graph.briefing import Briefing
+from knowledge.cards import Card, load
 from knowledge.index import opened
 from knowledge.library import Library
 from knowledge.search import Hit, Route, Search
@@ -38,6 +40,10 @@ class ShippedBooks:
         order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
         used = [hit.id for hit in order if any(_inside(place, hit) for place in known)]
         return search.find(question, route, limit=limit, budget=budget, used=used)
+
+    def levers(self, briefing: Briefing) -> tuple[Card, ...]:
+        """Cards that the campaign's machine and operator allow and no round has settled, the most promising first."""
+        return levers(load(), briefing)
 
     def line(self, path: str, number: int) -> str | None:
         """A line of the knowledge by its cited path; None where there is no such line."""

@@ -6,15 +6,35 @@ from typing import Literal
 from agent.planners import model_history as past
 from agent.planners.model_cite import focus
 from agent.planners.model_fit import Count, Part, bounded, clipped, composed, excerpt, fenced, numbered
+from agent.planners.model_levers import distinct, others, shown
+from agent.planners.model_numbers import by_shape
+from agent.planners.model_problem import problem
 from agent.planners.model_tools import Books, Reader, cite
 from graph.briefing import Briefing
-from graph.values import Hypothesis
+from graph.record import Spec
+from graph.values import Bucket, Hypothesis
 
 FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""
-EXCERPTS = 6
-NAMED = 60
-"""Files beside the editable ones that are looked at."""
+PROBLEM = 0.045
+"""Share of the read-only files: 1080 tokens of 24,000."""
+EXCERPTS, EACH = 8, 220
+"""Answers of a search that are looked through, and tokens of each."""
+MOST_CARDS, MOST_CITED = 5, 2
+"""Cards that are shown to choose from, and those shown to who writes the change."""
+OF_GPUS = "/ops/"
+"""In the path of documents that speak of GPUs."""
+BUCKETS: Mapping[Bucket, str] = {
+    "K2": "; a kernel for one layout (K2)",
+    "K3": "; fusion into one launch (K3)",
+    "K4": "; data handed on within one call (K4)",
+    "W1": "; a cache of quantised weights keyed on identity and version (W1)",
+}
+"""Where a gain comes from, in words; most come from inside the kernel, which needs none."""
+REASONLESS = "couldn't vectorize loop"
+"""Ends a compiler's remark that the next one repeats with its reason."""
+SPEC = 80
+"""Characters of a hardware number with its source."""
 
 
 class Context:
@@ -31,13 +51,14 @@ class Context:
     def planning(self, *, whole: bool) -> dict[str, str]:
         """For choosing a direction. `whole`: there are no tools, so more of the knowledge is shown at once."""
         rounds, count = self._briefing.rounds, self._count
-        knowledge = 0.2 if whole else 0.12
+        cards = MOST_CARDS if whole else MOST_CARDS - 1
         return self._composed(
             Part(name="target", share=0.1, make=self._target),
+            Part(name="shapes", share=0.05, make=self._shapes),
             Part(name="sources", share=0.4, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
-            Part(name="profile", share=0.1, make=self._profile),
-            Part(name="others", share=0.12, make=self._others if whole else _nothing),
-            Part(name="knowledge", share=knowledge, make=lambda tokens: self._knowledge(self._question(), tokens)),
+            Part(name="problem", share=PROBLEM, make=self._problem),
+            Part(name="profile", share=0.08, make=self._profile),
+            Part(name="knowledge", share=0.055, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
             Part(name="failed", share=0.05, make=self._failed),
             Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
@@ -47,7 +68,6 @@ class Context:
 
     def drafting(self, asked: Hypothesis, texts: Mapping[str, str], *, evidence: str = "") -> dict[str, str]:
         """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
-        question = f"{asked.change} {asked.lever}"
         return self._composed(
             Part(name="target", share=0.1, make=self._target),
             Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(described(asked), tokens)),
@@ -57,22 +77,23 @@ class Context:
                 share=0.5,
                 make=lambda tokens: self._sources(texts, tokens, number=False, cited=asked.sources),
             ),
+            Part(name="problem", share=PROBLEM, make=self._problem),
             Part(name="profile", share=0.05, make=self._profile),
-            Part(name="others", share=0.08, make=self._others),
-            Part(
-                name="knowledge",
-                share=0.12,
-                make=lambda tokens: self._knowledge(question, tokens, phase="draft"),
-            ),
+            Part(name="knowledge", share=0.06, make=lambda tokens: self._about(asked, tokens)),
         )
 
-    def looking_back(self, asked: Hypothesis, evidence: str) -> dict[str, str]:
-        """For learning from a closed trial; `evidence` is what was measured."""
+    def looking_back(self, asked: Hypothesis, evidence: str, *, diff: str, profiled: bool) -> dict[str, str]:
+        """For learning from a closed trial; `evidence` is what was measured, `diff` the change that was judged.
+
+        `profiled`: the evidence has the counters of both versions, so the profile is not shown once more.
+        """
+        profile = _nothing if profiled else self._profile
         return self._composed(
-            Part(name="target", share=0.1, make=self._target),
+            Part(name="target", share=0.1, make=self._device),
             Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(described(asked), tokens)),
-            Part(name="evidence", share=0.5, make=lambda tokens: self._fit(evidence, tokens)),
-            Part(name="profile", share=0.1, make=self._profile),
+            Part(name="evidence", share=0.3, make=lambda tokens: self._fit(evidence, tokens)),
+            Part(name="diff", share=0.2, make=lambda tokens: self._fit(diff, tokens)),
+            Part(name="profile", share=0.1, make=profile),
         )
 
     def _composed(self, *parts: Part) -> dict[str, str]:
@@ -87,13 +108,26 @@ class Context:
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
 
     def _target(self, tokens: int) -> str:
-        told, target, machine, contract = (
-            self._briefing,
-            self._briefing.target,
-            self._briefing.machine,
-            self._briefing.contract,
-        )
+        """Problem, machine, and where the best version stands."""
+        told, target, contract = self._briefing, self._briefing.target, self._briefing.contract
         better = "higher" if contract.scoring.higher_is_better else "lower"
+        facts = {
+            "shapes": ", ".join(target.target_shapes) or "all of the benchmark",
+            "score": f"{target.primary_metric}, {better} is better; the best version had {told.aggregate:.4g} "
+            f"when it was measured in round {told.best_round}",
+            "goal": target.performance_target.text if target.performance_target else "",
+            "tested by": " ".join(contract.test_command),
+            "measured by": " ".join(contract.quick_command),
+            "best version": f"commit {told.best_commit[:12]} of round {told.best_round}",
+        }
+        return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
+
+    def _device(self, tokens: int) -> str:
+        """Problem and machine alone: nothing of a version."""
+        return self._fit("\n".join([*self._facts(), *self._peaks()]), tokens)
+
+    def _facts(self) -> list[str]:
+        target, machine, contract = self._briefing.target, self._briefing.machine, self._briefing.contract
         facts = {
             "operator": f"{target.target_op}, {target.dtype}: {contract.description}".rstrip(": "),
             "language": f"{target.target_lang}, backend {target.target_backend}",
@@ -102,17 +136,17 @@ class Context:
             "features": " ".join(machine.features),
             "caches": _caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes),
             "compiler": machine.compiler,
-            "shapes": ", ".join(target.target_shapes) or "all of the benchmark",
-            "score": f"{target.primary_metric}, {better} is better; the best version has {told.aggregate:.4g}",
-            "goal": target.performance_target.text if target.performance_target else "",
-            "editable": ", ".join(contract.editable_globs),
-            "compiler flags file": contract.flags_file or "",
-            "tested by": " ".join(contract.test_command),
-            "measured by": " ".join(contract.quick_command),
-            "best version": f"commit {told.best_commit[:12]} of round {told.best_round}",
         }
-        lines = [f"{name}: {text}" for name, text in facts.items() if text]
-        return self._fit("\n".join([*lines, *(spec.text for spec in told.specs)]), tokens)
+        return _lines(facts)
+
+    def _peaks(self) -> list[str]:
+        """Hardware numbers with their sources; those of caches stand in a line of their own already."""
+        machine = self._briefing.machine
+        cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
+        return [clipped(spec.text, SPEC) for spec in self._briefing.specs if not (cached and _of_cache(spec))]
+
+    def _shapes(self, tokens: int) -> str:
+        return self._fit(by_shape(self._briefing), tokens)
 
     def _profile(self, tokens: int) -> str:
         told = self._briefing
@@ -121,7 +155,7 @@ class Context:
             return self._fit("\n".join([*lines, "no profile of the best version"]), tokens)
         lines.append(f"instrument: {told.profile.rung}")
         lines += [f"{counter.name} = {counter.value:g}" for counter in told.profile.counters]
-        lines += [f"note: {clipped(note, 300)}" for note in told.profile.notes]
+        lines += [f"note: {clipped(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
         return self._fit("\n".join(lines), tokens)
 
     def _sources(self, texts: Mapping[str, str], tokens: int, *, number: bool, cited: tuple[str, ...] = ()) -> str:
@@ -136,32 +170,51 @@ class Context:
             left -= self._count(shown[path])
         return "\n\n".join(f"==> {path}\n{shown[path]}" for path in texts)
 
-    def _others(self, tokens: int) -> str:
-        """Files that may be read and not changed: the smallest whole, as far as they fit, the others by name."""
-        commit, own = self._briefing.best_commit, self._texts()
-        paths = [path for path in self._reader.paths(commit) if path not in own]
-        shown: list[str] = []
-        named: list[str] = []
-        left = tokens - self._count("\n".join(paths[:NAMED]))
-        read = ((path, self._reader.text(commit, path)) for path in paths[:NAMED])
-        for path, text in sorted(read, key=lambda item: len(item[1] or "")):
-            part = f"==> {path}\n{(text or '').rstrip()}"
-            if text is None or not text.strip() or self._count(part) > left:
-                named.append(path)
-                continue
-            shown.append(part)
-            left -= self._count(part)
-        more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-        names = [f"not shown: {', '.join(named)}{more}"] if named or more else []
-        return self._fit("\n\n".join([*shown, *names]), tokens)
+    def _problem(self, tokens: int) -> str:
+        return problem(self._briefing, self._reader, tokens=tokens, count=self._count)
 
     def _question(self) -> str:
         told = self._briefing
         return " ".join((told.bottleneck, told.bottleneck_evidence, told.target.target_op, *told.directions))[:600]
 
-    def _knowledge(self, question: str, tokens: int, *, phase: Literal["propose", "draft"] = "propose") -> str:
-        hits = self._books.find(question, self._briefing, phase=phase, limit=EXCERPTS, budget=tokens)
-        return self._fit("\n\n".join(cite(hit) for hit in hits if hit.excerpt), tokens)
+    def _levers(self, tokens: int, cards: int) -> str:
+        """The best cards, each reason once, the others by name; then sections of documents."""
+        found = distinct(self._books.levers(self._briefing))
+        cards -= self._briefing.machine.kind != "cpu"  # a section of a document takes its place
+        parts: list[str] = []
+        named: list[str] = []
+        for card, forms in found:
+            text = shown(card, forms)
+            if len(parts) < cards and self._count("\n\n".join([*parts, text])) <= tokens:
+                parts.append(text)
+            else:
+                named += [card.id, *forms]
+        parts += [left] if (left := others(named)) else []
+        parts += self._sections(self._question(), 1, tokens - self._count("\n\n".join(parts)), phase="propose")
+        return self._fit("\n\n".join(parts), tokens)
+
+    def _about(self, asked: Hypothesis, tokens: int) -> str:
+        """The card that the hypothesis is about or cites, then sections."""
+        cited = [card for card in self._books.levers(self._briefing) if _rests_on(asked, card.id, card.path)]
+        parts = [shown(card, how=True) for card in cited[:MOST_CITED]]
+        left = tokens - self._count("\n\n".join(parts))
+        parts += self._sections(f"{asked.change} {asked.lever}", MOST_CITED, left, phase="draft")
+        return self._fit("\n\n".join(parts), tokens)
+
+    def _sections(
+        self, question: str, most: int, tokens: int, *, phase: Literal["propose", "draft"]
+    ) -> tuple[str, ...]:
+        """Sections of documents: cards have been shown as cards, and those of GPUs teach a processor nothing."""
+        if tokens <= 0:
+            return ()
+        hits = self._books.find(question, self._briefing, phase=phase, limit=EXCERPTS, budget=EXCERPTS * EACH)
+        cpu = self._briefing.machine.kind == "cpu"
+        fit = [hit for hit in hits if hit.excerpt and "/cards/" not in hit.path and not (cpu and OF_GPUS in hit.path)]
+        parts: list[str] = []
+        for hit in fit[:most]:
+            if self._count("\n\n".join([*parts, cite(hit)])) <= tokens:
+                parts.append(cite(hit))
+        return tuple(parts)
 
     def _failed(self, tokens: int) -> str:
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
@@ -175,19 +228,30 @@ class Context:
 
 def described(asked: Hypothesis) -> str:
     """A hypothesis in lines, as it was written down before any edit."""
-    said = asked.prediction
-    size = f" to {said.ratio:g} of it" if said.ratio else ""
     lines = [
         f"[{asked.id}] {asked.claim}",
         f"change: {asked.change}",
-        f"category: {asked.category}, bucket {asked.bucket}, for {asked.target_class}",
+        f"kind: {asked.category}, for {past.whom(asked)}{BUCKETS.get(asked.bucket, '')}",
         *(f"evidence: {line}" for line in asked.evidence),
         f"risks: {asked.risks}",
         f"verification: {asked.verification}",
-        f"prediction: {said.counter} {said.direction}{size}",
+        f"prediction: {past.prediction(asked)}",
     ]
     rests = [f"rests on: {', '.join(asked.sources)}"] if asked.sources else []
     return "\n".join([*lines, *rests])
+
+
+def _rests_on(asked: Hypothesis, lever: str, path: str) -> bool:
+    return asked.lever == lever or any(place.startswith(f"{path}:") for place in asked.sources)
+
+
+def _of_cache(spec: Spec) -> bool:
+    """A size that the line of the caches has already."""
+    return "cache" in spec.metric and spec.value is not None
+
+
+def _lines(facts: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {text}" for name, text in facts.items() if text]
 
 
 def _nothing(tokens: int) -> str:

@@ -1,10 +1,16 @@
 """What a build, a test or a measurement said of a candidate, as text for a model."""
 
 from collections.abc import Mapping
+from difflib import unified_diff
 
+from agent.planners.model_numbers import changes, how_timed, speeds
 from graph.briefing import Briefing
-from graph.trial import Broken, Built, Drafted, Failed, Judged, Traced, find
+from graph.policy import predict
+from graph.trial import Broken, Built, Drafted, Failed, Judged, Traced, find, proposed
 from graph.values import FileEdit
+
+FLAGGED = "suspicious: "
+"""Begins a note that asks people to look again (rules 11.9)."""
 
 
 def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
@@ -40,21 +46,51 @@ def complained(broken: Broken | Built) -> str:
     return "\n".join([*lines, f"{' '.join(ended.argv)}: {how}", ended.output])
 
 
+def diff(judged: Judged, briefing: Briefing) -> str:
+    """The change that was judged, against the version that was the best before it; empty where there is none."""
+    drafted = find(judged, Drafted)
+    if drafted is None:
+        return ""
+    old, new = overlaid(briefing, ()), overlaid(briefing, drafted.edits)
+    lines: list[str] = []
+    for path in sorted({*old, *new}):
+        names = (f"round-{briefing.best_round}/{path}", f"round-{briefing.round}/{path}")
+        lines += unified_diff(old.get(path, "").splitlines(), new.get(path, "").splitlines(), *names, lineterm="")
+    return "\n".join(lines)
+
+
 def outcome(judged: Judged, briefing: Briefing) -> str:
-    """The verdict with its numbers, counters before and after, and what ended a trial early."""
+    """Verdict, each shape before and after, prediction against measurement, counters, and what ended a trial early."""
     verdict = judged.verdict
-    lines = [verdict.sentence, f"decision: {verdict.decision}, reason: {verdict.reason}", *verdict.notes]
-    lines += [f"{shape.label} ({shape.config_class}): {shape.gain:+.2%}" for shape in verdict.shapes]
+    roofs = {shape.label: shape.roof for shape in briefing.shapes if shape.roof is not None}
+    lines = [f"verdict: {verdict.sentence} ({verdict.decision.replace('_', ' ')}: {verdict.reason.replace('_', ' ')})"]
+    lines += [neutral(note) for note in verdict.notes]
+    if verdict.shapes:
+        lines += [f"each shape, before -> after ({how_timed(judged)}):", *changes(judged, roofs)]
     drafted, failed, traced = find(judged, Drafted), find(judged, Failed), find(judged, Traced)
+    lines += _foreseen(judged, briefing)
     if drafted:
-        lines.append(f"the change: {drafted.explanation}")
+        lines.append(f"what was said of the change: {drafted.explanation}")
         lines += [f"repaired after: {repair.evidence[:600]}" for repair in drafted.repairs]
     if failed:
-        lines.append(f"ended early, {failed.reason}:\n{failed.detail}")
+        lines.append(f"ended early, {failed.reason.replace('_', ' ')}:\n{failed.detail}")
     if traced and traced.profile:
         lines.append(f"counters before -> after ({traced.profile.rung}):")
         lines += _counters(briefing, traced)
     return "\n".join(lines)
+
+
+def neutral(note: str) -> str:
+    """A note of a verdict as a fact: what it asks of the people who read the report is not asked of a model."""
+    if not note.startswith(FLAGGED):
+        return note
+    return f"flagged for people to look at: {note.removeprefix(FLAGGED).partition(';')[0]}"
+
+
+def profiled(judged: Judged) -> bool:
+    """Whether the candidate has counters of its own."""
+    traced = find(judged, Traced)
+    return traced is not None and traced.profile is not None
 
 
 def by_class(judged: Judged) -> str:
@@ -62,6 +98,18 @@ def by_class(judged: Judged) -> str:
     order = sorted(judged.verdict.shapes, key=lambda shape: (shape.gain, shape.label))
     lines = [f"{shape.config_class}: {shape.label} {shape.gain:+.2%}" for shape in order]
     return "\n".join([judged.verdict.sentence, *lines])
+
+
+def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
+    said, traced = proposed(judged).hypothesis.prediction, find(judged, Traced)
+    checked = predict.check(said, briefing.profile, traced.profile if traced else None)
+    size = f" to {said.ratio:g} of it" if said.ratio else ""
+    moved = "not measured"
+    if checked.before is not None and checked.after is not None:
+        share = f" ({checked.after / checked.before:.3g}x)" if checked.before else ""
+        moved = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"
+    counter = f"counter {said.counter}: predicted {said.direction}{size}, {moved}"
+    return [counter, *([speed] if (speed := speeds(judged)) else [])]
 
 
 def _counters(briefing: Briefing, traced: Traced) -> list[str]:

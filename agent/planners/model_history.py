@@ -5,6 +5,7 @@ from itertools import groupby
 
 from agent.planners.model_fit import Count, bounded, clipped
 from agent.planners.model_novelty import NO_DIRECTION
+from agent.planners.model_numbers import changes, foreseen
 from graph.record import RoundClosed
 from graph.trial import Failed, find, proposed
 from graph.values import Hypothesis
@@ -16,11 +17,18 @@ KEPT = 5
 MOST_EXPLAINED, LEAST_EXPLAINED = 6, 2
 """Failed directions that are told with their cause; the others by their name."""
 NAMES_STEP = 5
+SHAPES = 8
+"""Shapes of a round that are told."""
 
 
 def asked(closed: RoundClosed) -> Hypothesis:
     """What a round was about."""
     return proposed(closed.judged).hypothesis
+
+
+def whom(about: Hypothesis) -> str:
+    """The shapes that a hypothesis is for, in words."""
+    return "all shapes" if about.target_class == "global" else f"the shapes of class {about.target_class}"
 
 
 def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
@@ -49,7 +57,7 @@ def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> 
 
 
 def _why(closed: RoundClosed) -> str:
-    about, reason = asked(closed), closed.judged.verdict.reason
+    about, reason = asked(closed), closed.judged.verdict.reason.replace("_", " ")
     cause = clipped(closed.reflection.root_cause, 120)
     return f"{about.id} (round {closed.round}): {clipped(about.change, 100)}; {reason}; {cause}".rstrip("; ")
 
@@ -72,16 +80,17 @@ def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
 
 def told(closed: RoundClosed) -> str:
     """One round: what was expected, what was seen, what was learnt."""
-    about, checked, learnt = asked(closed), closed.prediction, closed.reflection
+    about, learnt = asked(closed), closed.reflection
     lines = [
-        f"round {closed.round} [{about.id}] category {about.category}, bucket {about.bucket}, {about.target_class}",
+        f"round {closed.round} [{about.id}] {about.category}, for {whom(about)}",
         f"claim: {about.claim}",
         f"change: {about.change}",
-        f"predicted: {_prediction(about)}{f'; seen: {checked.outcome}' if checked else '; not measured'}",
+        f"predicted: {prediction(about)}; seen: {foreseen(closed)}",
         f"verdict: {closed.judged.verdict.sentence}",
     ]
-    if shapes := closed.judged.verdict.shapes:
-        lines.append("by shape: " + ", ".join(f"{shape.label} {shape.gain:+.1%}" for shape in shapes[:8]))
+    if shapes := changes(closed.judged):
+        more = f"; {len(shapes) - SHAPES} more left out" if len(shapes) > SHAPES else ""
+        lines.append(f"by shape: {'; '.join(shapes[:SHAPES])}{more}")
     if failed := find(closed.judged, Failed):
         lines.append(f"ended at: {failed.reason}: {clipped(failed.detail, 400)}")
     words = {
@@ -114,7 +123,8 @@ def _gain(closed: RoundClosed) -> str:
     return f", {gain:+.1%}" if gain is not None else ""
 
 
-def _prediction(about: Hypothesis) -> str:
+def prediction(about: Hypothesis) -> str:
+    """Counter, direction, size and speedup, as far as they were predicted."""
     said = about.prediction
     size = f" to {said.ratio:g} of it" if said.ratio else ""
     speed = f", {said.speedup:g}x faster" if said.speedup else ""

@@ -12,6 +12,7 @@ from agent.planners.model_history import told
 from graph.briefing import Briefing
 from graph.trial import Applied, Drafted, find
 from graph.values import Artifact
+from knowledge.cards import Card
 from knowledge.search import Hit
 from prompts.render import render
 
@@ -46,6 +47,7 @@ class Books(Protocol):
     """The knowledge base."""
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]: ...
+    def levers(self, briefing: Briefing) -> tuple[Card, ...]: ...
     def line(self, path: str, number: int) -> str | None: ...
 
 

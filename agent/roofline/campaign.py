@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent.roofline.picture import Picture, of_campaign
 from graph.contract import Contract
-from graph.evidence import Row
+from graph.evidence import Ceilings, Row
 from graph.policy.history import best_round
 from graph.policy.reach import Reach, of_best
 from graph.policy.roofline import Bound, bound_of, shape_roofs, shares
@@ -31,7 +31,9 @@ class Stands(Value):
     dir: str
     machine: str
     specs: tuple[str, ...]
-    """Registered lines."""
+    """Registered lines: what documents state, then what was measured."""
+    ceilings: Ceilings | None
+    """What bounds the shapes: measured where it could be, else stated."""
     note: str
     bound: Bound
     original: Reach | None
@@ -55,6 +57,7 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
         dir=str(folder),
         machine=history.opened.machine.name,
         specs=tuple(spec.text for spec in roof.specs) if roof else (),
+        ceilings=roof.ceilings if roof else None,
         note=roof.note if roof else "",
         bound=bound_of(shapes),
         original=first if isinstance(first, Reach) else None,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from agent.contract_file import LoadedContract
 from agent.roofline.picture import Picture, series
 from agent.roofline.stated import of_machine
+from agent.wikis import roots
 from graph.contract import Contract
-from graph.evidence import BenchmarkFailed, Machine, Row
+from graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
 from graph.limits import Limits
 from graph.policy import ends
 from graph.policy.ceilings import bounds
@@ -38,7 +39,9 @@ class Measured(Value):
     contract: str
     machine: Machine
     specs: tuple[str, ...]
-    """Registered lines."""
+    """Registered lines: what documents state, then what was measured here."""
+    ceilings: Ceilings | None
+    """What bounds the shapes: measured where it could be, else stated."""
     note: str
     """What was refused, and what is not known and therefore off."""
     bound: Bound
@@ -55,11 +58,12 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
 
     with measuring(loaded) as (ports, commit):
         say("measuring the ceilings of this machine")
-        device, note = known_of(ports, loaded.contract)
+        device, note = known_of(ports, loaded)
         say("running the benchmark once")
         run = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="roofline")
-    if isinstance(run, BenchmarkFailed):
-        raise unusable(loaded, run)
+        if isinstance(run, BenchmarkFailed):
+            raise unusable(loaded, run)
+        device, note = sure(ports, loaded, limits, rows=run.rows, known=(device, note))
     roofs = shape_roofs(run.rows, loaded.contract.work, device.ceilings)
     found = reach(run.rows, loaded.contract, device)
     nothing, said = verdict(found, loaded.contract, limits)
@@ -67,6 +71,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         contract=str(loaded.path),
         machine=device.machine,
         specs=tuple(spec.text for spec in device.specs),
+        ceilings=device.ceilings,
         note=note,
         bound=bound_of(roofs),
         shapes=_shown(run.rows, roofs, loaded.contract),
@@ -83,13 +88,25 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
     return measured, drawn
 
 
-def known_of(ports: Ports, contract: Contract) -> tuple[Device, str]:
+def known_of(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tuple[Device, str]:
     """What bounds the contract's device, measured and stated, with its registered numbers; and what there is to say."""
-    machine = ports.device.machine()
-    stated: tuple[Spec, ...] = of_machine(machine, contract)
-    found = bounds(ports.device.ceilings(contract.dtype), stated, machine.fingerprint)
+    machine, dtype = ports.device.machine(), loaded.contract.dtype
+    stated: tuple[Spec, ...] = of_machine(machine, loaded.contract, roots(loaded.contract, loaded.root))
+    measured = ports.device.ceilings(dtype, fresh=True) if fresh else ports.device.ceilings(dtype)
+    found = bounds(measured, stated, machine.fingerprint)
     registered = specs(found.measured, machine, stated)
     return Device(ceilings=found.ceilings, machine=machine, specs=registered), found.note
+
+
+def sure(
+    ports: Ports, loaded: LoadedContract, limits: Limits, *, rows: Sequence[Row], known: tuple[Device, str]
+) -> tuple[Device, str]:
+    """What is known, measured again where a kept measurement would say that there is nothing to gain."""
+    (device, _), contract = known, loaded.contract
+    kept = device.ceilings is not None and device.ceilings.kept
+    if not kept or not verdict(reach(rows, contract, device), contract, limits)[0]:
+        return known
+    return known_of(ports, loaded, fresh=True)
 
 
 def verdict(found: Reach | str, contract: Contract, limits: Limits) -> tuple[bool, str]:

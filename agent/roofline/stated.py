@@ -39,11 +39,11 @@ def stated(found: "Products", product: str, dtype: str, *, units: Units = "matri
     return tuple(map(registered, (peak, found.spec(product, "hbm_bandwidth"), *others)))
 
 
-def of_machine(machine: Machine, contract: Contract) -> tuple[Spec, ...]:
+def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:
     """For the device that a contract runs on; none for a processor, whose ceilings are measured."""
     if machine.kind == "cpu":
         return ()
-    known = products()
+    known = products(wikis)
     return stated(known, _product(known, machine, contract), contract.dtype)
 
 

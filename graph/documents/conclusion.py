@@ -84,7 +84,12 @@ def versus_text(history: History) -> str:
 
 def _full(first: Benchmark, last: Benchmark, history: History) -> str:
     again = bool(history.concluded and history.concluded.baseline_again)
-    when = "both measured at the end" if again else "baseline measured in round 1"
+    when = (
+        "both measured at the end, because only numbers taken at about the same time can be compared: where they "
+        "differ from those of an earlier round, the machine was busier or quieter then"
+        if again
+        else "baseline measured in round 1"
+    )
     return f"Full validation with the project's benchmark, {when}:\n\n{versus(first, last, history.contract)}"
 
 

@@ -24,7 +24,7 @@ COLUMNS = (
     "% vs previous best",
     "Note",
 )
-STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available for 60 minutes"}
+STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available"}
 """Conditions that owe a Stop Summary (rules 15.4)."""
 
 
@@ -88,6 +88,8 @@ def _stop_summary(history: History) -> str:
     reasons = [STOPS[name] for name in owed]
     if "T5" in owed:
         reasons[owed.index("T5")] = f"{history.limits.max_consecutive_regressions} {STOPS['T5']}"
+    if "T6" in owed:
+        reasons[owed.index("T6")] = f"{STOPS['T6']} for {history.limits.gpu_max_wait_s / 60:g} minutes"
     found = figures.best(history)
     best = figures.of(found[1].rows, history.contract.scoring) if found else None
     return render(

@@ -46,7 +46,8 @@ def bounds(measured: Ceilings | None, stated: Sequence[Spec], machine: str) -> B
     """
     peak = _axis("compute peak", "GFLOP/s", measured.flops_gflops if measured else None, peak_of(stated))
     copy = _axis("copy bandwidth", "GB/s", measured.copy_gbps if measured else None, bandwidth_of(stated))
-    note = "; ".join(filter(None, (peak.note, copy.note)))
+    failed = measured.method if measured and measured.copy_gbps is None and measured.flops_gflops is None else ""
+    note = "; ".join(filter(None, (failed, peak.note, copy.note)))
     kept = measured
     if measured is not None and (peak.refused or copy.refused):
         kept = measured.model_copy(
@@ -64,6 +65,8 @@ def bounds(measured: Ceilings | None, stated: Sequence[Spec], machine: str) -> B
         machine=machine,
         copy_source=copy.source,
         flops_source=peak.source,
+        kept=measured.kept if measured else False,
+        others=measured.others if measured else (),
     )
     return Bounds(ceilings=found, measured=kept, note=note)
 

@@ -7,7 +7,6 @@ likelihood: without any this is the t e-process, with many it becomes Robbins' n
 """
 
 import math
-import statistics
 
 CONCENTRATION = 0.5
 """Mixture over standardised effects: N(0, 1 / CONCENTRATION) before seeing data. Tuned for effects of 1 to 2 standard
@@ -27,23 +26,3 @@ def reach(pairs: int, squares: float, degrees: int, *, alpha: float) -> float:
     q = 1 - (math.sqrt((n + c) / c) / (2 * alpha)) ** (-2 / (degrees + 1))
     denominator = n * n - q * n * (n + c)
     return math.sqrt(q * (n + c) * squares / denominator) if denominator > 0 else math.inf
-
-
-def student(share: float, degrees: int) -> float:
-    """Quantile of Student's t at `share` above 0.5, to 1 per cent up to 0.99; `degrees` is 1 or more.
-
-    Closed forms for 1 and 2 degrees of freedom, then Abramowitz and Stegun 26.7.5: cheap enough to fold a ledger with,
-    which importing scipy is not.
-    """
-    if degrees == 1:
-        return math.tan(math.pi * (share - 0.5))
-    if degrees == 2:
-        return (2 * share - 1) / math.sqrt(2 * share * (1 - share))
-    x = statistics.NormalDist().inv_cdf(share)
-    terms = (
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-        (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
-    )
-    return x + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))

@@ -45,10 +45,12 @@ def fold(lines: tuple[Line, ...]) -> History | None:
     opened = bodies[0]
     if not isinstance(opened, Opened):
         raise ValueError(f"the ledger's first line is {opened.kind!r}, not 'opened'")
+    baseline = next((body for body in bodies if isinstance(body, BaselineClosed)), None)
+    again = baseline.roofline if baseline else None
     return History(
         opened=opened,
-        roofline=next((body for body in bodies if isinstance(body, Rooflined)), None),
-        baseline=next((body for body in bodies if isinstance(body, BaselineClosed)), None),
+        roofline=again or next((body for body in bodies if isinstance(body, Rooflined)), None),
+        baseline=baseline,
         calibrations=tuple(body for body in bodies if isinstance(body, Calibrated)),
         rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
         reviews=tuple(body for body in bodies if isinstance(body, Reviewed)),
@@ -187,7 +189,8 @@ def rolled_back(history: History) -> tuple[RoundClosed, ...]:
 def total_cost(history: History) -> Cost:
     """Everything the campaign has cost so far. Dollars are None as soon as one price is unknown."""
     ends = [body for body in (history.baseline, history.concluded) if body is not None]
-    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews, *history.calibrations)), Cost())
+    restarts = sum((restart.cost for restart in history.restarts), Cost())
+    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews, *history.calibrations)), restarts)
 
 
 def speedup_so_far(history: History) -> float | None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from graph.evidence import Comparison, ShapePairs
 from graph.noise import Noise, ShapeNoise, Spread
-from graph.policy.confidence import student
 from graph.policy.paired import check, pair_means, scatter
 from graph.policy.score import MixedEvidence
+from graph.policy.student import critical
 
 OFFSET_ALPHA = 0.02
 """Error rate at which a calibration finds that identical versions differ systematically. Missing an offset costs false
@@ -66,9 +66,7 @@ def _allowance(offset: float, spread: Spread, pairs: int) -> float:
     """
     error = spread.sd / math.sqrt(pairs)
     return (
-        0.0
-        if abs(offset) <= student(1 - OFFSET_ALPHA / 2, spread.degrees) * error
-        else abs(offset) + ONE_SIDED_95 * error
+        0.0 if abs(offset) <= critical(OFFSET_ALPHA / 2, spread.degrees) * error else abs(offset) + ONE_SIDED_95 * error
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from graph.evidence import Comparison, ShapePairs
 from graph.noise import FLOOR_SD
 from graph.policy.score import MixedEvidence
+from graph.policy.student import critical
 from graph.values import Value
 
 TRIM = 0.2
@@ -127,11 +128,9 @@ def _trimmed(blocks: Sequence[float]) -> float:
 
 
 def _interval(means: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    from scipy.special import stdtrit  # a second to import; only a campaign that compares pays for it
-
     center = statistics.fmean(means)
     if len(means) < 2:
         return center, -math.inf, math.inf
     spread = max(statistics.stdev(means), FLOOR_SD) / math.sqrt(len(means))
-    reach = float(stdtrit(len(means) - 1, 1 - alpha)) * spread
+    reach = critical(alpha, len(means) - 1) * spread
     return center, center - reach, center + reach

@@ -12,6 +12,7 @@ from sandbox.conditions import amd, nvidia
 from sandbox.conditions.values import Card, Reading
 from sandbox.devices import Kind
 from sandbox.errors import ProgramMissing
+from sandbox.gate.values import CardSample
 from sandbox.process import beside, capture
 
 TIMEOUT_S = 30.0
@@ -57,7 +58,7 @@ class NvidiaSmi:
         """Two short calls. Fields that the driver does not know are left out from then on."""
         listed = ask(nvidia.apps_query(self.index))
         apps = nvidia.apps(listed) if listed is not None else None
-        notes = (HIDDEN,) if apps == () and not _sees_all_processes() else ()
+        notes = (HIDDEN,) if apps == () and not sees_all_processes() else ()
         foreign = None if notes else apps
         while self._fields:
             said = ask(nvidia.query(self._fields[0], index=self.index))
@@ -148,8 +149,13 @@ class CardWatch:
         return card, tuple(dict.fromkeys((*before.notes, *after.notes)))
 
 
-def smi_of(kind: Kind, environment: dict[str, str]) -> Smi | None:
-    """The tool for the card that a command with this environment would use first; None for a processor."""
+def smi_of(kind: Kind, environment: dict[str, str], *, card: CardSample | None = None) -> Smi | None:
+    """The tool for `card`, else for the one that a command with this environment would use first.
+
+    None for a processor.
+    """
+    if card is not None:
+        return NvidiaSmi(card.uuid or card.index or "0") if card.vendor == "nvidia" else AmdSmi(card.index or "0")
     match kind:
         case "cpu":
             return None
@@ -159,10 +165,10 @@ def smi_of(kind: Kind, environment: dict[str, str]) -> Smi | None:
             return AmdSmi(_first(environment, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
 
 
-def ask(argv: tuple[str, ...]) -> str | None:
-    """What the tool printed; None without the tool, or when it failed or took longer than `TIMEOUT_S`."""
+def ask(argv: tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> str | None:
+    """What the tool printed; None without the tool, or when it failed or took longer than `timeout_s` seconds."""
     try:
-        said = capture(argv, cwd=Path("/"), timeout_s=TIMEOUT_S, env={"TZ": "UTC"})
+        said = capture(argv, cwd=Path("/"), timeout_s=timeout_s, env={"TZ": "UTC"})
     except ProgramMissing:
         return None
     return said.stdout.decode(errors="replace") if said.returncode == 0 else None
@@ -174,7 +180,8 @@ def _first(environment: dict[str, str], *names: str) -> str:
     return next((value for value in values if value), "0")
 
 
-def _sees_all_processes() -> bool:
+def sees_all_processes() -> bool:
+    """Whether an empty list of processes means that there are none: not inside a container."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == HOST_PROCESSES
     except OSError:

@@ -100,7 +100,7 @@ class CpuProfiler:
 
     def _native(self, commit: str, tree: Tree) -> Seen | Unavailable:
         """One undisturbed run, for the time that the command itself prints; none is ever made up."""
-        with lease(self._commands.kind, wait_s=self._wait_s):
+        with self._commands.device(wait_s=self._wait_s):
             ran = self._commands.guarded(
                 "profile.command", tree.argv, commits=(commit,), cwd=tree.path, timeout_s=TIMEOUT_S, timed=True
             )

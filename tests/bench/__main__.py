@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup
+from tests.bench import knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup, traces
 
 SUITES = {
     "startup": startup.run,
@@ -16,6 +16,7 @@ SUITES = {
     "recorded": recorded.run,
     "knowledge": knowledge.run,
     "prompts": prompts.run,
+    "traces": traces.run,
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.checkpoints import FILE, checkpoints, prune
+from agent.checkpoints import FILE, checkpoints
 from agent.tape import PROTOCOLS, Tape, taped
 from graph.build import build
 from graph.state import initial
@@ -34,9 +34,8 @@ def _run(folder: Path) -> Iterator[dict[str, Any]]:
     began, marks = time.perf_counter(), []
     with checkpoints(folder) as saver:
         graph, given = build(saver), initial(campaign.request)
-        for event in graph.stream(given, CONFIG, context=ports, stream_mode="tasks", durability="sync"):
+        for event in graph.stream(given, CONFIG, context=ports, stream_mode="tasks", durability="exit"):
             if "input" not in event and event["name"] in ("accept", "rollback"):
-                prune(saver)
                 marks.append(time.perf_counter())
     total = time.perf_counter() - began
     last = (marks[-1] - marks[-11]) / 10 * 1e3

@@ -145,9 +145,9 @@ def _metered(meter: Meter) -> Iterator[None]:
         entered(self, node, state)
         meter.entered(node)
 
-    def leaving(self: Live, node: str) -> bool:
+    def leaving(self: Live, node: str) -> None:
         meter.book(node)
-        return left(self, node)
+        left(self, node)
 
     with ExitStack() as undo:
         for owner, name, other in (

@@ -215,3 +215,27 @@ def test_what_is_missing_is_told_before_anything_is_measured(cli, project, monke
     assert "nobody knows" in cli("run", project, "--model", "mailbox", "--budget-usd", "1").complaint
     assert "give one of the two" in cli("run", project, "--budget-hours", "1", "--max-minutes", "5").complaint
     assert "--budget-hours" in cli("run", project, "--budget-hours", "0").complaint
+
+
+@pytest.mark.feature("F121")
+def test_questions_between_two_measurements_are_answered_without_the_machine(cli, project, tmp_path, monkeypatch):
+    rounds = ("--max-rounds", "2", *QUICK[2:])
+    campaign = Path(cli("run", project, *rounds, "--model", "mailbox", "--json").json["dir"])
+    monkeypatch.setattr("sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here"))
+    first = answered(cli, campaign, tmp_path, plan(), "--json")
+    assert first.code == 0, first.err
+    assert first.json["next_request"].endswith("002.request.md"), "the draft is asked for at once"
+    drafted = answered(cli, campaign, tmp_path, edit(130), "--json")
+    assert (drafted.code, drafted.json["next_request"]) == (0, None), "now it has to be built"
+    said_so = cli("status", campaign, "--json").json
+    assert said_so["status"] in ("waiting", "stopped")
+    monkeypatch.undo()
+
+    measured = cli("resume", campaign, "--json")
+    assert measured.code == 3, measured.err
+    assert measured.json["request"].endswith("003.request.md")
+    monkeypatch.setattr("sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here"))
+    learnt = answered(cli, campaign, tmp_path, LEARNT, "--json")
+    assert learnt.json["next_request"].endswith("004.request.md"), "the round is closed, the next is being planned"
+    closed = cli("status", campaign, "--json").json
+    assert (closed["accepted"] + closed["rolled_back"], closed["chain_ok"]) == (1, True)

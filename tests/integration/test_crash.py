@@ -6,7 +6,7 @@ import pytest
 
 from agent.tape import Tape
 from graph.limits import PRESETS
-from tests.campaigns import make_campaign, saver, wrapped
+from tests.campaigns import CONFIG, make_campaign, saver, wrapped
 
 SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)
 CALLS = 220
@@ -81,7 +81,7 @@ def test_the_uninterrupted_run_is_what_the_others_are_compared_with(whole):
 def test_a_crash_at_any_call_then_resume_equals_an_uninterrupted_run(tmp_path, whole, part, when):
     ledger, campaign, calls = whole
     for at in range(1 + part, calls + 1, 10):
-        got, crashed = _run(tmp_path / f"{at}", Fuse(at, when))
+        got, crashed = _run(tmp_path / f"{at}", Fuse(at, when), lose_checkpoints=True)
         assert got == ledger, f"call {at} {when}"
         assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
         assert crashed.files.texts() == campaign.files.texts()
@@ -89,8 +89,40 @@ def test_a_crash_at_any_call_then_resume_equals_an_uninterrupted_run(tmp_path, w
 
 @pytest.mark.feature("F121")
 @pytest.mark.parametrize("at", [15, 40, 77, 100, 130])
-def test_without_its_checkpoints_a_campaign_goes_on_from_the_ledger(tmp_path, whole, at):
+def test_after_an_orderly_stop_a_campaign_goes_on_inside_the_round(tmp_path, whole, at):
     ledger, campaign, _ = whole
-    got, crashed = _run(tmp_path, Fuse(at, "after"), lose_checkpoints=True)
+    got, crashed = _run(tmp_path, Fuse(at, "after"))
     assert got == ledger
     assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
+
+
+class Kept:
+    """Lets every call through, and notes whether the saver holds a checkpoint while the campaign runs."""
+
+    def __init__(self, inner, seen: list[bool], saver) -> None:
+        self._inner, self._seen, self._saver = inner, seen, saver
+
+    def __getattr__(self, name):
+        call = getattr(self._inner, name)
+
+        def run(*args, **kwargs):
+            self._seen.append(self._saver.get_tuple(CONFIG) is not None)
+            return call(*args, **kwargs)
+
+        return run
+
+
+@pytest.mark.feature("F121")
+def test_a_checkpoint_that_was_gone_on_from_is_never_gone_on_from_again(tmp_path, whole):
+    """Else a campaign that stops in order, resumes and is then killed would begin at a round that is long closed."""
+    limits = PRESETS["evidence"].model_copy(update={"target_peak_fraction": None})
+    campaign = make_campaign(tmp_path, *SCRIPTS, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    real, seen, fuse = campaign.ports, [], Fuse(60, "after")
+    campaign.ports = wrapped(real, lambda name, port: Flaky(port, fuse))
+    with pytest.raises(Crash):
+        campaign.drive()
+    assert campaign.saver.get_tuple(CONFIG) is not None
+    campaign.ports = wrapped(real, lambda name, port: Kept(port, seen, campaign.saver))
+    campaign.drive()
+    assert not any(seen[5:])
+    assert (tmp_path / "ledger.jsonl").read_bytes() == whole[0]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.campaigns import LEDGER
-from graph.evidence import Ceilings
+from graph.evidence import Ceilings, Rate
 from tests.builders import METRIC, make_benchmark, make_limits, make_machine, make_row
 from tests.campaigns import make_campaign
 
@@ -138,3 +138,45 @@ def test_a_last_run_that_disagrees_is_said(tmp_path):
     assert "70.0 % of the ceiling, less than asked: the machine was not steady" in campaign.files.read(
         "final_report.md"
     )
+
+
+class Kept(Ceiled):
+    """A GPU's ceilings from another day; measured again its bandwidth is `gbps`."""
+
+    def __init__(self, gbps):
+        self._gbps, self.asked = gbps, 0
+
+    def ceilings(self, dtype, *, fresh=False):
+        found = super().ceilings(dtype).model_copy(update={"others": (Rate(name="read", value=21.0, unit="GB/s"),)})
+        self.asked += fresh
+        return found.model_copy(update={"copy_gbps": self._gbps} if fresh else {"kept": True})
+
+
+@pytest.mark.feature("F072")
+@pytest.mark.parametrize(
+    ("share", "gbps", "limits", "asked", "rounds"),
+    [
+        # the same again: it is the ceiling
+        (0.93, 20.0, {}, 1, 0),
+        # the card was throttled when it was measured
+        (0.93, 25.0, {}, 1, 1),
+        # measured again it can no longer be said
+        (0.93, None, {}, 1, 1),
+        # nothing rests on it
+        (0.70, 25.0, {}, 0, 1),
+        (0.93, 25.0, {"target_peak_fraction": None}, 0, 1),
+    ],
+)
+def test_kept_ceilings_are_measured_again_before_they_end_a_campaign(tmp_path, share, gbps, limits, asked, rounds):
+    campaign = matvec(tmp_path, share, "speed 101", limits=limits)
+    device = Kept(gbps)
+    campaign.ports = replace(campaign.ports, device=device)
+    campaign.drive()
+    history = campaign.history()
+    assert (device.asked, len(history.rounds)) == (asked, rounds)
+    assert history.baseline.roofline is None if not asked else history.roofline == history.baseline.roofline
+    if asked:
+        assert not history.roofline.ceilings.kept
+        assert history.baseline.shapes[0].floor_us != 0
+    if gbps and asked:
+        assert f"copy bandwidth: {gbps:g} GB/s <- measured here: copy loop, pinned" in campaign.files.read("README.md")

@@ -98,6 +98,7 @@ def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
         "final/baseline_again.csv",
     }
     assert "both measured at the end" in text
+    assert "the machine was busier or quieter then" in text
     assert "| **geomean** | 110.000 -> 119.000 GFLOPS |" in text
 
 

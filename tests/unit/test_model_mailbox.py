@@ -38,6 +38,7 @@ def test_a_question_waits_until_it_is_answered(tmp_path):
         with pytest.raises(Waiting, match="001.request.md") as caught:
             model.ask(ask())
         assert caught.value.exit_code == 3
+        assert str(caught.value).endswith(f"`ridgeline answer {tmp_path} FILE --resume`"), "one next step"
     assert open_request(tmp_path) == str(tmp_path / "mailbox" / "001.request.md")
     store(box, box.open_request(), "the answer")
     assert open_request(tmp_path) is None
@@ -64,7 +65,9 @@ def test_the_page_says_all_that_is_needed(tmp_path):
     assert "int x;" in text
     assert '"items": [\n  {\n   "name": "<text>"\n  }\n ]' in text
     assert '"kind": "up | down"' in text
-    assert "ridgeline answer CAMPAIGN FILE" in text
+    assert "ridgeline answer CAMPAIGN FILE --resume" in text
+    assert text.count('"kind": "up | down"') == 1
+    assert "$defs" not in text, "the schema is for programs: it stands in the JSON file"
     assert str(tmp_path) not in text, "the folder may be copied"
     page.post(ask(answer_schema="", max_output_tokens=50))
     assert "Plain text, at most about 50 tokens" in (tmp_path / "mailbox" / "002.request.md").read_text()

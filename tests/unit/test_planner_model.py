@@ -73,8 +73,9 @@ def test_the_best_direction_that_passes_is_proposed_and_everything_is_accounted_
     assert found.cost == Cost(tokens=300, dollars=0.03)
     assert [name.split("@")[0] for name in found.prompts] == [
         "system.v1.md",
-        "propose.v1.md",
-        "context.v1.md",
+        "propose.v2.md",
+        "terms.v1.md",
+        "context.v2.md",
         "tools.v1.toml",
     ]
     assert [ask.purpose for ask in model.asks] == ["round-2 propose 1", "round-2 propose 2", "round-2 propose 3"]
@@ -216,7 +217,7 @@ def test_a_draft_is_whole_new_texts():
         FileEdit(path="kernel.c", text=naive("matmul_c")["kernel.c"].replace("sum = 0.0f", "sum = 0")),
     )
     assert found.explanation == "Reads in order."
-    assert "edits.v1.md" in found.prompts[-1]
+    assert "edits.v2.md" in found.prompts[-1]
     assert "tile-64" in text_of(model.asks[0])
     assert model.asks[0].tools == ()
 

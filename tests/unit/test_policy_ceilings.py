@@ -2,10 +2,11 @@
 
 import pytest
 
-from graph.evidence import Ceilings
+from graph.evidence import Ceilings, Rate
 from graph.policy.ceilings import CeilingError, below, bounds, cache_bytes, units_of
 from graph.policy.operations.amount import Amount
 from graph.policy.roofline import specs, stop_conditions
+from graph.policy.step0 import rooflined
 from graph.policy.waves import tiles, wave
 from graph.record import Spec
 from tests.builders import make_machine
@@ -55,6 +56,42 @@ def test_a_measured_ceiling_above_the_stated_peak_is_refused(flops, copy, word):
     kept = {spec.metric for spec in specs(found.measured, make_machine(), STATED)}
     assert word not in kept
     assert {"compute peak", "copy bandwidth"} - kept == {word}
+
+
+@pytest.mark.feature("F068", "F072")
+def test_measured_and_stated_stand_side_by_side_with_their_origin():
+    roof = rooflined(measured(700e3, 3000), make_machine(), STATED)
+    texts = [spec.text for spec in roof.specs]
+    assert f"bf16_dense: 989.4 TFLOPS <- {PEAK.source}" in texts
+    assert f"hbm_bandwidth: 3.35 TB/s <- {COPY.source}" in texts
+    assert "compute peak: 700000 GFLOP/s <- measured here: matmul and copy loops" in texts
+    assert "copy bandwidth: 3000 GB/s <- measured here: matmul and copy loops" in texts
+    assert stop_conditions(roof.ceilings, 0.9) == (
+        "compute-bound target >= 630 TFLOPS",
+        "memory-bound target >= 2.7 TB/s",
+    )
+
+
+@pytest.mark.feature("F069", "F072")
+def test_a_measurement_that_failed_says_why_and_leaves_what_is_stated():
+    why = "not measured: torch sees no GPU"
+    failed = Ceilings(copy_gbps=None, flops_gflops=None, method=why, machine="h")
+    found = rooflined(failed, make_machine(), STATED)
+    assert found.note == why
+    assert (found.ceilings.flops_source, found.ceilings.copy_source) == (PEAK.source, COPY.source)
+    assert not rooflined(None, make_machine(), STATED).note
+    assert rooflined(failed, make_machine(), ()).note == why
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_was_kept_and_what_was_measured_besides_goes_along(kept):
+    others = (Rate(name="read bandwidth", value=3100.0, unit="GB/s"),)
+    own = measured(700e3, 3000).model_copy(update={"kept": kept, "others": others})
+    found = bounds(own, STATED, "h").ceilings
+    assert (found.kept, found.others) == (kept, others)
+    # a record without either reads as before the fields existed
+    assert ("kept" in found.model_dump(mode="json")) == kept
+    assert "others" not in bounds(None, STATED, "h").ceilings.model_dump(mode="json")
 
 
 @pytest.mark.feature("F069")

@@ -31,7 +31,10 @@ def test_every_prompt_that_the_planner_renders_is_in_the_catalog():
     sources = "".join(path.read_text() for path in sorted((ROOT / "agent" / "planners").glob("model*.py")))
     templates = "".join(path.read_text() for path in TEMPLATES.glob("*.md.j2"))
     named = set(re.findall(r'"(\w+\.v\d+\.(?:md|toml))"', sources + templates))
-    named |= {f"{name}.v1.md" for name in ("draft", "repair", "split", "review", "reflect", "diagnose", "propose")}
+    kept = (
+        "context draft edits repair split review reflect diagnose propose"  # recorded campaigns cite their first ones
+    )
+    named |= {f"{name}.v1.md" for name in kept.split()}
     listed = {
         f"{name}.v{entry['version']}.{table.get('kind', 'md')}"
         for name, table in CATALOG.items()
@@ -49,10 +52,10 @@ def test_every_golden_prompt_is_still_made():
     assert {path.name for path in FOLDER.glob("*.golden")} == set(RENDERED)
 
 
-@pytest.mark.parametrize("name", ["propose", "draft", "repair", "review", "diagnose", "reask"])
+@pytest.mark.parametrize("name", ["propose.v2", "draft.v2", "repair.v2", "review.v2", "diagnose.v2", "reask.v1"])
 def test_a_missing_variable_is_an_error(name):
     with pytest.raises(jinja2.UndefinedError):
-        render(f"{name}.v1.md")
+        render(f"{name}.md")
 
 
 def test_what_the_ledger_cites_names_version_and_content():

@@ -54,7 +54,7 @@ COLD = 3.0  # what the calls touch in turn, in units of the L2 cache
 MOST_SETS = 48
 PROFILED_CALLS = 3
 NO_CACHE_SIZE = 64 << 20  # bytes of L2 where the driver does not tell
-OFF = 2.0**-9  # relative error of a row or of a result: four times what rounding to fp16 gives
+OFF = 4 * problem.LEAST_ERROR  # relative error of a row or of a result
 
 Data = tuple[torch.Tensor, ...]
 
@@ -72,7 +72,7 @@ class Case:
         self.rng = harness.generator(seed)
         self.picks = random.Random(seed)
         first = problem.inputs(shape, "normal", self.rng)
-        size = sum(tensor.nbytes for tensor in first) + 2 * math.prod(problem.output(shape))
+        size = sum(tensor.nbytes for tensor in first) + problem.DTYPE.itemsize * math.prod(problem.output(shape))
         cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or NO_CACHE_SIZE
         count = min(MOST_SETS, max(2, math.ceil(COLD * cache / size)))
         self.sets = [first, *(problem.inputs(shape, "normal", self.rng) for _ in range(count - 1))]
@@ -104,6 +104,7 @@ class Calls:
                 run(*data)
         torch.cuda.current_stream().wait_stream(aside)
         torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # that stream's outputs: no other stream would use their memory again
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             for i in range(count):

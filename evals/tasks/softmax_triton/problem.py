@@ -6,6 +6,9 @@ import torch
 from torch import Tensor
 
 METRIC = "GB/s"
+DTYPE = torch.float16
+LEAST_ERROR = 2.0**-11
+"""A relative error that one rounding of a result may cause, so never held against a kernel."""
 DIMENSIONS = ("rows", "cols")
 MIXES = ("normal", "wide", "offset", "equal")
 

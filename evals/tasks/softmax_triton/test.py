@@ -45,7 +45,7 @@ def framed(data: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 
 def poison(shape: tuple[int, ...]) -> None:
     """Fill the memory that torch will hand out next: the result of an earlier call cannot pass for a new one."""
-    blocks = [torch.full(shape, torch.nan, dtype=torch.float16, device=harness.DEVICE) for _ in range(4)]
+    blocks = [torch.full(shape, torch.nan, dtype=problem.DTYPE, device=harness.DEVICE) for _ in range(4)]
     del blocks
 
 
@@ -54,11 +54,11 @@ def check_values(out: torch.Tensor, data: tuple[torch.Tensor, ...], rows: torch.
     right = problem.trusted(data)
     value, bound = problem.exact(data, rows)
     error = float(harness.distance(out[rows], value))
-    allowed = max(2.0 * float(harness.distance(right[rows], value)), harness.LEAST_ERROR)
+    allowed = max(2.0 * float(harness.distance(right[rows], value)), problem.LEAST_ERROR)
     if not error <= allowed:
         return error, f"the error's norm is above {allowed:.1e}, twice that of torch"
     if not bool(((out[rows].double() - value).abs() <= bound).all()):
-        return error, "an element's error is above what fp32 arithmetic and one rounding to fp16 give"
+        return error, "an element's error is above what fp32 arithmetic and one rounding give"
     whole = float(harness.distance(out, right))
     return (error, "") if whole <= 2.0 * allowed else (whole, "too far from torch's result")
 
@@ -71,8 +71,8 @@ def check_call(
     wanted = problem.output(shape)
     poison(wanted)
     out = run(*data)
-    if not isinstance(out, torch.Tensor) or tuple(out.shape) != wanted or out.dtype != torch.float16:
-        mismatch(shape.label, mix, float("inf"), f"the result is no fp16 tensor of shape {wanted}")
+    if not isinstance(out, torch.Tensor) or tuple(out.shape) != wanted or out.dtype != problem.DTYPE:
+        mismatch(shape.label, mix, float("inf"), f"the result is no tensor of {problem.DTYPE} and shape {wanted}")
     if out.device != data[0].device or not out.is_contiguous():
         mismatch(shape.label, mix, float("inf"), "the result is on another device or not contiguous")
     if any(not torch.equal(old, new) for old, new in zip(before, data, strict=True)):

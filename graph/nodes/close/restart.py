@@ -9,6 +9,7 @@ from graph.policy.restart import mask
 from graph.ports import Ports
 from graph.record import Restarted
 from graph.state import State, Update
+from graph.values import Cost
 
 
 def restart(state: State, runtime: Runtime[Ports]) -> Update:
@@ -17,6 +18,8 @@ def restart(state: State, runtime: Runtime[Ports]) -> Update:
     known = history(ports, before=f"restart-after-{last}")
     masked = mask(known, seed=last)
     note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
-    ports.ledger.append(Restarted(after_round=last, masked=masked, note=note))
+    asked = state["proposal"]
+    cost = asked.cost if asked and asked.hypothesis is None else Cost()  # of no round: nothing came of it
+    ports.ledger.append(Restarted(after_round=last, masked=masked, note=note, cost=cost))
     publish(ports)
     return {"checks": None, "exhausted": ""}

@@ -32,6 +32,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             escalation=stagnate.escalation(consecutive_rollbacks(known.rounds)),
             full=full,
             full_note=full_note,
+            prompts=found.prompts,
             cost=found.cost + Cost(command_seconds=full.seconds if full else 0.0),
         )
     )

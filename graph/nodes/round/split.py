@@ -7,7 +7,7 @@ from graph.policy import accept
 from graph.policy import history as fold
 from graph.ports import Ports
 from graph.state import State, Update
-from graph.trial import Drafted, Judged, find
+from graph.trial import Drafted, Failed, Judged, Traced, find, redrafted
 
 
 def split(state: State, runtime: Runtime[Ports]) -> Update:
@@ -16,16 +16,13 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
     answer = ports.planner.split(briefing(state, ports), trial)
     drafted = find(trial, Drafted)
     assert drafted is not None
+    asked = {"prompts": (*drafted.prompts, *answer.prompts), "cost": drafted.cost + answer.cost}
     if answer.edits:
-        update = {
-            "edits": answer.edits,
-            "explanation": answer.explanation,
-            "split": True,
-            "prompts": (*drafted.prompts, *answer.prompts),
-            "cost": drafted.cost + answer.cost,
-        }
+        update = {"edits": answer.edits, "explanation": answer.explanation, "split": True, **asked}
         return {"trial": drafted.model_copy(update=update)}
+    refused = redrafted(trial.trial, drafted.model_copy(update=asked))
+    assert isinstance(refused, Traced | Failed)
     known = history(ports)
     limits = known.limits.model_copy(update={"split": False})
-    verdict = accept.judge(trial.trial, fold.standing(known), limits, best_profile=counters_of_best(state, known))
-    return {"trial": Judged(trial=trial.trial, verdict=verdict)}
+    verdict = accept.judge(refused, fold.standing(known), limits, best_profile=counters_of_best(state, known))
+    return {"trial": Judged(trial=refused, verdict=verdict)}

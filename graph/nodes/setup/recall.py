@@ -2,11 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.policy.ceilings import bounds
-from graph.policy.roofline import specs
+from graph.policy.step0 import rooflined
 from graph.ports import Ports
-from graph.record import Opened, Rooflined, Spec
-from graph.state import Setting, State, Update
+from graph.record import Opened
+from graph.state import State, Update
 
 
 def recall(state: State, runtime: Runtime[Ports]) -> Update:
@@ -31,17 +30,5 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
         )
     )
-    ports.ledger.append(_ceilings(setting, request.specs))
+    ports.ledger.append(rooflined(setting.ceilings, setting.machine, request.specs))
     return {"setting": None}
-
-
-def _ceilings(setting: Setting, stated: tuple[Spec, ...]) -> Rooflined:
-    """What was measured, what documents state of this product, and which of the two bounds each axis."""
-    found = bounds(setting.ceilings, stated, setting.machine.fingerprint)
-    missing = "" if found.ceilings else "the ceilings of this machine could not be measured"
-    return Rooflined(
-        ceilings=found.ceilings,
-        specs=specs(found.measured, setting.machine, stated),
-        bound="unknown",
-        note="; ".join(filter(None, (missing, found.note))),
-    )

@@ -1,0 +1,94 @@
+"""`gate`: which GPU is idle, and why another is not."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import console
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.gate_report import CardView, GateReport
+
+NONE_IDLE = 4
+
+Recorded = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        help="Decide from recorded output of nvidia-smi, rocm-smi or amd-smi. Several files: those that tell different"
+        " things are one moment, one that tells the same again is the next sample.",
+    ),
+]
+More = Annotated[list[Path] | None, typer.Argument(help="Further files after --from FILE.", metavar="FILE...")]
+Samples = Annotated[int | None, typer.Option(help="Looks at this machine's cards; default 5.", min=1, max=1000)]
+Interval = Annotated[float | None, typer.Option(help="Seconds between two looks; default 1.", min=0, max=60)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(gate)
+
+
+def gate(
+    more: More = None,
+    recorded: Recorded = None,
+    samples: Samples = None,
+    interval: Interval = None,
+    as_json: Json = False,
+) -> None:
+    """Which GPU is idle, by the agreement of several signals. Exit code 0: one is; 4: none; 2: a file is unreadable.
+
+    Unknown counts as busy. Thresholds: RIDGELINE_GATE="key=value key=value", for example allowed=NAME+NAME.
+    """
+    from agent.gate_report import present
+
+    if more and not recorded:
+        raise UserError(f"{more[0]}: is given without --from; write `ridgeline gate --from FILE...`")
+    if recorded:
+        found = _of_files([*recorded, *(more or ())], as_json=as_json)
+    else:
+        found = present(samples=samples, interval_s=interval)
+    if as_json:
+        console.emit(found)
+    else:
+        _show(found)
+    if found.decision != "idle":
+        raise typer.Exit(NONE_IDLE)
+
+
+def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
+    """With --json an unreadable file still gives the one object: unknown, and what the problem is."""
+    from agent.gate_report import recorded, report
+    from sandbox.gate.values import Unreadable
+
+    try:
+        return recorded(files)
+    except (Unreadable, UserError) as error:
+        if as_json:
+            console.emit(report([], problem=str(error)))
+        raise
+
+
+def _show(found: "GateReport") -> None:
+    if found.cards:
+        header = ("GPU", "STATE", "USE", "MEMORY", "POWER", "NAME", "WHY")
+        console.table(header, [_row(card) for card in found.cards])
+    if found.problem:
+        console.note(found.problem)
+    chosen = f", a command would get {found.chosen}" if found.chosen is not None else ""
+    console.say(f"decision: {found.decision}{chosen}")
+
+
+def _row(card: "CardView") -> tuple[str, ...]:
+    return (
+        f"{card.vendor} {'?' if card.index is None else card.index}",
+        card.state,
+        "-" if card.utilization_pct is None else f"{card.utilization_pct:g} %",
+        "-" if card.memory_used_mb is None else f"{card.memory_used_mb:g} MiB",
+        "-" if card.power_w is None else f"{card.power_w:g} W",
+        card.name or "-",
+        "; ".join(card.reasons),
+    )

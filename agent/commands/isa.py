@@ -1,0 +1,164 @@
+"""`isa`: what a compiler makes of a kernel: registers, spills, LDS, instructions, waves. Needs no GPU."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import console
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.isa.hot import Placed
+    from agent.isa.request import Asked
+    from sandbox.isa.report import Inspected
+    from sandbox.isa.values import IsaFinding
+
+File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
+Kernel = Annotated[str | None, typer.Option(help="Name of the kernel, where the file has several.")]
+Signature = Annotated[str | None, typer.Option(help='Types of what is passed: "*fp16,*fp16,i32:16".')]
+Constants = Annotated[str | None, typer.Option(help="Values of what is constant: BLOCK=128,EVEN=true.")]
+Call = Annotated[str | None, typer.Option(help='Or a call to imitate: "run(fp16[4096,4096])".')]
+Warps = Annotated[int | None, typer.Option(min=1, max=32, help="Warps of a block.")]
+Stages = Annotated[int | None, typer.Option(min=0, max=32, help="Pipeline stages.")]
+Target = Annotated[str | None, typer.Option(help="gfx90a, gfx942, gfx950, sm_80, sm_90, sm_100; several with commas.")]
+Diff = Annotated[Path | None, typer.Option(help="An earlier version to compare with.")]
+Trace = Annotated[Path | None, typer.Option(help="A thread trace (ui_output folder) or ncu's source page.")]
+Listing = Annotated[bool, typer.Option("--listing", help="Print every instruction.")]
+Html = Annotated[Path | None, typer.Option(help="Write a self-contained page with listings.")]
+Python = Annotated[str | None, typer.Option(help="Interpreter that has Triton; default: this one.")]
+Timeout = Annotated[float, typer.Option(min=1, help="Seconds that each compiler process may take.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+GATED = "against: a gate would count this against the kernel; only a measurement decides"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(isa)
+
+
+def isa(  # noqa: PLR0913 -- one parameter per option of the command line
+    file: File,
+    kernel: Kernel = None,
+    signature: Signature = None,
+    constants: Constants = None,
+    call: Call = None,
+    num_warps: Warps = None,
+    num_stages: Stages = None,
+    target: Target = None,
+    diff: Diff = None,
+    trace: Trace = None,
+    listing: Listing = False,
+    html: Html = None,
+    python: Python = None,
+    timeout: Timeout = 120.0,
+    as_json: Json = False,
+) -> None:
+    """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
+    given = dict(locals())
+    from agent.isa.hot import hotspots, placed
+    from agent.isa.request import Asked
+    from sandbox.isa.difference import compared
+
+    asked = Asked.model_validate({name: given[name] for name in Asked.model_fields})
+    spots = hotspots(trace) if trace is not None else ()
+    found = _inspected(asked)
+    before = _inspected(asked.model_copy(update={"file": diff})) if diff is not None else ()
+    findings = compared([one.report for one in before], [one.report for one in found])
+    hot = [placed(one.code, spots) if spots and one.code else None for one in found]
+    if as_json:
+        console.emit(_document(file, found, findings, hot))
+    else:
+        _tell(found, findings, hot, whole=listing)
+    if diff is not None and not {one.report.target for one in before} & {one.report.target for one in found}:
+        console.note("--diff: the two have no target in common, so nothing was compared")
+    if html is not None:
+        _write(html, found, findings, hot)
+
+
+def _inspected(asked: "Asked") -> "tuple[Inspected, ...]":
+    from agent.isa.request import targets, wanted
+    from sandbox.isa.report import inspect
+
+    what = wanted(asked)
+    chosen = targets(asked.model_copy(update={"file": what.file}))
+    return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
+
+
+def _document(
+    file: Path, found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]"
+) -> dict[str, object]:
+    """Reports whole, listings left out: `--listing` and `--html` are for people."""
+    return {
+        "file": str(file),
+        "kernel": found[0].report.kernel,
+        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in found},
+        "findings": [finding.model_dump(mode="json") for finding in findings],
+        "hot": {
+            one.report.target.arch: [_line(one, *at) for at in (h.shares if h else ())] for one, h in _with(found, hot)
+        },
+    }
+
+
+def _with(found: "Sequence[Inspected]", hot: "Sequence[Placed | None]") -> "list[tuple[Inspected, Placed | None]]":
+    return list(zip(found, hot, strict=True))
+
+
+def _line(one: "Inspected", index: int, share: float) -> dict[str, object]:
+    instruction = one.code.instructions[index] if one.code else None
+    text, source = (instruction.text, instruction.source) if instruction else ("", "")
+    return {"index": index, "share": share, "isa": text, "source": source}
+
+
+def _tell(
+    found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]", *, whole: bool
+) -> None:
+    from agent.isa.table import header, hot_loop, launches, rows
+
+    reports = [one.report for one in found]
+    console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
+    console.table(header(reports), rows(reports))
+    if looks := [text for report in reports if (text := hot_loop(report))]:
+        console.say("\nhot loop, by its look")
+        for text in looks:
+            console.say(f"  {text}")
+    if findings:
+        console.say()
+        console.table(
+            ("TARGET", "WEIGHT", "AGAINST THE OTHER VERSION"), [(f.target, f.weight, f.text) for f in findings]
+        )
+    for text in launches(reports):
+        console.note(f"note: {text}")
+    if any(finding.weight == "against" for finding in findings):
+        console.note(GATED)
+    for one, placed in _with(found, hot):
+        if whole or placed:
+            _list(one, placed, whole=whole)
+
+
+def _list(one: "Inspected", placed: "Placed | None", *, whole: bool) -> None:
+    """Every instruction, or those that the trace calls hot."""
+    from agent.isa.table import listing
+
+    if one.code is None or one.report.shape is None:
+        return
+    shares = dict(placed.shares) if placed else {}
+    lines = [row for row in listing(one.code, one.report.shape.loops, shares) if whole or row[0]]
+    console.say(f"\n{one.report.target.arch}")
+    console.table(("TIME", "LOOP", "SOURCE", "INSTRUCTION"), lines)
+    for missed in placed.missed if placed else ():
+        console.note(f"hot, but not placed: {missed}")
+
+
+def _write(
+    path: Path, found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]"
+) -> None:
+    from agent.isa.page import page
+
+    text = page(found, findings, hot, title=f"{found[0].report.kernel}: {found[0].report.compiler}")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--html: {path}: {error.strerror}; name a file in a folder that exists") from None
+    console.note(f"written: {path}")

@@ -1,0 +1,1 @@
+"""`ridgeline isa`: what is asked, and how the answer is shown."""

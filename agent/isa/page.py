@@ -1,0 +1,61 @@
+"""The report as one self-contained page. Everything in it is escaped: kernel names and sources are hostile."""
+
+from collections.abc import Sequence
+from html import escape
+
+from agent.isa.hot import Placed
+from agent.isa.table import header, listing, rows
+from sandbox.isa.report import Inspected
+from sandbox.isa.values import IsaFinding
+
+STYLE = (
+    "body{font:14px/1.5 sans-serif;margin:2em;max-width:110em}table{border-collapse:collapse}"
+    "td,th{padding:.15em .8em;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}"
+    "pre,code,.code td{font-family:monospace;font-size:12px;white-space:pre}.hot{background:#fff3d6}"
+    ".time{background:#f7c7b8}.code td{border:0;padding:0 .8em}.against{color:#a40000}"
+)
+
+
+def page(
+    found: Sequence[Inspected], findings: Sequence[IsaFinding], traced: Sequence[Placed | None], *, title: str
+) -> str:
+    """HTML of the table, the differences, the notes and every listing."""
+    reports = [one.report for one in found]
+    listings = "".join(_listing(one, hot) for one, hot in zip(found, traced, strict=True))
+    return (
+        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<table>{_line(header(reports), 'th')}{''.join(_line(row, 'td') for row in rows(reports))}</table>"
+        f"{_findings(findings)}{''.join(_notes(one) for one in found)}{listings}</body></html>\n"
+    )
+
+
+def _line(cells: Sequence[str], tag: str, style: str = "") -> str:
+    inside = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+    return f"<tr{f' class={style!r}' if style else ''}>{inside}</tr>"
+
+
+def _findings(findings: Sequence[IsaFinding]) -> str:
+    if not findings:
+        return ""
+    lines = "".join(_line((f.target, f.weight, f.text), "td", f.weight) for f in findings)
+    return f"<h2>Against the other version</h2><table>{lines}</table>"
+
+
+def _notes(one: Inspected) -> str:
+    notes = [one.report.compiler, *one.report.notes]
+    if one.report.occupancy is not None:
+        notes.append(f"waves: {one.report.occupancy.source}")
+    return f"<h2>{escape(one.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
+
+
+def _listing(one: Inspected, hot: Placed | None) -> str:
+    if one.code is None or one.report.shape is None:
+        return ""
+    shares = dict(hot.shares) if hot else {}
+    lines = "".join(
+        _line(row, "td", "time" if row[0] else "hot" if "*" in row[1] else "")
+        for row in listing(one.code, one.report.shape.loops, shares)
+    )
+    head = f"<summary>{escape(one.report.target.arch)}: {one.report.shape.instructions} instructions</summary>"
+    return f"<details>{head}<table class='code'>{lines}</table></details>"

@@ -1,0 +1,149 @@
+"""What the command line asks of a kernel's file, with what `isa.toml` beside the file adds."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.errors import UserError
+from graph.values import Value
+from sandbox.isa.given import is_compiled
+from sandbox.isa.native import is_flydsl
+from sandbox.isa.targets import KNOWN, UnknownTarget, target_of
+from sandbox.isa.triton import Call, Wanted
+from sandbox.isa.values import Target
+
+FILE_NAME = "isa.toml"
+EXAMPLE = (
+    '--signature "*fp16,*fp16,i32" --constants BLOCK=128 --num-warps 4, or --call "run(fp16[4096,4096])", '
+    f"or write one of the two into {FILE_NAME} beside the file"
+)
+CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+COMMA = re.compile(r",(?![^\[]*\])")
+
+
+class Asked(Value):
+    """The options of the command, as they were given."""
+
+    file: Path
+    kernel: str | None = None
+    signature: str | None = None
+    constants: str | None = None
+    call: str | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    target: str | None = None
+    python: str | None = None
+    timeout: float
+
+    @property
+    def interpreter(self) -> str:
+        """The one that compiles; Ridgeline's own where none is named."""
+        return self.python or sys.executable
+
+
+class _Noted(Value):
+    """One kernel's entry of `isa.toml`."""
+
+    signature: str | None = None
+    constants: str | None = None
+    call: str | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+
+
+def wanted(asked: Asked) -> Wanted:
+    """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
+    path = _source(asked.file)
+    if is_compiled(path) or path.suffix != ".py" or is_flydsl(path):
+        warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
+        return Wanted(file=path, kernel=asked.kernel, options=warps)
+    kernel, noted = asked.kernel, _Noted.model_validate(asked.model_dump(include=set(_Noted.model_fields)))
+    if noted.signature is None and noted.call is None:
+        kernel, found = _from_file(path, asked.kernel)
+        noted = found.model_copy(update=noted.model_dump(exclude_none=True))
+    if noted.signature is not None and noted.call is not None:
+        raise UserError("--signature: not together with --call; leave one of them out")
+    own = {"num_warps": noted.num_warps, "num_stages": noted.num_stages}
+    return Wanted(
+        file=path,
+        kernel=kernel,
+        signature=_listed(noted.signature or ""),
+        constants=_constants(noted.constants or ""),
+        call=_call(noted.call) if noted.call is not None else None,
+        options=tuple((name, value) for name, value in own.items() if value is not None),
+    )
+
+
+def targets(asked: Asked) -> tuple[Target, ...]:
+    """The targets in the order given, each once. Compiled files name their own. Raises `UserError`."""
+    if asked.target is None:
+        if is_compiled(asked.file):
+            return ()
+        raise UserError(f"--target: missing; for example --target gfx942,sm_90 (known are {', '.join(KNOWN)})")
+    try:
+        return tuple(dict.fromkeys(target_of(name) for name in _listed(asked.target)))
+    except UnknownTarget as error:
+        raise UserError(f"--target: {error}") from None
+
+
+def _source(path: Path) -> Path:
+    """The kernel's file; a folder with a contract stands for its first kernel source."""
+    if path.is_dir():
+        from agent.contract_file import load
+
+        loaded = load(path)
+        sources = [loaded.root / name for name in loaded.contract.kernel_source]
+        path = next((source for source in sources if source.is_file()), path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; give a kernel's source, its compiled code, or a folder with a contract")
+    return path.resolve()
+
+
+def _from_file(path: Path, kernel: str | None) -> tuple[str, _Noted]:
+    """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
+    notes = path.parent / FILE_NAME
+    if not notes.is_file():
+        raise UserError(f"--signature: missing, and {notes} is not there either; give {EXAMPLE}")
+    try:
+        entries = tomllib.loads(notes.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{notes}: {error}; correct the file") from None
+    found = {name: _entry(notes, name, entry) for name, entry in entries.items()}
+    if kernel is None and len(found) == 1:
+        return next(iter(found.items()))
+    if kernel is None or kernel not in found:
+        raise UserError(f"--kernel: {notes} knows {', '.join(found) or 'none'}; name one, or give {EXAMPLE}")
+    return kernel, found[kernel]
+
+
+def _entry(notes: Path, name: str, entry: object) -> _Noted:
+    try:
+        return _Noted.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join((name, *(str(part) for part in first["loc"])))
+        raise UserError(f"{notes}: {field}: {first['msg'].lower()}; see the shipped tasks") from None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in COMMA.split(text) if word.strip())
+
+
+def _constants(text: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for word in _listed(text):
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise UserError(f"--constants: {word!r} is not NAME=VALUE; for example --constants BLOCK=128,EVEN=true")
+        found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+def _call(text: str) -> Call:
+    found = CALL.fullmatch(text)
+    if found is None:
+        raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
+    return Call(name=found[1], arguments=_listed(found[2]))

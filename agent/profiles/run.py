@@ -1,0 +1,109 @@
+"""`ridgeline profile run`: a contract's program under the best profiler of this machine, on an idle card."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.contract_file import LoadedContract, load
+from agent.errors import UserError
+from graph.kernel_profile import Recording, Vendor
+from graph.values import Value
+from sandbox.commands import fill, said
+from sandbox.devices import device_kind
+from sandbox.environment import passed
+from sandbox.gate.opened import card_for
+from sandbox.process import run
+from sandbox.profiler.gpu import Session
+from sandbox.profiler.gpu import record as record_with
+from sandbox.scratch import scratch_copy
+
+WAIT_S = 600.0
+Say = Callable[[str], None]
+
+
+class Made(Value):
+    """What was recorded, and what was passed over and why."""
+
+    paths: tuple[Path, ...]
+    recordings: tuple[Recording, ...]
+    notes: tuple[str, ...]
+
+
+def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> Made:
+    """Profile the contract's program in a copy of its checkout; recordings are kept in `out`.
+
+    Raises `UserError` for a contract of the processor, a build that fails, or a folder that holds files already.
+    """
+    loaded = load(contract)
+    kind = device_kind(loaded.contract)
+    if kind == "cpu":
+        raise UserError(
+            f"{loaded.path}: target_gpu: this is a contract of the processor, whose counters campaigns read themselves;"
+            " name a GPU to profile a kernel on it"
+        )
+    wanted = kernel if kernel is not None else _named(loaded)
+    if wanted is not None:
+        _expression(wanted)
+    vendor: Vendor = kind
+    kept = _kept(out, loaded.contract.target_op)
+    with card_for(loaded.contract, wait_s=WAIT_S, say=progress) as bound, scratch_copy(loaded.root) as copy:
+        environment = {**passed(loaded.contract.pass_environment), **bound}
+        _build(loaded, copy, environment)
+        session = Session(
+            program=_program(loaded, kept),
+            cwd=copy,
+            out=kept,
+            env=environment,
+            timeout_s=loaded.contract.timeouts.benchmark_s,
+            kernel=wanted,
+            progress=progress,
+        )
+        record_with(session, vendor)
+    return Made(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
+
+
+def _named(loaded: LoadedContract) -> str | None:
+    """The contract's own kernel, a plain name."""
+    profile = loaded.contract.profile
+    return re.escape(profile.kernel) if profile is not None and profile.kernel is not None else None
+
+
+def _expression(wanted: str) -> None:
+    try:
+        re.compile(wanted)
+    except re.error as error:
+        raise UserError(f"--kernel: {wanted!r} is no regular expression ({error}); escape its signs") from error
+
+
+def _program(loaded: LoadedContract, kept: Path) -> tuple[str, ...]:
+    """The profile command, one short representative call; without it the benchmark over every shape."""
+    profile = loaded.contract.profile
+    if profile is not None:
+        return profile.command
+    return fill(loaded.contract.benchmark_command, {"csv": str(kept / "benchmark.csv"), "shapes": ""})
+
+
+def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> None:
+    rebuild = loaded.contract.rebuild
+    if not rebuild.required or rebuild.command is None:
+        return
+    ended = run(
+        rebuild.command, cwd=copy, timeout_s=loaded.contract.timeouts.build_s, env=environment, field="rebuild.command"
+    )
+    if not ended.ok:
+        raise UserError(f"{loaded.path}: rebuild.command: {said(ended)}; make the unmodified kernel build")
+
+
+def _kept(out: Path | None, op: str) -> Path:
+    """The folder asked for, new or empty; else the first free `profiles/<op>-<n>` here."""
+    folder = out
+    number = 1
+    while folder is None or (out is None and folder.exists()):
+        folder, number = Path("profiles") / f"{op}-{number}", number + 1
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UserError(f"--out: {folder}: holds files already; name a new folder")
+    except OSError as error:
+        raise UserError(f"--out: {folder}: {error.strerror}; name a folder that can be made") from error
+    return folder.absolute()

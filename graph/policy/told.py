@@ -1,0 +1,61 @@
+"""What a planner is told of numbers and ends: each shape as it was measured, and when the campaign is over."""
+
+from collections.abc import Sequence
+
+from graph.briefing import ShapeNow, Terms
+from graph.contract import Scoring
+from graph.evidence import Row
+from graph.policy import ends
+from graph.policy.history import standing, total_cost
+from graph.policy.reach import Reach, of_best
+from graph.policy.score import row_score
+from graph.standing import History
+
+
+def shapes_now(history: History) -> tuple[ShapeNow, ...]:
+    """Every shape of the baseline's quick run, with the best version's last number for it. None before the baseline."""
+    baseline = history.baseline
+    if baseline is None:
+        return ()
+    best, scoring = standing(history), history.contract.scoring
+    runs = (*best.quick.rows, *(best.full.rows if best.full else ()))
+    roofs = {roof.label: roof for roof in baseline.shapes}
+    return tuple(
+        ShapeNow(
+            label=row.label,
+            config_class=row.config_class,
+            original=_score(row, scoring),
+            best=_score(last, scoring) if last else None,
+            original_us=_time_us(row, scoring),
+            best_us=_time_us(last, scoring) if last else None,
+            roof=roofs.get(row.label),
+        )
+        for row in baseline.quick.rows
+        for last in (_row(row.label, runs),)
+    )
+
+
+def terms(history: History) -> Terms:
+    """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
+    found = of_best(history)
+    return Terms(
+        limits=history.limits,
+        rounds_done=len(history.rounds),
+        rounds_most=ends.rounds(history.limits, history.opened.target),
+        peak_asked=ends.peak_fraction(history.limits, history.opened.target.performance_target),
+        peak_now=found.text if isinstance(found, Reach) else f"unknown: {found}",
+        governed=isinstance(found, Reach),
+        spent=total_cost(history),
+    )
+
+
+def _row(label: str, rows: Sequence[Row]) -> Row | None:
+    return next((row for row in rows if row.label == label), None)
+
+
+def _score(row: Row, scoring: Scoring) -> float | None:
+    return row_score(row, scoring) if row.check == "PASS" else None
+
+
+def _time_us(row: Row, scoring: Scoring) -> float | None:
+    return next((1e3 * item.value for item in row.metrics if item.name == scoring.time_ms), None)

@@ -1,0 +1,50 @@
+"""The gate of a contract on this machine."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from graph.contract import Contract
+from sandbox.devices import device_kind
+from sandbox.gate.cards import Cards
+from sandbox.gate.gate import CardGate, Choice, Waiting
+from sandbox.gate.settings import gate_settings
+from sandbox.gate.tools import installed, tools_of
+from sandbox.gate.values import Vendor
+from sandbox.lease import lease
+
+RETRY_S = 600.0
+
+
+@contextlib.contextmanager
+def card_for(contract: Contract, *, wait_s: float, say: Callable[[str], None]) -> Iterator[Mapping[str, str]]:
+    """An idle card for one block, for callers without a campaign; yields the environment that binds to it.
+
+    On a processor its lease, and nothing to bind. Raises DeviceBusy and DeviceLost.
+    """
+    gate = gate_of(contract, retry_s=min(RETRY_S, wait_s), max_s=wait_s, say=say)
+    if gate is None:
+        with lease("cpu", wait_s=wait_s):
+            yield {}
+        return
+    with gate.held() as bound:
+        yield bound.environment
+
+
+def gate_of(contract: Contract, *, retry_s: float, max_s: float, say: Callable[[str], None]) -> CardGate | None:
+    """None for a contract of this machine's processor. Times in seconds; raises BadSetting."""
+    kind = device_kind(contract)
+    if kind == "cpu":
+        return None
+    vendor: Vendor = kind
+    if kind == "nvidia" and contract.target_gpu is None and not installed("nvidia") and installed("amd"):
+        vendor = "amd"  # Triton without a named device runs on either
+    settings = gate_settings()
+    return CardGate(
+        Cards(tools_of(vendor), settings=settings),
+        vendor=vendor,
+        settings=settings,
+        choice=Choice(wanted=contract.target_gpu, environment=os.environ),
+        waiting=Waiting(retry_s=retry_s, max_s=max_s),
+        say=say,
+    )

@@ -1,0 +1,274 @@
+"""Runs in a process of its own beside a kernel file: executes that file and writes the IR of one kernel per target.
+
+Arguments: a request (JSON) and where to write the answer (JSON). Needs the standard library and Triton, and torch
+when a call is imitated. What the file does in this process reaches nothing but that answer.
+"""
+
+import importlib.util
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+TWO_GIB = 2**31
+"""Triton gives AMD kernels buffer instructions for tensors up to here (is_within_2gb of its AMD backend)."""
+TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\]")
+TYPE_NAMES = {"bfloat16": "bf16", "bool": "i1", "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5"}
+SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "bool"}
+UNUSED = frozenset({"grid", "warmup"})
+
+
+class Refused(Exception):
+    """The request cannot be met; the text is for the person who made it."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def main() -> None:
+    """Answer `{"kernels": {target: ...}}` or `{"refused": {...}}`; any other failure is a traceback and exit code 1."""
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        answer = answered(request)
+    except Refused as refused:
+        answer = {"refused": {"field": refused.field, "text": str(refused)}}
+    Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
+
+
+def answered(request: dict[str, Any]) -> dict[str, Any]:
+    """The IR of the kernel, for each target."""
+    try:
+        triton = import_module("triton")
+    except ImportError as error:
+        raise Refused("triton", f"{sys.executable} cannot import triton ({error})") from None
+    module = loaded(Path(request["file"]))
+    launch = imitated(module, request) if request["call"] else stated(module, request)
+    kernel = launch["kernel"]
+    return {
+        "triton": triton.__version__,
+        "kernel": kernel.fn.__name__,
+        "options": launch["options"],
+        "signature": launch["words"],
+        "notes": launch["notes"],
+        "lowered": {name: lowered(launch, target) for name, target in request["targets"].items()},
+    }
+
+
+def loaded(path: Path) -> ModuleType:
+    """The kernel's file as a module, with its own folder to import from."""
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise Refused("FILE", f"{path.name} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def chosen(module: ModuleType, name: str | None) -> Any:
+    """The kernel of that name, or the only one."""
+    found = {key: own for key, value in vars(module).items() if (own := unwrapped(value)) is not None}
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name in found:
+        return found[name]
+    listed = ", ".join(found) or "none"
+    what = f"no Triton kernel {name!r}" if name else "the file has not exactly one Triton kernel"
+    raise Refused("--kernel", f"{what}; those of the file: {listed}")
+
+
+def unwrapped(value: Any) -> Any:
+    """The jitted function inside autotuners and heuristics; None for everything else."""
+    jitted = import_module("triton.runtime.jit").JITFunction
+    while value is not None and not isinstance(value, jitted):
+        value = getattr(value, "fn", None) if type(value).__module__.startswith("triton.") else None
+    return value
+
+
+def stated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
+    """A launch as the request spells it: types of what is passed, values of what is constant."""
+    kernel = chosen(module, request["kernel"])
+    constants = {name: constant(module, value) for name, value in request["constants"].items()}
+    if strange := [name for name in constants if name not in kernel.arg_names]:
+        raise Refused("--constants", f"{kernel.fn.__name__} has no parameter {strange[0]!r}; it has {named(kernel)}")
+    defaults = {p.name: p.default for p in kernel.params if p.is_constexpr and p.has_default}
+    constants = {**defaults, **constants}
+    free = [name for name in kernel.arg_names if name not in constants]
+    if missing := [p.name for p in kernel.params if p.is_constexpr and p.name not in constants]:
+        raise Refused("--constants", f"a value for {', '.join(missing)} is missing; for example {missing[0]}=128")
+    words = request["signature"]
+    if len(words) != len(free):
+        raise Refused("--signature", f"{len(words)} types for {len(free)} parameters ({', '.join(free)})")
+    types: dict[str, str] = {}
+    marks: dict[str, str] = {}
+    for name, word in zip(free, words, strict=True):
+        kind, _, mark = word.partition(":")
+        types[name] = kind
+        marks[name] = "DS" if kind.startswith("*") else "D" if mark == "16" else ""
+        if mark == "1":
+            constants[name] = 1
+    return launch_of(kernel, types, marks, constants, request["options"])
+
+
+def imitated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
+    """The first launch of the kernel when the file's own function is called with tensors that have no memory."""
+    wanted = chosen(module, request["kernel"]) if request["kernel"] else None
+    seen: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        seen.append((self, args, kwargs))
+
+    import_module("triton.runtime.jit").JITFunction.run = run
+    notes = first_configurations()
+    name = request["call"]["name"]
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise Refused("--call", f"the file has no function {name!r}")
+    function(*(argument(word) for word in request["call"]["arguments"]))
+    found = [launch for launch in seen if wanted is None or launch[0] is wanted]
+    if not found:
+        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if wanted else ''}")
+    kernel, args, kwargs = found[0]
+    kinds = {id(launch[0]) for launch in seen}
+    if wanted is None and len(kinds) > 1:
+        listed = ", ".join(dict.fromkeys(launch[0].fn.__name__ for launch in seen))
+        raise Refused("--kernel", f"{name} launches several kernels ({listed}); name one")
+    launch = as_launched(kernel, args, kwargs, request["options"])
+    launch["notes"] = notes
+    return launch
+
+
+def first_configurations() -> list[str]:
+    """Autotuners choose by timing, which nothing here can; the first configuration stands for all."""
+    notes: list[str] = []
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first = self.configs[0]
+        notes.append(f"autotuned: the first of {len(self.configs)} configurations is compiled ({first})")
+        return self.fn.run(*args, **{**kwargs, **first.all_kwargs()})
+
+    import_module("triton.runtime.autotuner").Autotuner.run = run
+    return notes
+
+
+def as_launched(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Types, constants and the specialization that the runtime would derive from these arguments."""
+    given = {p.name: p.default for p in kernel.params if p.has_default}
+    given |= dict(zip(kernel.arg_names, args, strict=False))
+    given |= {name: value for name, value in kwargs.items() if name in kernel.arg_names}
+    options = {k: v for k, v in kwargs.items() if k not in kernel.arg_names and k not in UNUSED and plain(v)}
+    types: dict[str, str] = {}
+    marks: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    for parameter in kernel.params:
+        name, value = parameter.name, given.get(parameter.name)
+        if parameter.is_constexpr or value is None:
+            constants[name] = value
+            continue
+        types[name], marks[name] = typed(name, value)
+        if parameter.do_not_specialize:
+            marks[name] = ""
+        elif marks[name] == "1":
+            constants[name], marks[name] = 1, ""
+    return launch_of(kernel, types, marks, constants, {**options, **own})
+
+
+def plain(value: Any) -> bool:
+    return isinstance(value, int | float | str | bool)
+
+
+def typed(name: str, value: Any) -> tuple[str, str]:
+    """Triton's word for the type, and what the runtime knows of the value: D = 16 divides it, S = under 2 GiB."""
+    if isinstance(value, bool):
+        return "u1", ""
+    if isinstance(value, int):
+        kind = "i32" if -(2**31) <= value < 2**31 else "i64"
+        return kind, "1" if value == 1 else "D" if value % 16 == 0 else ""
+    if isinstance(value, float):
+        return "fp32", ""
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        size = value.numel() * value.element_size()
+        return f"*{word_of(str(value.dtype).removeprefix('torch.'))}", "DS" if size < TWO_GIB else "D"
+    raise Refused("--call", f"{name} is a {type(value).__name__}; give --signature and --constants instead")
+
+
+def word_of(dtype: str) -> str:
+    if dtype in TYPE_NAMES:
+        return TYPE_NAMES[dtype]
+    return dtype.replace("float", "fp").replace("uint", "u").replace("int", "i")
+
+
+def launch_of(
+    kernel: Any, types: dict[str, str], marks: dict[str, str], constants: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Everything that compiling needs."""
+    words = [f"{n}={constants[n]}" if n in constants else f"{n}:{types[n]}" for n in kernel.arg_names]
+    return {
+        "kernel": kernel,
+        "types": {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names},
+        "marks": marks,
+        "constants": {(kernel.arg_names.index(name),): value for name, value in constants.items()},
+        "options": options,
+        "words": ", ".join(words),
+        "notes": [],
+    }
+
+
+def lowered(launch: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """The kernel in Triton's own IR, after the passes of that stage."""
+    ir, compiler = import_module("triton._C.libtriton").ir, import_module("triton.compiler")
+    kernel = launch["kernel"]
+    words = wanted["backend"], wanted["arch"], wanted["warp_size"]
+    target = import_module("triton.backends.compiler").GPUTarget(*words)
+    backend = compiler.make_backend(target)
+    marked = {(kernel.arg_names.index(n),): backend.parse_attr(m) for n, m in launch["marks"].items() if m}
+    source = compiler.ASTSource(kernel, launch["types"], launch["constants"], marked)
+    options = backend.parse_options({**launch["options"], **source.parse_options()})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    functions, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    module = source.make_ir(target, options, functions, modules, context)
+    return str(stages["ttir"](module, {}))
+
+
+def constant(module: ModuleType, text: str) -> Any:
+    """A constant's value: a number, a truth value, None, the name of something in the file, or text."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return getattr(module, text, text)
+
+
+def argument(word: str) -> Any:
+    """One argument of an imitated call: `fp16[4096,4096]` is a tensor without memory."""
+    matched = TENSOR.fullmatch(word)
+    if matched is None:
+        return constant(ModuleType("nothing"), word)
+    torch = import_module("torch")
+    name = SHORT.get(matched[1], re.sub(r"^i(?=\d)", "int", matched[1]))
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise Refused("--call", f"{matched[1]} is no type of torch; for example fp16[4096,4096]")
+    sizes = tuple(int(size) for size in matched[2].split(",") if size.strip())
+    return torch.empty(sizes, dtype=dtype, device="meta")
+
+
+def named(kernel: Any) -> str:
+    return ", ".join(kernel.arg_names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""What is known of a compiled kernel. None is always `not told`, never zero; sizes are bytes."""
+
+from typing import Literal
+
+from graph.kernel_profile import Limiter, Vendor
+from graph.values import Named, Value
+
+Kind = Literal[
+    "matrix", "valu", "salu", "global_load", "global_store", "global_to_lds", "atomic", "lds_read", "lds_write",
+    "lds_other", "scratch", "scalar_load", "accum_move", "wait", "barrier", "branch", "nop", "end", "other",
+]  # fmt: skip
+"""What an instruction is for. NVIDIA: salu = uniform datapath, scratch = local memory, scalar_load = constant bank."""
+
+
+class Target(Value):
+    """What a kernel is compiled for."""
+
+    arch: str
+    """gfx942, sm_90."""
+    vendor: Vendor
+    wave: int
+    """Lanes that run together: 64 on CDNA, 32 on NVIDIA."""
+
+
+class Instruction(Value):
+    """One instruction of a listing."""
+
+    text: str
+    mnemonic: str
+    kind: Kind
+    lane_bytes: int | None = None
+    """Bytes that one lane moves, where the instruction moves data."""
+    target: str | None = None
+    """Label that it branches to."""
+    source: str = ""
+    """`file:line` as the compiler noted it."""
+
+
+class Code(Value):
+    """The instructions of one kernel in order."""
+
+    kernel: str
+    instructions: tuple[Instruction, ...]
+    labels: tuple[tuple[str, int], ...]
+    """Label, and the index of the instruction behind it."""
+
+
+class Count(Value):
+    name: str
+    count: int
+
+
+class Width(Value):
+    """How many instructions move so many bytes per lane."""
+
+    kind: Kind
+    lane_bytes: int
+    count: int
+
+
+class Loop(Value):
+    """Instructions between a branch back and the label it goes to."""
+
+    label: str
+    first: int
+    last: int
+    """Indices of instructions, both inside."""
+    depth: int
+    """1 = not inside another loop."""
+    counts: tuple[Count, ...]
+    """By kind."""
+    source: tuple[str, ...] = ()
+    """`file:line` that most of it comes from, at most three."""
+    hot: bool = False
+    """A guess from the code alone: the innermost loop with most matrix work, else with most instructions."""
+
+
+class Shape(Value):
+    """What the code consists of."""
+
+    instructions: int
+    kinds: tuple[Count, ...]
+    widths: tuple[Width, ...]
+    matrix: tuple[Count, ...]
+    """Matrix instructions by mnemonic, which names their shape and types."""
+    waits: tuple[Count, ...]
+    """Waits by what they wait for, for example `vmcnt(0)`."""
+    loops: tuple[Loop, ...]
+
+    def count(self, *kinds: Kind) -> int:
+        """Instructions of these kinds."""
+        return sum(found.count for found in self.kinds if found.name in kinds)
+
+
+class Resources(Value):
+    """What one thread, wave and block hold."""
+
+    arch_vgpr: int | None = None
+    """NVIDIA: registers per thread."""
+    accum_vgpr: int | None = None
+    vgpr_total: int | None = None
+    """What is allocated from the register file: both kinds together."""
+    sgpr: int | None = None
+    vgpr_spills: int | None = None
+    """Registers that the compiler put into scratch. NVIDIA: stores to local memory in the code."""
+    sgpr_spills: int | None = None
+    scratch_bytes: int | None = None
+    """Per lane; NVIDIA: stack frame."""
+    lds_bytes: int | None = None
+    """Per block, static and dynamic."""
+    threads: int | None = None
+    """Per block."""
+    code_bytes: int | None = None
+
+
+class Occupancy(Value):
+    """How many waves of a kernel fit on the hardware at once, as registers, LDS and launch allow."""
+
+    waves_per_simd: float
+    """AMD: waves per SIMD. NVIDIA: warps per scheduler. Whole blocks only, so it can be a fraction."""
+    most: int
+    """What the hardware holds per SIMD."""
+    share: float
+    blocks_per_unit: int | None
+    """Blocks per CU or SM; None where the block's size is not known."""
+    limiter: Limiter
+    limits: tuple[Named, ...]
+    """Waves per CU or SM that each resource alone would allow."""
+    register_tier: int
+    """Waves per SIMD that registers alone allow."""
+    registers_for_next: int | None = None
+    """Registers per lane at which one more block (wave, where its size is unknown) would fit; None at the top."""
+    source: str
+    """Where the constants come from."""
+
+
+class Report(Value):
+    """One kernel for one target."""
+
+    kernel: str
+    target: Target
+    form: Literal["amdgcn", "sass", "ptx", "elf"]
+    """What the instructions were read from; elf: resources only."""
+    compiler: str
+    """Name and version, or where the assembly came from. Other versions give other numbers."""
+    resources: Resources
+    shape: Shape | None
+    """None where instructions could not be read; a note says why."""
+    occupancy: Occupancy | None
+    notes: tuple[str, ...] = ()
+
+
+class Assembled(Value):
+    """What a compiler gave, or a file holds, for one target, before it is read."""
+
+    target: Target
+    compiler: str
+    assembly: str | None = None
+    form: Literal["amdgcn", "sass", "ptx"] | None = None
+    binary: bytes = b""
+    shared_bytes: int | None = None
+    """Shared memory or LDS per block that the launch asks for."""
+    threads: int | None = None
+    kernel: str | None = None
+    resources: Resources | None = None
+    """Where a tool told them."""
+    notes: tuple[str, ...] = ()
+
+
+class IsaFinding(Value):
+    """One difference between two versions of a kernel on one target."""
+
+    name: Literal["spills", "scratch", "occupancy", "registers", "lds", "width", "matrix", "waits", "barriers", "size"]
+    weight: Literal["against", "for", "note"]
+    """against: evidence against the second version, which a gate can use. for: the same for it."""
+    target: str
+    before: float | None
+    after: float | None
+    text: str

@@ -1,0 +1,209 @@
+"""What AMD's raw counters mean: bytes, hit rates, occupancy, pipe use and waits of one kernel, per call. Pure.
+
+Counters are the sums over all XCDs and instances that rocprofv3 prints. SQ_WAVE*, SQ_WAIT*, SQ_ACTIVE* and SQ_BUSY_CU
+count quad-cycles, SQ_VALU_MFMA_BUSY_CYCLES and SQ_LDS_* cycles. What a counter set does not hold is not told.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from graph.kernel_profile import Said
+from graph.values import Named
+
+FLOP_PER_MOP = 512
+SHORT_NS = 20_000
+"""Below this, GRBM_GUI_ACTIVE holds mostly front-end work; cycles are then the duration times the clock."""
+WAVES_PER_UNIT = 32
+MATRIX = ("F16", "BF16", "F8", "F6F4", "XF32", "F32", "F64", "I8")
+OLD_READS = ("gfx908", "gfx90a")
+"""Devices whose counters are spelled TCC_EA_, and whose requests are of 32 or 64 bytes."""
+BYTES_PER_CLOCK = 32
+"""Of one HBM channel at max_mclk: 1,300 MHz and 128 channels are MI300X's 5,325 GB/s."""
+
+
+def numbers(
+    metrics: Sequence[Named], arch: str | None, facts: Sequence[Named], duration_ns: float | None
+) -> tuple[Said, ...]:
+    """All that the counters of one kernel tell, as `group.field` numbers of the profile.
+
+    Args:
+        metrics: counters per call, by the tool's names.
+        arch: gfx90a, gfx942, gfx950, ...; numbers whose formula depends on it are left out when it is None.
+        facts: constants of the device: units, simds_per_unit, l2_domains, clock_mhz, memory_clock_mhz, memory_channels.
+        duration_ns: of one call in a run without counters; rates are left out when it is None.
+    """
+    counted = _Counted(
+        {one.name: one.value for one in metrics}, arch or "", {one.name: one.value for one in facts}, duration_ns
+    )
+    found: dict[str, Said] = {}
+    for part in _PARTS:
+        for said in part(counted):
+            found.setdefault(said.name, said)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Counted:
+    values: Mapping[str, float]
+    arch: str
+    facts: Mapping[str, float]
+    duration_ns: float | None
+
+    def get(self, *names: str) -> tuple[float, ...] | None:
+        """These counters, in order; None when one is missing."""
+        found = tuple(self.values[name] for name in names if name in self.values)
+        return found if len(found) == len(names) else None
+
+    @property
+    def reads(self) -> str:
+        """How this device spells its requests to memory."""
+        return "TCC_EA_" if self.arch in OLD_READS else "TCC_EA0_"
+
+    @property
+    def cycles(self) -> tuple[float, str, str] | None:
+        """Elapsed shader cycles of one call, how they were found, and what was changed for it."""
+        clock = self.facts.get("clock_mhz")
+        if self.duration_ns and clock and self.duration_ns < SHORT_NS:
+            why = f"a kernel under {SHORT_NS // 1000} us: GRBM_GUI_ACTIVE would count its launch"
+            return self.duration_ns * clock / 1000, f"duration * {clock:g} MHz", why
+        domains = self.facts.get("l2_domains")
+        active = self.values.get("GRBM_GUI_ACTIVE")
+        if not active or not domains:
+            return None
+        return active / domains, f"GRBM_GUI_ACTIVE / {domains:g} XCC", ""
+
+    @property
+    def unit_cycles(self) -> tuple[float, str, str] | None:
+        """Elapsed cycles times compute units."""
+        found, units = self.cycles, self.facts.get("units")
+        if found is None or not units:
+            return None
+        return found[0] * units, f"({found[1]}) * {units:g} CU", found[2]
+
+
+def _said(name: str, value: float, formula: str, corrected: str = "") -> Said:
+    return Said(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
+
+
+def _read(counted: _Counted) -> Iterator[Said]:
+    e, arch = counted.reads, counted.arch
+    every, small = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
+    name = "mem.read_bytes"
+    if arch.startswith("gfx95"):
+        sizes = counted.get(small, f"{e}RDREQ_64B_sum", f"{e}RDREQ_128B_sum")
+        if sizes and any(sizes):
+            value = 32 * sizes[0] + 64 * sizes[1] + 128 * sizes[2]
+            yield _said(name, value, f"32*{small} + 64*RDREQ_64B + 128*RDREQ_128B")
+        elif found := counted.get(every, small):
+            why = "gfx950 leaves TCC_BUBBLE at 0: requests that are not of 32 bytes count as 128, an upper bound"
+            yield _said(name, 128 * (found[0] - found[1]) + 32 * found[1], f"128*({every} - {small}) + 32*{small}", why)
+    elif arch.startswith("gfx94"):
+        if found := counted.get("TCC_BUBBLE_sum", every, small):
+            wide, total, narrow = found
+            value = 128 * wide + 64 * (total - wide - narrow) + 32 * narrow
+            yield _said(name, value, f"128*TCC_BUBBLE + 64*({every} - BUBBLE - {small}) + 32*{small}")
+    elif arch in OLD_READS and (found := counted.get(every, small)):
+        yield _said(name, 64 * (found[0] - found[1]) + 32 * found[1], f"64*({every} - {small}) + 32*{small}")
+
+
+def _derived_sizes(counted: _Counted) -> Iterator[Said]:
+    """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
+    if (found := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
+        yield _said("mem.read_bytes", 1024 * found[0], "1024*FETCH_SIZE (KiB)")
+    if found := counted.get("WRITE_SIZE"):
+        yield _said("mem.write_bytes", 1024 * found[0], "1024*WRITE_SIZE (KiB)")
+
+
+def _write(counted: _Counted) -> Iterator[Said]:
+    every, wide = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
+    if counted.arch and (found := counted.get(every, wide)):
+        yield _said("mem.write_bytes", 64 * found[1] + 32 * (found[0] - found[1]), f"64*{wide} + 32*({every} - {wide})")
+
+
+def _rates(counted: _Counted) -> Iterator[Said]:
+    told = {one.name: one.value for part in (_read, _write, _derived_sizes) for one in (*part(counted),)[::-1]}
+    if "mem.read_bytes" not in told or "mem.write_bytes" not in told:
+        return
+    both = told["mem.read_bytes"] + told["mem.write_bytes"]
+    yield _said("mem.bytes", both, "read + written, between L2 and fabric: Infinity Cache hits count too")
+    if counted.duration_ns:
+        rate = both / counted.duration_ns
+        yield _said("mem.gbps", rate, "(read + written bytes) / duration")
+        clock, channels = counted.facts.get("memory_clock_mhz"), counted.facts.get("memory_channels")
+        if clock and channels:
+            peak = clock / 1000 * BYTES_PER_CLOCK * channels
+            yield _said("mem.pct_of_peak", rate / peak, f"mem.gbps / {peak:.0f} GB/s (memory clock * 32 * channels)")
+    flop = _flop(counted)
+    if flop and both:
+        yield _said("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")
+
+
+def _cache(counted: _Counted) -> Iterator[Said]:
+    if (found := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(found):
+        yield _said("mem.l2_hit", found[0] / sum(found), "TCC_HIT / (TCC_HIT + TCC_MISS)")
+    every = f"{counted.reads}RDREQ_sum"
+    if (found := counted.get(f"{counted.reads}RDREQ_DRAM_sum", every)) and found[1]:
+        yield _said("mem.dram_of_requests", min(1.0, found[0] / found[1]), f"{counted.reads}RDREQ_DRAM / {every}")
+
+
+def _flop(counted: _Counted) -> float | None:
+    found = [counted.values[name] for kind in MATRIX if (name := f"SQ_INSTS_VALU_MFMA_MOPS_{kind}") in counted.values]
+    return FLOP_PER_MOP * sum(found) if found else None
+
+
+def _compute(counted: _Counted) -> Iterator[Said]:
+    flop = _flop(counted)
+    if flop is not None:
+        yield _said("comp.matrix_flop", flop, "512 * sum of SQ_INSTS_VALU_MFMA_MOPS_*")
+        if counted.duration_ns:
+            yield _said("comp.tflops", flop / counted.duration_ns / 1000, "MFMA FLOP / duration")
+    spent, simds = counted.unit_cycles, counted.facts.get("simds_per_unit", 4)
+    if spent is None:
+        yield from _built_in(counted)
+        return
+    cycles, how, why = spent
+    for name, counter, scale, text in (
+        ("comp.matrix_busy", "SQ_VALU_MFMA_BUSY_CYCLES", 1 / simds, f"SQ_VALU_MFMA_BUSY_CYCLES / ({how} * {simds:g})"),
+        ("comp.vector_busy", "SQ_ACTIVE_INST_VALU", 1.0, f"SQ_ACTIVE_INST_VALU / ({how})"),
+        ("occ.achieved", "SQ_WAVE_CYCLES", 4 / WAVES_PER_UNIT, f"4*SQ_WAVE_CYCLES / ({how} * {WAVES_PER_UNIT})"),
+        ("shm.conflict_share_of_time", "SQ_LDS_BANK_CONFLICT", 1.0, f"SQ_LDS_BANK_CONFLICT / ({how})"),
+    ):
+        if found := counted.get(counter):
+            yield _said(name, scale * found[0] / cycles, text, why)
+    yield from _built_in(counted)
+
+
+def _built_in(counted: _Counted) -> Iterator[Said]:
+    """The tool's own derived metrics, in per cent, where the raw counters are missing."""
+    for name, metric in (
+        ("comp.matrix_busy", "MfmaUtil"),
+        ("comp.vector_busy", "VALUBusy"),
+        ("occ.achieved", "OccupancyPercent"),
+        ("shm.conflict_share_of_time", "LDSBankConflict"),
+        ("mem.l2_hit", "L2CacheHit"),
+    ):
+        if found := counted.get(metric):
+            yield _said(name, found[0] / 100, f"{metric} / 100")
+
+
+def _shared(counted: _Counted) -> Iterator[Said]:
+    if (found := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and found[1]:
+        yield _said("shm.conflict_rate", found[0] / found[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
+    if found := counted.get("SQ_INSTS_LDS"):
+        yield _said("shm.accesses", found[0], "SQ_INSTS_LDS")
+
+
+def _waits(counted: _Counted) -> Iterator[Said]:
+    for name, counter in (
+        ("issue.waiting", "SQ_WAIT_ANY"),
+        ("issue.ready_not_issued", "SQ_WAIT_INST_ANY"),
+        ("issue.active_of_waves", "SQ_ACTIVE_INST_ANY"),
+        ("issue.lds_wait", "SQ_WAIT_INST_LDS"),
+    ):
+        if (found := counted.get(counter, "SQ_WAVE_CYCLES")) and found[1]:
+            yield _said(name, found[0] / found[1], f"{counter} / SQ_WAVE_CYCLES")
+
+
+_PARTS: tuple[Callable[[_Counted], Iterator[Said]], ...] = (
+    _read, _write, _derived_sizes, _rates, _cache, _compute, _shared, _waits,
+)  # fmt: skip

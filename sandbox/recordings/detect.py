@@ -1,0 +1,152 @@
+"""What a file or a folder of profiler output is, by its content, and all recordings in it: `read`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from graph.kernel_profile import Recording
+from sandbox.recordings import agents, counter_collection, kernel_stats, kernel_trace, results_json, rocpd
+from sandbox.recordings.csv_head import header
+from sandbox.recordings.fault import RecordingError
+from sandbox.recordings.merge import merged
+
+Found = tuple[Recording, ...]
+Reader = Callable[[Path], Found]
+OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
+"""Modules of this package with `sniff(path) -> bool` and `read(path) -> Recording`, asked in this order."""
+WHOLE_FOLDERS = ("rocprof_compute",)
+"""Of these, a folder is one recording with all that lies in it."""
+KNOWN = (
+    "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages"
+)
+FILES = 200_000
+"""More files than this in a folder are not a profile."""
+
+
+def read(path: Path) -> Found:
+    """Everything that `path`, a file or a folder, holds: most compute time first, one recording per process and GPU.
+
+    Raises `RecordingError`: for a file that is damaged, empty or nothing we know; for a folder with nothing readable.
+    """
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        raise RecordingError(path, "no such file or folder")
+    return _file(path)
+
+
+def _file(path: Path) -> Found:
+    reader = _reader(path)
+    if reader is None:
+        raise RecordingError(path, f"not a recording that is known here: {KNOWN}", line=1)
+    return reader(path)
+
+
+def _reader(path: Path) -> Reader | None:
+    """Who reads this file, by its first bytes; None when nobody knows it."""
+    for name in OTHERS:
+        reader = _other(name, path)
+        if reader is not None:
+            return reader
+    if rocpd.sniff(path):
+        return rocpd.read
+    if results_json.sniff(path):
+        return results_json.read
+    head = header(path)
+    if agents.sniff(head):
+        return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
+    table = (
+        (counter_collection.sniff, counter_collection.read),
+        (kernel_trace.sniff, kernel_trace.read),
+        (kernel_stats.sniff, kernel_stats.read),
+        (kernel_stats.sniff_calls, kernel_stats.read_calls),
+    )
+    for sniff, reads in table:
+        if sniff(head):
+            return lambda one, reads=reads: reads(one, head)  # type: ignore[misc]
+    return None
+
+
+def _other(name: str, path: Path) -> Reader | None:
+    module = import_module(f"sandbox.recordings.{name}")
+    if not module.sniff(path):
+        return None
+    every: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
+    return every if every is not None else lambda one: (module.read(one),)
+
+
+@dataclass
+class _Walk:
+    """What was found below a folder."""
+
+    files: list[tuple[Path, Found]] = field(default_factory=list)
+    faults: list[RecordingError] = field(default_factory=list)
+    seen: int = 0
+
+    def take(self, path: Path, reader: Reader) -> None:
+        try:
+            self.files.append((path, reader(path)))
+        except RecordingError as fault:
+            self.faults.append(fault)
+
+
+def _folder(path: Path) -> Found:
+    walk = _Walk()
+    _descend(path, walk, frozenset())
+    if not walk.files:
+        if walk.faults:
+            raise walk.faults[0]
+        raise RecordingError(path, f"holds no recording that is known here: {KNOWN}")
+    found = merged(walk.files)
+    if walk.faults:
+        told = tuple(f"left out: {fault}" for fault in walk.faults)
+        found = (found[0].model_copy(update={"warnings": (*found[0].warnings, *told)}), *found[1:])
+    return found
+
+
+def _descend(folder: Path, walk: _Walk, taken: frozenset[str]) -> None:
+    """Reads a folder and those below it. `taken`: readers that already have this folder from above."""
+    inside = set(taken)
+    for name in OTHERS:
+        reader = None if name in taken else _other(name, folder)
+        if reader is not None:
+            walk.take(folder, reader)
+            inside.add(name)
+            if name in WHOLE_FOLDERS:
+                return
+    if _is_viewer(folder):
+        return
+    for child in sorted(folder.iterdir()):
+        walk.seen += 1
+        if walk.seen > FILES:
+            raise RecordingError(folder, f"more than {FILES} files: name the folder of one run")
+        if child.is_dir():
+            _descend(child, walk, frozenset(inside))
+        elif child.is_file():
+            _take_file(child, walk, inside)
+
+
+def _is_viewer(folder: Path) -> bool:
+    """A folder of the thread trace viewer: its thousands of JSON files belong to the trace already read."""
+    return all((folder / name).is_file() for name in ("code.json", "filenames.json"))
+
+
+def _take_file(path: Path, walk: _Walk, taken: set[str]) -> None:
+    if any(_other(name, path) is not None for name in taken):
+        return
+    try:
+        reader = _reader(path)
+    except RecordingError as fault:
+        # logs and pictures beside a profile are no header either: only what has a profiler's ending is missed
+        if path.suffixes[-1:] == [".csv"] or path.suffix in (".db", ".json"):
+            walk.faults.append(fault)
+        return
+    if reader is not None:
+        walk.take(path, reader)
+
+
+def formats(found: Sequence[Recording]) -> Iterator[str]:
+    """The formats of these recordings, each once, in order."""
+    yield from dict.fromkeys(one.format for one in found)

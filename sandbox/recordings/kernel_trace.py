@@ -1,0 +1,28 @@
+"""kernel_trace.csv of rocprofv3: one row per dispatch, in each of the layouts that versions 6.1 to 7.x wrote."""
+
+from pathlib import Path
+
+from graph.kernel_profile import Recording
+from sandbox.recordings.csv_head import Head
+from sandbox.recordings.dispatches import load
+from sandbox.recordings.engine import opened
+from sandbox.recordings.fault import RecordingError
+from sandbox.recordings.kernels import recordings
+
+FORMAT = "kernel_trace"
+
+
+def sniff(head: Head) -> bool:
+    """Whether a CSV header is that of a kernel trace."""
+    return head.has("name", "start", "end") and head.place("counter") is None
+
+
+def read(path: Path, head: Head) -> tuple[Recording, ...]:
+    """One recording per GPU in the file, most time first. `RecordingError` when damaged or without a usable row."""
+    doubled = {name for name in head.lower if head.lower.count(name) > 1}
+    if doubled:
+        raise RecordingError(path, f"the header has {', '.join(sorted(doubled))} twice", line=1)
+    with opened(path) as engine:
+        # the CSV writer prints the static part; the older Group_Segment_Size and rocpd's conversion hold the whole
+        static = "lds_block_size" in head.lower and "guid" not in head.lower
+        return recordings(load(engine, path, head), form=FORMAT, files=(str(path),), static_lds=static)

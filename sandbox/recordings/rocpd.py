@@ -1,0 +1,183 @@
+"""rocpd databases (SQLite, rocprofv3 from ROCm 7.0): dispatches and counters from the base tables, opened read-only."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from graph.kernel_profile import Recording
+from sandbox.recordings import agents, counter_collection, spool
+from sandbox.recordings.csv_head import beginning
+from sandbox.recordings.dispatches import Symbol, load
+from sandbox.recordings.engine import opened
+from sandbox.recordings.fault import RecordingError
+from sandbox.recordings.kernels import recordings
+from sandbox.recordings.registers import on_device
+
+FORMAT = "rocpd"
+MAGIC = b"SQLite format 3\0"
+SCHEMAS = ("3",)
+_SYMBOL = "k.guid || ':' || k.kernel_id"
+_AGENT = "k.guid || ':' || k.agent_id"
+_LAUNCH = """queue_id, group_segment_size, private_segment_size, workgroup_size_x, workgroup_size_y, workgroup_size_z,
+       grid_size_x, grid_size_y, grid_size_z), start, "end" from rocpd_kernel_dispatch"""
+_DISPATCHES = f"select printf('%s:%d %s:%d %d %d %d %d %d %d %d %d %d', guid, kernel_id, guid, agent_id, {_LAUNCH}"
+_OF_ONE_RUN = f"select printf('%d %d %d %d %d %d %d %d %d %d %d', kernel_id, agent_id, {_LAUNCH}"
+"""Without the guid, which is the same in every row: a third less time."""
+FEW = 200_000
+"""Dispatches up to which the view is counted: its joins take longer than reading the table."""
+_COUNTERS = f"""
+select {_AGENT}, {_SYMBOL}, i.name, sum(p.value), k.start, k."end", k.grid_size_x * k.grid_size_y * k.grid_size_z
+from rocpd_pmc_event p
+join rocpd_info_pmc i on i.id = p.pmc_id and i.guid = p.guid
+join rocpd_kernel_dispatch k on k.event_id = p.event_id and k.guid = p.guid
+group by p.guid, p.event_id, i.name"""
+_SYMBOLS = """
+select guid || ':' || id, coalesce(display_name, kernel_name), arch_vgpr_count, accum_vgpr_count, sgpr_count
+from rocpd_info_kernel_symbol"""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The database, its errors being about `path`."""
+
+    path: Path
+    connection: sqlite3.Connection
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql).fetchall()
+
+    def copied(self, sql: str, columns: tuple[str, ...], target: Path) -> int:
+        """Copies a query into a CSV; the number of rows."""
+        before = self.connection.execute(sql)
+        with target.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(columns)
+            count = _Counting(before)
+            writer.writerows(count)
+        return count.rows
+
+
+class _Counting:
+    def __init__(self, rows: sqlite3.Cursor) -> None:
+        self._cursor, self.rows = rows, 0
+
+    def __iter__(self) -> Iterator[Sequence[object]]:
+        while part := self._cursor.fetchmany(10_000):
+            self.rows += len(part)
+            yield from part
+
+
+def sniff(path: Path) -> bool:
+    """Whether a file is an SQLite database with rocpd's tables."""
+    if beginning(path)[: len(MAGIC)] != MAGIC:
+        return False
+    with _opened(path) as base:
+        return bool(base.rows("select 1 from sqlite_master where name like 'rocpd_kernel_dispatch%' limit 1"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Base]:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)) as connection:
+            yield _Base(path, connection)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise RecordingError(path, f"the database is damaged or of another layout: {error}") from error
+
+
+def read(path: Path) -> tuple[Recording, ...]:
+    """Recordings of each GPU: times, and counters where it has them. Host name, command and environment stay unread.
+
+    Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.
+    """
+    with _opened(path) as base, opened(path) as engine:
+        warnings = (*_schema(base), *_missing(base))
+        symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
+        gpus = _agents(base)
+        rows, counted = engine.room / "dispatches.csv", engine.room / "counters.csv"
+        guids = [str(row[0]) for row in base.rows("select distinct guid from rocpd_info_kernel_symbol")]
+        one = _one_run(base, guids)
+        if not base.copied(_OF_ONE_RUN if one else _DISPATCHES, spool.DISPATCH, rows):
+            raise RecordingError(path, "holds no dispatch: 0 kernels ran while it recorded")
+        table = load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=symbols, run=one))
+        found = recordings(table, form=FORMAT, files=(str(path),), static_lds=False)
+        if base.copied(_COUNTERS, spool.COUNTER, counted):
+            cells = counter_collection.cells(path, counted, spool.head(spool.COUNTER), symbols)
+            told = counter_collection.recordings(cells, files=(str(path),))
+            found = tuple(_with_metrics(one, told) for one in found)
+    return tuple(_placed(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
+
+
+def _one_run(base: _Base, guids: Sequence[str]) -> str:
+    """The guid of all dispatches; empty when the database holds several runs."""
+    if len(guids) != 1:
+        return ""
+    ((others,),) = base.rows(
+        "select count(*) from rocpd_kernel_dispatch where guid <> (select guid from rocpd_info_kernel_symbol)"
+    )
+    return "" if others else guids[0]
+
+
+def _schema(base: _Base) -> tuple[str, ...]:
+    told = [str(row[0]) for row in base.rows("select value from rocpd_metadata where tag = 'schema_version'")]
+    if not told:
+        raise RecordingError(base.path, "tells no schema_version: the database is damaged or not finished")
+    unknown = sorted({version for version in told if version.split(".")[0] not in SCHEMAS})
+    if unknown:
+        raise RecordingError(base.path, f"has schema version {unknown[0]}; known: {', '.join(SCHEMAS)}")
+    return ()
+
+
+def _missing(base: _Base) -> tuple[str, ...]:
+    """The view that other tools read drops dispatches that lack an event or a name: says how many."""
+    if not base.rows("select 1 from sqlite_master where name = 'kernels'"):
+        return ()
+    ((table,),) = base.rows("select count(*) from rocpd_kernel_dispatch")
+    view = table if table > FEW else base.rows("select count(*) from kernels")[0][0]
+    if view == table:
+        return ()
+    return (f"the view `kernels` holds {view} of {table} dispatches; these numbers are of the base table",)
+
+
+def _agents(base: _Base) -> tuple[agents.Agent, ...]:
+    columns = ("type", "name", "product_name", "absolute_index", "logical_index", "extdata")
+    found = []
+    for identity, *values in base.rows(f"select guid || ':' || id, {', '.join(columns)} from rocpd_info_agent"):
+        told = dict(zip(columns, values, strict=True))
+        try:
+            more = json.loads(told.pop("extdata") or "{}")
+        except ValueError as error:
+            raise RecordingError(base.path, f"rocpd_info_agent.extdata is no JSON: {error}") from error
+        agent = agents.agent({**(more if isinstance(more, dict) else {}), **told}, (str(identity),))
+        found += [agent] if agent else []
+    return tuple(found)
+
+
+def _with_metrics(recording: Recording, told: Sequence[Recording]) -> Recording:
+    match = next((one for one in told if one.device == recording.device), None)
+    if match is None:
+        return recording
+    metrics = {kernel.name: kernel.metrics for kernel in match.kernels}
+    kernels = [one.model_copy(update={"metrics": metrics.get(one.name, ())}) for one in recording.kernels]
+    warning = "counters were read while these times were taken: they are slower than a run without"
+    return recording.model_copy(
+        update={
+            "kernels": tuple(kernels),
+            "grade": "serialised",
+            "warnings": (*recording.warnings, *match.warnings, warning),
+        }
+    )
+
+
+def _placed(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
+    agent = agents.chosen(gpus, recording.device or "")
+    if agent is None:
+        return recording
+    named = next((one for one in agent.ids if one.startswith("Agent ")), None)
+    return on_device(recording.model_copy(update={"device": named}), agent)

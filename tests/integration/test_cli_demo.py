@@ -1,0 +1,58 @@
+"""`ridgeline demo` with a model in the catalog's place: the same words as `ridgeline run`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pytest_socket import enable_socket, socket_allow_hosts
+
+from tests.model_server import said, serve
+
+LIMITS = ("looks=1,2,3", "calibration_pairs=2", "blocks=2", "final_pairs=3")
+QUICK = ("--max-rounds", "1", *(word for limit in LIMITS for word in ("--set", limit)))
+
+
+def opened(campaign: Path) -> dict:
+    """The ledger's first line."""
+    return json.loads((campaign / "ledger.jsonl").read_text(encoding="utf-8").splitlines()[0])["body"]
+
+
+@pytest.mark.slow
+def test_a_demo_by_mailbox_waits_for_its_first_answer_as_long_as_it_takes(cli, tmp_path):
+    asked = cli("demo", "--task", "softmax_c", "--dir", tmp_path / "demo", *QUICK, "--model", "mailbox", "--json")
+    assert asked.code == 3, asked.err
+    assert (asked.json["status"], asked.json["planner"]) == ("waiting", "mailbox")
+    assert Path(asked.json["request"]).is_file()
+    assert "planner mailbox" in asked.err
+    limits = opened(Path(asked.json["dir"]))["limits"]
+    assert (limits["max_rounds"], limits["max_minutes"]) == (1, None)
+
+
+@pytest.mark.slow
+def test_a_demo_on_a_server_ends_with_its_rounds(cli, tmp_path, monkeypatch):
+    enable_socket()
+    socket_allow_hosts(["127.0.0.1"])
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
+    script, stop = serve(said("I would rather write a poem."))
+    words = ("--model", "openai/some", "--base-url", script.url, "--max-minutes", "9", "--json")
+    done = cli("demo", "--task", "softmax_c", "--dir", tmp_path / "demo", *QUICK, *words)
+    stop()
+    assert done.code == 0, done.err
+    assert (done.json["status"], done.json["planner"], done.json["rounds"]) == ("concluded", "llm:openai/some", 1)
+    assert opened(Path(done.json["dir"]))["limits"]["max_minutes"] == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "said_so"),
+    [
+        (("--model", "mailbox", "--planner", "catalog"), "give one of the two"),
+        (("--base-url", "http://localhost:1"), "--model: is missing"),
+        (("--model", " "), "is empty or has spaces"),
+        (("--model", "mailbox", "--base-url", "http://localhost:1"), "leave out --base-url"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_made(cli, tmp_path, words, said_so):
+    refused = cli("demo", "--dir", tmp_path / "demo", *words)
+    assert refused.code == 2
+    assert said_so in refused.complaint
+    assert not (tmp_path / "demo").exists()

@@ -1,0 +1,276 @@
+"""`ridgeline profile`: parsing in every output, comparing, and running profilers, which are stand-ins that replay."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import text_project
+from tests.standins_profilers import NCU, ROCPROFV3, counted, install, trace
+from tests.standins_smi import cards, h100, stand_in
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+HOSTILE = "<script>alert(1)</script>\x1b[2Jk"
+KERNEL_KEYS = {
+    "name", "calls", "total_ns", "mean_ns", "median_ns", "share", "grid", "workgroup", "arch_vgpr", "accum_vgpr",
+    "sgpr", "lds_bytes", "scratch_bytes", "category", "blocks",
+}  # fmt: skip
+
+
+def calls(name, *, count=9, ns=100_000, gap=20_000, start=1_000_000):
+    return [(name, start + number * (ns + gap), start + number * (ns + gap) + ns) for number in range(count)]
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_one_object_with_every_field_of_the_promise(cli, written):
+    path = written(
+        "run_kernel_trace.csv", trace(*calls("my_kernel(float*)"), *calls("__amd_rocclr_copyBuffer", start=10))
+    )
+    said = cli("profile", "parse", path, "--json")
+    assert said.code == 0, said.err
+    assert {"format", "tool", "arch", "kernels", "att", "counters", "warnings", "others"} <= set(said.json)
+    assert (said.json["format"], said.json["tool"], said.json["arch"]) == ("kernel_trace", "rocprofv3", None)
+    mine = next(kernel for kernel in said.json["kernels"] if kernel["name"] == "my_kernel(float*)")
+    assert set(mine) >= KERNEL_KEYS
+    assert (mine["calls"], mine["median_ns"], mine["total_ns"]) == (9, 100_000, 900_000)
+    assert (mine["grid"], mine["workgroup"], mine["blocks"]) == ([262_144, 1, 1], [256, 1, 1], [1024, 1, 1])
+    assert said.json["att"] is None
+    assert said.json["profiles"][0]["profile"]["display"] == "my_kernel"
+
+
+def test_a_profile_of_ncu_is_classified_with_its_evidence(cli):
+    said = cli("profile", "parse", *sorted(DATA.glob("h100_*.csv")), "--kernel", "softmax")
+    assert said.code == 0, said.err
+    assert "softmax_kernel: memory-bound (hbm), high confidence" in said.out
+    assert "because  mem.pct_of_peak 0.861 (high from 0.6" in said.out
+    assert "waits    mem_wait 43.7%" in said.out
+    assert "FMNMX R29, R5, R4, !PT" in said.out
+    one = cli("profile", "parse", *sorted(DATA.glob("h100_*.csv")), "--json").json
+    assert [other["format"] for other in one["others"]] == ["ncu_raw", "ncu_source"]
+    assert len(one["profiles"]) == 1
+    rungs = {said["rung"] for said in one["profiles"][0]["profile"]["numbers"]}
+    assert rungs == {"counters"}
+
+
+def test_the_page_holds_no_foreign_markup_and_a_terminal_gets_no_escape(cli, written, tmp_path):
+    path = written("x_kernel_trace.csv", trace(*calls(HOSTILE)))
+    said = cli("profile", "parse", path, "--html", tmp_path / "page.html")
+    assert said.code == 0, said.err
+    assert "\x1b" not in said.out
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("parse", "{none}"), "no such file"),
+        (("parse", "{empty}"), "empty"),
+        (("parse", "{text}"), "{text}"),
+        (("parse", "{trace}", "--kernel", "("), "--kernel"),
+        (("parse", "{trace}", "--kernel", "nothing"), "recorded are my_kernel"),
+        (("parse", "{trace}", "--html", "{none}/x.html"), "--html"),
+        (("diff", "{trace}", "{other}"), "no kernel is in both"),
+    ],
+)
+def test_bad_input_is_one_line_and_two(cli, written, tmp_path, arguments, words):
+    names = {
+        "none": tmp_path / "none",
+        "empty": written("empty_kernel_trace.csv", ""),
+        "text": written("text.csv", "hello\nworld\n"),
+        "trace": written("run_kernel_trace.csv", trace(*calls("my_kernel"))),
+        "other": written("other_kernel_trace.csv", trace(*calls("another"))),
+    }
+    said = cli("profile", *(word.format(**names) for word in arguments))
+    assert said.code == 2
+    assert words.format(**names) in said.complaint
+
+
+def test_cut_recordings_are_refused_in_one_line_or_read(cli, written):
+    whole = trace(*calls("my_kernel"))
+    draw = random.Random(5)
+    for number in range(12):
+        said = cli(
+            "profile", "parse", written(f"{number}_kernel_trace.csv", whole[: draw.randrange(len(whole))]), "--json"
+        )
+        assert said.code in (0, 2)
+        if said.code == 2:
+            assert f"{number}_kernel_trace.csv" in said.complaint
+        else:
+            assert all(kernel["median_ns"] > 0 for kernel in said.json["kernels"])
+
+
+@pytest.mark.parametrize(
+    ("ns", "answer"),
+    [(50_000, "faster"), (150_000, "slower"), (99_920, "no difference resolved"), (99_919, "faster")],
+)
+def test_a_difference_states_what_it_resolves(cli, written, ns, answer):
+    a = written("a_kernel_trace.csv", trace(*calls("my_kernel")))
+    b = written("b_kernel_trace.csv", trace(*calls("my_kernel", ns=ns), vgpr=128))
+    found = cli("profile", "diff", a, b, "--json").json
+    (moved,) = found["kernels"]
+    assert (moved["time"]["answer"], moved["time"]["resolution_ns"]) == (answer, 80)
+    assert [number["name"] for number in moved["numbers"]] == ["regs.arch"]
+    text = cli("profile", "diff", a, b)
+    assert answer in text.out
+    assert "regs.arch" in text.out
+
+
+def test_times_with_counters_are_never_compared(cli):
+    said = cli("profile", "diff", DATA / "h100_raw.csv", DATA / "h100_details.csv", "--json")
+    (moved,) = said.json["kernels"]
+    assert moved["time"]["answer"] == "not comparable"
+    assert said.json["only_a"] == []
+
+
+def test_two_kernels_named_alike_are_kept_apart(cli, written):
+    a = written("a_kernel_trace.csv", trace(*calls("k<1>(int)"), *calls("k<2>(int)", ns=50_000)))
+    b = written("b_kernel_trace.csv", trace(*calls("k<2>(int)"), *calls("k<3>(int)")))
+    found = cli("profile", "diff", a, b, "--json").json
+    assert [(moved["a"], moved["b"]) for moved in found["kernels"]] == [("k<2>", "k<2>")]
+    assert (found["only_a"], found["only_b"]) == (["k<1>"], ["k<3>"])
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not beside this checkout")
+def test_a_trace_and_a_thread_trace_of_one_kernel_are_joined(cli):
+    trace_file = SAMPLES / "rocprofv3_kernel_trace" / "rocm7.2_mi350x_flash_attn_func_kernel_trace.csv"
+    said = cli("profile", "parse", trace_file, SAMPLES / "att" / "flash_attn_big", "--kernel", "flash_attn", "--json")
+    golden = json.loads((SAMPLES / "GOLDEN.json").read_text())["att"]["flash_attn_big"]
+    one = said.json["profiles"][0]["profile"]
+    numbers = {number["name"]: number for number in one["numbers"]}
+    assert (one["grade"], numbers["time.median_ns"]["value"]) == ("trace", 92_041)
+    assert (numbers["regs.arch"]["value"], numbers["regs.total_per_thread"]["value"]) == (124, 248)
+    assert numbers["comp.matrix_busy"]["value"] == pytest.approx(0.24, abs=0.005)
+    assert one["stalls"][0]["basis"] == "wave_time"
+    att = said.json["att"]
+    assert (att["instructions"], att["latency"], att["stall"], att["idle"]) == tuple(
+        golden[name] for name in ("instructions", "sum_latency", "sum_stall", "sum_idle")
+    )
+    assert att["checksum_ok"] is True
+    for kind, told in golden["by_class"].items():
+        assert att["by_class"][kind] == pytest.approx(told["stall_share_of_wave_time"], abs=1e-4), kind
+
+
+@pytest.fixture
+def on_gpu(make_repository, monkeypatch, tmp_path):
+    """`on_gpu("nvidia-smi", gpu, profile_command)` -> (contract's folder, folder of the tools)."""
+
+    def make(smi, gpu, command):
+        files = dict(text_project.files())
+        contract = yaml.safe_load(files["ridgeline.yaml"])
+        contract |= {
+            "target_backend": "TRITON",
+            "target_gpu": gpu,
+            "profile": {"command": command, "kernel": "my_kernel"},
+        }
+        files["ridgeline.yaml"] = yaml.safe_dump(contract)
+        moment = cards(h100()) if smi == "nvidia-smi" else ROCM_IDLE
+        tools = stand_in(tmp_path / "tools", smi, [moment])
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        monkeypatch.setenv(
+            "RIDGELINE_GATE", "samples=1 interval_s=0 repeat_samples=1 repeat_interval_s=0.01 settle_s=0"
+        )
+        monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+        monkeypatch.chdir(tmp_path)
+        return make_repository(files), tools
+
+    return make
+
+
+ROCM_IDLE = json.dumps(
+    {
+        "card0": {
+            "GPU use (%)": "0", "VRAM Total Memory (B)": "206141652992", "VRAM Total Used Memory (B)": "297795584",
+            "Current Socket Graphics Package Power (W)": "158.0", "PCI Bus": "0000:0C:00.0",
+            "Card Series": "AMD Instinct MI300X",
+        },
+        "system": {},
+    }
+)  # fmt: skip
+QUIET = ["python3", "-c", "print('nothing')"]
+TELLS = ["python3", "-c", "print('kernel_time_us=12.5'); print('calls=3')"]
+
+
+@pytest.mark.feature("F092")
+def test_ncu_is_tried_until_it_finds_the_kernel(cli, on_gpu, tmp_path):
+    root, tools = on_gpu("nvidia-smi", "H100", QUIET)
+    whole = (DATA / "h100_raw.csv").read_text().replace("softmax_kernel", "my_kernel")
+    called = install(tools, "ncu", NCU, {"ncu-0.csv": "==WARNING== No kernels were profiled.\n", "ncu-1.csv": whole})
+    said = cli("profile", "run", root, "--out", tmp_path / "kept", "--json")
+    assert said.code == 0, said.err
+    assert "no kernels were profiled" in said.err
+    assert said.json["profiles"][0]["bound"]["bound"] == "memory_bound"
+    first, second = called.read_text().splitlines()
+    assert "--kernel-name regex:my_kernel --launch-skip 5 --launch-count 3 --clock-control none" in first
+    assert "--launch-skip 0" in second
+    assert second.endswith("-- python3 -c print('nothing')")
+    assert (tmp_path / "kept" / "ncu_2.csv").is_file()
+
+
+@pytest.mark.feature("F092")
+def test_where_counters_are_forbidden_the_programs_own_time_is_left(cli, on_gpu):
+    root, tools = on_gpu("nvidia-smi", "H100", TELLS)
+    called = install(tools, "ncu", NCU, {"ncu-0.csv": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"})
+    said = cli("profile", "run", root, "--json")
+    assert said.code == 0, said.err
+    assert len(called.read_text().splitlines()) == 1
+    assert "ERR_NVGPUCTRPERM" in said.err
+    one = said.json["profiles"][0]["profile"]
+    assert one["grade"] == "events"
+    assert {number["rung"] for number in one["numbers"]} == {"events"}
+    assert said.json["kernels"][0]["mean_ns"] == 12_500
+    assert said.json["kernels"][0]["median_ns"] is None
+
+
+def test_nothing_recorded_is_five(cli, on_gpu):
+    root, _ = on_gpu("nvidia-smi", "H100", QUIET)
+    said = cli("profile", "run", root)
+    assert said.code == 5
+    assert "ridgeline doctor" in said.complaint
+    assert "ncu" in said.err
+    assert "kernel_time_us" in said.err
+
+
+@pytest.mark.feature("F092")
+def test_rocprofv3_times_counts_in_smaller_passes_and_says_what_is_missing(cli, on_gpu):
+    root, tools = on_gpu("rocm-smi", "MI300X", QUIET)
+    files = {
+        "trace.csv": trace(*calls("my_kernel(float*)")),
+        "counted.csv": counted("my_kernel(float*)", SQ_WAVES=4096, GRBM_GUI_ACTIVE=1e6),
+        "counters": "SQ_WAVES SQ_WAVE_CYCLES GRBM_GUI_ACTIVE TCC_HIT_sum TCC_MISS_sum\n",
+    }
+    called = install(tools, "rocprofv3", ROCPROFV3, files)
+    said = cli("profile", "run", root, "--json")
+    assert said.code == 0, said.err
+    lines = called.read_text().splitlines()
+    assert "--kernel-trace --stats --output-format csv" in lines[0]
+    passes = [line.partition("--pmc ")[2].partition(" --kernel")[0].split() for line in lines if "--pmc" in line]
+    assert passes[0] == ["GRBM_GUI_ACTIVE", "SQ_WAVES", "SQ_WAVE_CYCLES"]
+    assert passes[1:3] == [["GRBM_GUI_ACTIVE"], ["SQ_WAVES", "SQ_WAVE_CYCLES"]]
+    assert "--att" in lines[-1]
+    assert "--kernel-iteration-range [5-5]" in lines[-1]
+    assert "left out, unknown or refused here: " in said.err
+    assert "no thread trace" in said.err
+    assert said.json["profiles"][0]["profile"]["grade"] == "trace"
+    assert said.json["kernels"][0]["median_ns"] == 100_000
+
+
+def test_a_contract_of_the_processor_is_refused(cli, make_repository):
+    said = cli("profile", "run", make_repository(text_project.files()))
+    assert said.code == 2
+    assert "target_gpu" in said.complaint

@@ -1,0 +1,112 @@
+"""SASS and PTX: what each instruction is for and how wide, loops, damaged text."""
+
+import pytest
+
+from sandbox.isa import nvidia
+from sandbox.isa.naming import NotReadable, named
+from sandbox.isa.shape import shape_of
+from tests.assembly import PTX, SASS
+
+
+def counted(counts):
+    return {found.name: found.count for found in counts}
+
+
+def test_sass_is_counted():
+    shape = shape_of(nvidia.sass(SASS))
+    assert counted(shape.kinds) == {
+        "scalar_load": 2, "global_load": 1, "lds_write": 1, "global_to_lds": 1, "wait": 3, "barrier": 1, "lds_read": 2,
+        "matrix": 1, "salu": 1, "branch": 2, "scratch": 3, "end": 2, "global_store": 1, "nop": 1,
+    }  # fmt: skip
+    assert counted(shape.matrix) == {"HGMMA.64x32x16.F32": 1}
+    assert {(width.kind, width.lane_bytes): width.count for width in shape.widths} == {
+        ("global_load", 16): 1, ("global_to_lds", 8): 1, ("global_store", 4): 1, ("lds_read", 16): 1,
+        ("lds_read", 2): 1, ("lds_write", 16): 1, ("scratch", 8): 1, ("scratch", 4): 2,
+    }  # fmt: skip
+
+
+def test_the_trap_behind_the_end_is_no_loop():
+    (loop,) = shape_of(nvidia.sass(SASS)).loops
+    assert (loop.label, loop.first, loop.last, loop.source, loop.hot) == (".L_x_1", 6, 13, ("kernel.py:20",), True)
+
+
+def test_branches_to_addresses():
+    text = """
+		Function : tile
+	.headerflags	@"EF_CUDA_SM90 EF_CUDA_PTX_SM(EF_CUDA_SM90)"
+        /*0000*/                   MOV R1, c[0x0][0x28] ;                        /* 0x00000a0000017a02 */
+                                                                                 /* 0x000fe20000000f00 */
+        /*0010*/                   HMMA.16816.F32 R4, R4, R8, R12 ;              /* 0x0000000a04047211 */
+        /*0020*/               @P0 BRA 0x10 ;                                    /* 0xfffffff000007947 */
+        /*0030*/                   EXIT ;                                        /* 0x000000000000794d */
+"""
+    code = nvidia.sass(text)
+    assert (code.kernel, len(code.instructions)) == ("tile", 4)
+    assert nvidia.architecture(text) == "sm_90"
+    assert [(loop.label, loop.first, loop.last) for loop in shape_of(code).loops] == [("0x10", 1, 2)]
+
+
+def test_ptx_is_counted():
+    shape = shape_of(nvidia.ptx(PTX))
+    assert counted(shape.kinds) == {
+        "scalar_load": 1, "global_load": 1, "global_to_lds": 1, "other": 1, "wait": 1, "barrier": 1, "lds_read": 1,
+        "matrix": 1, "valu": 1, "branch": 1, "global_store": 1, "end": 1,
+    }  # fmt: skip
+    assert {(width.kind, width.lane_bytes) for width in shape.widths} == {
+        ("global_load", 16), ("global_to_lds", 16), ("lds_read", 16), ("global_store", 2),
+    }  # fmt: skip
+    assert [(loop.label, loop.source) for loop in shape.loops] == [("$L__BB0_1", ("line 20",))]
+    assert nvidia.architecture(PTX) == "sm_90"
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "kind"),
+    [
+        ("UTCHMMA", "matrix"),
+        ("IMMA.16832.S8.S8", "matrix"),
+        ("UTMALDG.2D", "global_to_lds"),
+        ("UTMASTG.2D", "global_store"),
+        ("SYNCS.ARRIVE.TRANS64", "barrier"),
+        ("SHFL.BFLY", "lds_other"),
+        ("RED.E.ADD.F32", "atomic"),
+        ("REDUX.SUM", "valu"),
+        ("LDC.64", "scalar_load"),
+        ("UMOV", "salu"),
+        ("BARE", "valu"),
+        ("STSM.16.M88.2", "lds_write"),
+        ("MUFU.EX2", "valu"),
+    ],
+)
+def test_each_spelling(mnemonic, kind):
+    text = f"\t.section\t.text.k\n        /*0000*/   {mnemonic} R0, R1 ;\n        /*0010*/   EXIT ;\n"
+    assert nvidia.sass(text).instructions[0].kind == kind
+
+
+@pytest.mark.parametrize("reader", [nvidia.sass, nvidia.ptx])
+@pytest.mark.parametrize("text", ["", "nothing here", ".visible .entry k(", "\t.section\t.text.k\n"])
+def test_text_without_instructions_is_refused(reader, text):
+    with pytest.raises(NotReadable):
+        reader(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "kernel", "meant"),
+    [
+        (("tile",), None, "tile"),
+        (("tile", "tile_2"), "tile", "tile"),
+        (("_Z4tilePf", "_Z5otherPf"), "tile", "_Z4tilePf"),
+        (("tile_0", "other_0"), "tile", "tile_0"),
+        (("_ZN2ns4tileILi8EEEvPf",), "tile", "_ZN2ns4tileILi8EEEvPf"),
+        (("_Z4tilePf", "_Z4tilePd"), "tile", None),
+        (("tile_0", "tile_1"), "tile", None),
+        (("tile_wide",), "tile", None),
+        (("a", "b"), None, None),
+        ((), None, None),
+    ],
+)
+def test_which_kernel_is_meant(found, kernel, meant):
+    if meant is None:
+        with pytest.raises(NotReadable, match="those in it"):
+            named(found, kernel)
+    else:
+        assert named(found, kernel) == meant

@@ -1,0 +1,111 @@
+"""Which knowledge cards a model is shown first, and how."""
+
+import time
+
+import pytest
+
+from agent.planners.model_levers import distinct, levers, others, shown
+from knowledge.cards import load
+from tests.builders import make_hypothesis, make_machine, make_round, make_target
+from tests.catalog_briefs import brief, naive
+
+CARDS = load()
+FOR_SOFTMAX = make_target(target_op="softmax_f32", target_backend="C", target_lang="C")
+
+
+def ids(told) -> list[str]:
+    return [card.id for card in levers(CARDS, told)]
+
+
+def tried(lever: str, number: int = 2, decision: str = "rolled_back"):
+    return make_round(number, decision, hypothesis=make_hypothesis(lever=lever))
+
+
+def test_a_naive_product_is_shown_the_levers_for_products():
+    found = ids(brief(naive("matmul_c"), bottleneck="compute"))
+    assert found[:2] == ["loop-interchange", "register-tile"]
+    assert {"gcc-march-native", "gcc-o3", "gcc-target-pragma", "row-jam"} <= set(found[:6])
+    assert found.index("poly-exp") > found.index("row-jam")
+
+
+def test_a_softmax_is_shown_the_levers_for_exponentials():
+    found = ids(brief(naive("softmax_c"), bottleneck="compute", target=FOR_SOFTMAX))
+    assert {"gcc-o3", "poly-exp", "exp-once"} <= set(found[:4])
+    assert found.index("register-tile") > 6
+
+
+@pytest.mark.parametrize(
+    ("machine", "missing"),
+    [({"features": ("sse2",)}, "gcc-target-pragma"), ({"features": ("sse2",)}, "vector-width")],
+)
+def test_what_the_machine_cannot_do_is_not_shown(machine, missing):
+    told = brief(naive("matmul_c"))
+    assert missing in ids(told)
+    assert missing not in ids(told.model_copy(update={"machine": make_machine(**machine)}))
+
+
+def test_cards_are_for_one_language_operator_and_architecture():
+    target = make_target(target_op="matmul_bf16", target_backend="TRITON", target_lang="TRITON")
+    hopper = brief({"kernel.py": "import triton\n"}, target=target, machine=make_machine(kind="nvidia", arch="sm_90"))
+    found = {card.id: card for card in levers(CARDS, hopper)}
+    assert all("triton" in card.langs for card in found.values())
+    assert "gemm-split-k" in found
+    assert not {"softmax-load-row-once", "hip-xcd-remap", "amd-kpack"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "there"),
+    [
+        ((), True),
+        ((tried("loop-interchange"),), False),
+        ((tried("loop-interchange", decision="accepted"),), False),
+        ((tried("row-jam"),), True),
+    ],
+)
+def test_what_a_round_settled_is_not_shown_again(rounds, there):
+    assert ("loop-interchange" in ids(brief(naive("matmul_c"), *rounds))) == there
+
+
+def test_a_lever_worth_a_retry_comes_back_after_another_was_kept():
+    lost, kept = tried("row-jam"), tried("restrict", 3, "accepted")
+    assert "row-jam" not in ids(brief(naive("matmul_c"), lost))
+    assert "row-jam" in ids(brief(naive("matmul_c"), lost, kept))
+    assert "constant-sweep" in ids(brief(naive("matmul_c"), tried("constant-sweep")))
+
+
+def test_what_the_sources_have_already_is_not_shown():
+    sources = {**naive("matmul_c"), "kernel.flags": "-O3 -march=native\n"}
+    assert not {"gcc-o3", "gcc-march-native"} & set(ids(brief(sources)))
+
+
+def test_two_cards_of_one_reason_are_one_lever_in_two_forms():
+    found = distinct(levers(CARDS, brief(naive("matmul_c"), bottleneck="compute")))
+    forms = {card.id: names for card, names in found}
+    assert forms["gcc-march-native"] == ("gcc-target-pragma",)
+    assert len({card.because for card, _ in found}) == len(found)
+
+
+def test_a_card_is_short_and_begins_with_what_is_cited():
+    card = next(card for card in CARDS if card.id == "row-jam")
+    text = shown(card, ("other",))
+    assert text.startswith("knowledge/cards/c/row-jam.md:1  Work on four output rows at a time [lever row-jam, tile")
+    assert "another form: other]" in text
+    assert "instructions down to 0.7 of it, expected 1.45x" in text
+    assert len(text) < 900
+    assert "\nhow: " not in text
+    assert "\nhow: " in shown(card, how=True)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10, 14])
+def test_how_many_are_left_out_is_said(count):
+    said = others([f"lever-{number}" for number in range(count)])
+    assert said.startswith(f"{count} further levers left out") == bool(count)
+    assert said.endswith("and 4 more") == (count == 14)
+
+
+def test_large_sources_are_ranked_without_trying_every_edit_on_them():
+    many = "".join(naive("matmul_c")["kernel.c"].replace("matmul_f32", f"product_{n}") for n in range(200))
+    told = brief({"kernel.c": many, "kernel.flags": "-O2\n"}, bottleneck="compute")
+    began = time.process_time()
+    assert ids(told)[:2] == ["loop-interchange", "register-tile"]
+    assert time.process_time() - began < 1

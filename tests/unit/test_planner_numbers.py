@@ -1,0 +1,126 @@
+"""Numbers as a model is told them: by shape, side by side, predicted against measured."""
+
+import pytest
+
+from agent.planners.model_numbers import by_shape, changes, foreseen, how_timed, signed, speeds, timed
+from graph.briefing import ShapeNow, Terms
+from graph.record import PredictionCheck, ShapeRoof
+from graph.values import Cost, Prediction
+from graph.verdict import ShapeChange
+from tests.builders import (
+    make_comparison,
+    make_failed,
+    make_hypothesis,
+    make_judged,
+    make_limits,
+    make_round,
+    make_scaled,
+    make_target,
+    make_traced,
+    make_verdict,
+)
+from tests.catalog_briefs import brief, naive
+
+ROOF = ShapeRoof(label="wide", flops=2e6, bytes=4e5, intensity=5.0, bound="compute", floor_us=50.0)
+WIDE = ShapeNow(label="wide", config_class="all", original=2.0, best=8.0, original_us=1000.0, best_us=250.0, roof=ROOF)
+
+
+def told(*shapes, best_round=3, governed=True, metric="GFLOPS"):
+    terms = Terms(
+        limits=make_limits(),
+        rounds_done=2,
+        rounds_most=None,
+        peak_asked=None,
+        peak_now="",
+        governed=governed,
+        spent=Cost(),
+    )
+    target = make_target(primary_metric=metric)
+    return brief(naive("matmul_c"), shapes=shapes, best_round=best_round, terms=terms, target=target)
+
+
+@pytest.mark.parametrize(
+    ("shape", "fields", "line"),
+    [
+        (WIDE, {}, "wide: 2, 1000 us -> 8, 250 us, 20 % of its compute peak"),
+        (WIDE, {"governed": False}, "wide: 2, 1000 us -> 8, 250 us"),
+        (WIDE, {"best_round": 1}, "wide: 8, 250 us, 20 % of its compute peak"),
+        (WIDE, {"metric": "ms"}, "wide: 2, 1000 us -> 8, 250 us, 8 GFLOP/s, 20 % of its compute peak"),
+        (
+            WIDE.model_copy(update={"roof": ROOF.model_copy(update={"bound": "memory"}), "config_class": "r=1"}),
+            {"metric": "ms"},
+            "wide (r=1): 2, 1000 us -> 8, 250 us, 1.6 GB/s, 20 % of its memory peak",
+        ),
+        (WIDE.model_copy(update={"best": None, "best_us": None}), {}, "wide: 2, 1000 us -> not measured"),
+        (WIDE.model_copy(update={"roof": None}), {"metric": "ms"}, "wide: 2, 1000 us -> 8, 250 us"),
+    ],
+)
+def test_a_shape_is_one_line(shape, fields, line):
+    assert by_shape(told(shape, **fields)).splitlines()[1] == line
+
+
+def test_the_head_says_which_round_each_number_is_of():
+    head = by_shape(told(WIDE)).splitlines()[0]
+    assert head.endswith("original (round 1) -> best version (round 3)")
+    assert by_shape(told(WIDE, best_round=1)).splitlines()[0].endswith("original = best version, round 1")
+    assert by_shape(told()) == ""
+
+
+SHAPES = (
+    ShapeChange(label="small", config_class="all", gain=0.05),
+    ShapeChange(label="large", config_class="all", gain=24.0),
+)
+
+
+def judged(*evidence, **fields):
+    return make_judged(trial=make_traced(*evidence), verdict=make_verdict(shapes=SHAPES, **fields))
+
+
+def test_interleaved_times_are_told_before_and_after_with_rates():
+    found = judged(make_comparison(), make_comparison())
+    old, new = timed(found)["small"]
+    assert old == pytest.approx(100.0)
+    lines = changes(found, {"small": ROOF.model_copy(update={"flops": 1e6})})
+    assert lines[0].startswith(f"small: 100 -> {new:.4g} us (10 GFLOP/s -> ")
+    assert lines[0].endswith(", +5.0%")
+    assert lines[1].endswith("25x")
+    assert "side by side" in how_timed(found)
+
+
+def test_separate_runs_are_called_that():
+    found = judged(make_scaled(1.05))
+    assert changes(found)[0] == "small: +5.0%"
+    assert how_timed(found).endswith("(1 in this round)")
+    failed = make_judged(
+        "rolled_back",
+        trial=make_failed(),
+        verdict=make_verdict("rolled_back", "build_failed", gain=None, correct="unverified", faster="unverified"),
+    )
+    assert how_timed(failed) == "nothing was timed"
+    assert (changes(failed), speeds(failed)) == ((), "")
+
+
+@pytest.mark.parametrize(("gain", "said"), [(0.05, "+5.0%"), (-0.5, "-50.0%"), (8.99, "+899.0%"), (9.0, "10x")])
+def test_large_gains_are_factors(gain, said):
+    assert signed(gain) == said
+
+
+@pytest.mark.parametrize(
+    ("speedup", "gain", "lower", "said"),
+    [
+        (1.2, 0.08, 0.05, "speedup: predicted 1.2x, measured 1.08x, at least 1.05x"),
+        (None, 0.08, None, "speedup: not predicted, measured 1.08x"),
+    ],
+)
+def test_a_predicted_speedup_meets_the_measured_one(speedup, gain, lower, said):
+    asked = make_hypothesis(prediction=Prediction(counter="instructions", direction="down", speedup=speedup))
+    found = make_judged(trial=make_traced(hypothesis=asked), verdict=make_verdict(gain=gain, lower=lower))
+    assert speeds(found) == said
+
+
+def test_a_closed_round_says_what_came_of_its_prediction():
+    check = PredictionCheck(counter="d1_misses", expected="down", before=4e6, after=1e6, outcome="confirmed")
+    closed = make_round(2, prediction=check)
+    assert foreseen(closed).startswith("d1_misses 4e+06 -> 1e+06 (0.25x): confirmed; speedup: ")
+    unseen = closed.model_copy(update={"prediction": check.model_copy(update={"after": None})})
+    assert foreseen(unseen).startswith("d1_misses not measured; ")

@@ -1,0 +1,109 @@
+"""Read-only files that define the problem are shown; what measures is named only."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.planners.model_problem import folded, problem
+from tests.builders import make_contract
+from tests.catalog_briefs import TASKS, brief
+
+
+class Folder:
+    """A task's folder, as the campaign's repository would have it."""
+
+    def __init__(self, folder: Path, **more: str) -> None:
+        self._texts = {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()} | more
+
+    def paths(self, commit):
+        return tuple(self._texts)
+
+    def text(self, commit, path):
+        return self._texts.get(path)
+
+    def search(self, commit, text):
+        return ()
+
+    def stored(self, artifact):
+        return None
+
+
+def count(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+def shown(task: str, kernel: str, *, tokens: int = 1080, **more: str) -> str:
+    folder = Folder(TASKS / task, **more)
+    contract = make_contract(protected=("*.h", "problem.py", "test.*", "bench.*", "reference.txt"))
+    return problem(brief({kernel: folder.text("", kernel)}, contract=contract), folder, tokens=tokens, count=count)
+
+
+def test_interface_shapes_and_bounds_of_a_task_are_shown_whole_or_with_gaps_stated():
+    text = shown("matmul_c", "kernel.c")
+    assert text.index("==> kernel.h (read-only)") < text.index("==> problem.h (read-only)")
+    assert "void matmul_f32(const float *a" in text
+    assert '"rect208", {48, 208, 160}' in text
+    assert "8 u (sqrt(k) + 1) |a||b|" in text
+    assert "return 2.0 * 0x1p-24 * (sqrt(s->d[2]) + 1.0);" in text
+    assert "lines left out]" in text
+    assert "==> bench.c" not in text
+    assert "harness.h" in text.splitlines()[-1]
+    assert text.splitlines()[-1].startswith("read-only too, not shown: ")
+    assert count(text) <= 1080 + 60
+
+
+@pytest.mark.parametrize(("task", "name"), [("softmax_c", "problem.h"), ("matmul_triton", "problem.py")])
+def test_the_other_tasks_show_theirs(task, name):
+    kernel = "kernel.c" if task.endswith("_c") else "kernel.py"
+    assert f"==> {name} (read-only)" in shown(task, kernel)
+
+
+def test_what_the_kernel_imports_is_shown_before_what_its_name_tells():
+    text = shown("matmul_c", "kernel.c", tokens=2000, **{"reference.txt": "c = a b"})
+    assert text.index("==> kernel.h") < text.index("==> problem.h") < text.index("==> reference.txt")
+
+
+@pytest.mark.parametrize("tokens", [0, 100, 149])
+def test_without_room_they_are_named(tokens):
+    text = shown("matmul_c", "kernel.c", tokens=tokens)
+    assert "==> " not in text
+    assert "problem.h" in text
+
+
+def test_many_others_are_counted():
+    text = shown("matmul_c", "kernel.c", **{f"file_{number}.c": "" for number in range(60)})
+    assert text.endswith("more")
+
+
+def test_folding_keeps_lists_structures_and_what_speaks_of_errors():
+    text = """struct s {
+ int a;
+ int b;
+};
+int fill(void) {
+ a;
+ b;
+}
+int error(void) {
+ c;
+ d;
+}
+int one(void) {
+ x;
+}
+"""
+    once, twice = folded(text), folded(text, all_of_them=True)
+    assert "a;\n int b;" in once
+    assert "[2 lines left out]" in once
+    assert " c;\n d;" in once
+    assert " c;" not in twice
+    assert " int a;" in twice
+    assert " x;" in twice
+
+
+def test_nothing_beside_the_kernel_is_nothing_to_show():
+    class Empty(Folder):
+        def __init__(self):
+            self._texts = {}
+
+    assert problem(brief({"kernel.c": "int x;\n"}), Empty(), tokens=500, count=count) == ""

@@ -1,0 +1,200 @@
+"""A whole request as the mailbox shows it: all that is needed to answer well, once, in 16 KB for the shipped tasks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.contract_file import load
+from agent.models.request_page import page
+from agent.models.tape import counted
+from agent.planners.model import ModelPlanner
+from agent.planners.model_books import ShippedBooks
+from agent.planners.model_evidence import neutral
+from agent.tape import Tape, taped
+from graph.briefing import Briefing, Proposal
+from graph.policy import history as fold
+from graph.policy.score import aggregate
+from graph.policy.told import shapes_now, terms
+from graph.trial import Drafted, find, proposed
+from graph.values import FileEdit
+from prompts.render import TEMPLATES, identity
+from sandbox.ledger import JsonlLedger, sealed
+from tests.builders import make_machine, make_target
+from tests.catalog_briefs import TASKS, brief
+from tests.model_fakes import ScriptedModel
+
+MOST = 16 * 1024
+"""Bytes of a first request."""
+RECORDING = TASKS.parent / "campaigns" / "matmul_c_mailbox"
+LINES = JsonlLedger(RECORDING / "ledger.jsonl").lines()
+ROUND = LINES[4].body
+ASKED = proposed(ROUND.judged).hypothesis
+
+
+class Tree:
+    """The files of a task, as its repository has them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def paths(self, commit):
+        return tuple(sorted(path.name for path in self._folder.iterdir() if path.is_file()))
+
+    def text(self, commit, path):
+        return (self._folder / path).read_text() if path in self.paths(commit) else None
+
+    def search(self, commit, text):
+        return ()
+
+    def stored(self, artifact):
+        return None
+
+
+class Counted(ScriptedModel):
+    def count(self, text):
+        return counted(text)
+
+
+def at(lines: int, **fields) -> Briefing:
+    """What the planner of the recorded campaign knew after so many lines of its ledger."""
+    known = fold.fold(LINES[:lines])
+    best = fold.standing(known)
+    sources = {name: (TASKS / "matmul_c" / name).read_text() for name in ("kernel.c", "kernel.flags")}
+    default = {
+        "round": fold.next_round(known),
+        "target": known.opened.target,
+        "contract": known.contract,
+        "machine": known.opened.machine,
+        "specs": known.roofline.specs,
+        "best_commit": best.commit,
+        "best_round": best.round,
+        "aggregate": aggregate(best.quick.rows, known.contract.scoring),
+        "bottleneck": ROUND.bottleneck,
+        "bottleneck_evidence": ROUND.bottleneck_evidence,
+        "profile": known.baseline.profile,
+        "shapes": shapes_now(known),
+        "terms": terms(known),
+        "head": LINES[lines - 1].sha256,
+        "rounds": fold.unmasked_rounds(known),
+    }
+    given = {**default, **fields}
+    return brief(sources, *given.pop("rounds"), **given)
+
+
+def asked(question, *, task: str = "matmul_c") -> str:
+    """The page of the first question that `question` makes a planner ask."""
+    model = Counted("{}", "{}", tools=False)
+    limits = fold.fold(LINES[:4]).limits
+    question(ModelPlanner(model, limits=limits, reader=Tree(TASKS / task), books=ShippedBooks()))
+    return page(1, model.asks[0])
+
+
+def first(task: str) -> Briefing:
+    """Round 2 of a task: its own contract and sources, the numbers of the recorded campaign."""
+    told = at(4)
+    if task == "matmul_c":
+        return told
+    contract = load(TASKS / task / "ridgeline.yaml").contract
+    lang = "C" if task.endswith("_c") else "TRITON"
+    fields = {
+        "contract": contract,
+        "target": make_target(target_op=contract.target_op, target_lang=lang, target_backend=lang),
+        "machine": told.machine if lang == "C" else make_machine(kind="nvidia", name="H100", arch="sm_90"),
+        "sources": tuple(
+            FileEdit(path=name, text=(TASKS / task / name).read_text())
+            for name in contract.editable_globs
+            if (TASKS / task / name).is_file()
+        ),
+    }
+    return told.model_copy(update=fields)
+
+
+@pytest.mark.parametrize("task", ["matmul_c", "softmax_c", "matmul_triton", "softmax_triton"])
+def test_a_first_request_is_short_and_has_everything(task):
+    told = first(task)
+    text = asked(lambda plan: plan.propose(told), task=task)
+    assert len(text.encode()) <= MOST
+    assert "(read-only)" in text
+    assert "left out: " in text, "how many levers are not shown"
+    assert f"These files may be edited and no others: {', '.join(told.contract.editable_globs)}." in text
+    assert text.count('"directions": [') == 1, "the form of the answer stands there once"
+    assert "$defs" not in text
+    assert "ridgeline.yaml" not in text.split("not shown: ")[0]
+
+
+def test_a_first_request_tells_numbers_ends_and_the_best_levers():
+    text = asked(lambda plan: plan.propose(at(4)))
+    assert "sq48 (regime=small): 3.308, 66.87 us, 3.35 % of its compute peak" in text
+    assert "this is number 1 after the baseline, at most 8 in all" in text
+    assert "2.3 % of the compute ceiling" in text
+    assert "At 90 % the campaign ends" in text
+    assert "above 0.5 % at 99 % confidence" in text
+    assert "2 rollbacks in a row (0 now)" in text
+    assert "Spent: 0 tokens" in text
+    order = [text.index(f"[lever {name}") for name in ("loop-interchange", "register-tile", "gcc-o3", "row-jam")]
+    assert order == sorted(order)
+    assert '"prediction": {"counter": "name of a counter", "direction": "down", "ratio": 0.5, "speedup": 1.2}' in text
+
+
+def test_a_later_request_shows_predicted_against_measured_for_each_shape():
+    text = asked(lambda plan: plan.propose(at(5)))
+    assert "predicted 20x, measured 26.8x, at least 26.2x" in text
+    assert "wide16: 1494 -> 28.58 us, 52.6x" in text
+    assert "original (round 1) -> best version (round 2)" in text
+
+
+def test_a_draft_is_told_what_was_predicted_and_where_it_may_edit():
+    text = asked(lambda plan: plan.draft(at(4), Proposal(hypothesis=ASKED)))
+    assert "prediction: instructions down to 0.045 of it, 20x faster" in text
+    assert "kind: tile, for all shapes" in text
+    assert "how: " in text
+    assert len(text.encode()) <= MOST
+
+
+def test_looking_back_says_which_version_is_which_and_shows_the_change():
+    text = asked(lambda plan: plan.reflect(at(4), ROUND.judged))
+    assert "the candidate of round 2, which was accepted and is the best version now" in text
+    assert "--- round-1/kernel.c\n+++ round-2/kernel.c" in text
+    assert "+#include <immintrin.h>" in text
+    assert "sq48: 64.03 -> 2.971 us (3.454 GFLOP/s -> 74.45 GFLOP/s), 22.4x" in text
+    assert "counter instructions: predicted down to 0.045 of it, measured 4.51714e+07 -> 1.61555e+06" in text
+    assert "numbers of other rounds were taken at another time" in text
+    assert "best version: commit" not in text, "one state, told once"
+    assert "Profile of" not in text, "the counters of both versions stand in the evidence"
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        (
+            "suspicious: +50.0% is more than +30%; re-check the bucket, that all the work is still done",
+            "flagged for people to look at: +50.0% is more than +30%",
+        ),
+        ("not read of the candidate, so not compared: spills", "not read of the candidate, so not compared: spills"),
+    ],
+)
+def test_notes_for_people_ask_nothing_of_a_model(note, said):
+    assert neutral(note) == said
+
+
+def test_a_recorded_planner_still_hears_the_questions_that_it_answered():
+    recorded = taped("planner", None, Tape(RECORDING / "tape.jsonl", mode="replay"))
+    told = at(4)
+    proposal = recorded.propose(told)
+    assert proposal.hypothesis == ASKED
+    assert recorded.draft(told, proposal).edits == find(ROUND.judged, Drafted).edits
+    assert recorded.reflect(told, ROUND.judged) == ROUND.reflection
+
+
+def test_a_recorded_ledger_would_be_written_the_same_today():
+    for line in LINES:
+        assert sealed(line.body, seq=line.seq, prev=line.prev).sha256 == line.sha256
+
+
+def test_every_prompt_that_the_recorded_ledger_cites_is_still_here():
+    cited = re.findall(r'"([a-z_]+\.v\d+\.\w+)@([0-9a-f]{12})"', (RECORDING / "ledger.jsonl").read_text())
+    assert {name for name, _ in cited} >= {"propose.v1.md", "draft.v1.md", "context.v1.md"}
+    for name, digest in cited:
+        assert (TEMPLATES / f"{name}.j2").is_file()
+        assert identity(name) == f"{name}@{digest}"
