@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 THREADS = 2
-MEMORY = "200MB"
+MEMORY = "160MB"
 """For duckdb's own buffers; what does not fit goes to the folder. The process stays below 400 MB with it."""
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
