@@ -10,7 +10,7 @@ from agent.progress import Progress
 from graph.ports import Ports
 from graph.state import State
 from graph.trial import Drafted, find, proposed
-from sandbox.durable import write_whole
+from sandbox.durable import overwrite
 
 CLOSING = frozenset(
     {"recall", "baseline", "calibrate", "accept", "rollback", "canary", "review", "restart", "conclude"}
@@ -60,7 +60,7 @@ class Live:
 
     def _write(self, status: str, *, problem: str = "") -> None:
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
-        write_whole(self._path, json.dumps(view).encode() + b"\n", synced=False)
+        overwrite(self._path, json.dumps(view).encode())
 
 
 class Unseen(Live):

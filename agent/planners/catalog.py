@@ -1,5 +1,7 @@
 """The planner without a model: levers from the knowledge cards, each with its machine-readable edits."""
 
+from itertools import islice
+
 from agent.planners.catalog_candidates import Candidate, Drop, barred, candidates, of_language, texts
 from agent.planners.catalog_rank import ranked
 from agent.planners.catalog_words import directions, explanation, hypothesis, reflection
@@ -11,6 +13,9 @@ from graph.values import FileEdit, Hypothesis
 from knowledge.cards import Card, filled, load
 from knowledge.rewrite import apply
 
+OFFERED = 4
+"""Levers that a proposal names, the chosen one among them: making the edits of all is most of what a round thinks."""
+
 
 class CatalogPlanner:
     """Picks by bottleneck, history and expected gain. Costs nothing, and the same briefing gives the same answer."""
@@ -20,7 +25,7 @@ class CatalogPlanner:
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best lever that applies to the best version's sources and was not settled before."""
-        order, drops = self._order(briefing)
+        order, drops = self.order(briefing, most=OFFERED)
         dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
         if not order:
             return Proposal(hypothesis=None, dropped=dropped, exhausted=self._exhausted(briefing, drops))
@@ -64,13 +69,14 @@ class CatalogPlanner:
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
         """At least three directions from different categories, unexplored ones first."""
-        return Review(directions=directions(self._order(briefing)[0], briefing))
+        return Review(directions=directions(self.order(briefing)[0], briefing))
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the round taught, by comparing prediction and profile."""
         return reflection(briefing, judged, card=self._card(proposed(judged).hypothesis.lever))
 
-    def _order(self, briefing: Briefing) -> tuple[list[Candidate], list[Drop]]:
+    def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
+        """The `most` best levers that change something now (None: all), best first, and those that are out."""
         found: list[Candidate] = []
         drops: list[Drop] = []
         for card in of_language(self._cards, briefing):
@@ -81,12 +87,14 @@ class CatalogPlanner:
                     drops.append(Drop(lever=item.id, why=why))
                 else:
                     found.append(item)
-        return ranked(found, briefing), drops
+        working = (item for item in ranked(found, briefing) if item.texts)  # tried in this order, and no further
+        return list(islice(working, most)), drops
 
     def _find(self, briefing: Briefing, asked: Hypothesis) -> Candidate | None:
         card = self._card(asked.lever)
         found = candidates(card, briefing) if card else ()
-        return next((item for item in found if isinstance(item, Candidate) and item.id == asked.id), None)
+        same = (item for item in found if isinstance(item, Candidate) and item.id == asked.id)
+        return next((item for item in same if item.texts), None)
 
     def _card(self, lever: str) -> Card | None:
         return next((card for card in self._cards if card.id == lever), None)

@@ -24,7 +24,7 @@ UNRESOLVED = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A lever with its variant, and the texts it would change."""
+    """A lever with its variant, whose requirements are met. Whether it changes anything its `texts` say."""
 
     id: str
     card: Card
@@ -32,7 +32,15 @@ class Candidate:
     change: str
     expected: float
     edits: tuple[Edit, ...]
-    texts: Mapping[str, str]
+    sources: tuple[tuple[str, str], ...]
+    flags_file: str | None = None
+    target: tuple[str, int] | None = None
+    """The value of a swept constant."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """What the edits make of the sources: the files that change; empty where they find nothing to change."""
+        return _tried(self.edits, self.sources, self.flags_file, self.target) or {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +69,7 @@ def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]
 
 
 def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
-    """Every variant of a card that changes something now; a drop where a requirement fails."""
+    """Every variant of a card that may be tried now; a drop where a requirement fails."""
     sources = texts(briefing)
     why = unmet(card.requires, briefing, sources=sources) or excluded(card.excludes, briefing, sources=sources)
     if why:
@@ -77,13 +85,16 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
             yield Drop(lever=name, why=why)
             continue
         edits = card.edits_of(variant)
-        changed = _tried(edits, tuple(sources.items()), briefing.contract.flags_file)
-        if changed:
-            expected = variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup
-            change = card.change if variant is None else f"{card.change} ({variant.id})"
-            yield Candidate(
-                id=name, card=card, variant=variant, change=change, expected=expected, edits=edits, texts=changed
-            )
+        yield Candidate(
+            id=name,
+            card=card,
+            variant=variant,
+            change=card.change if variant is None else f"{card.change} ({variant.id})",
+            expected=variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup,
+            edits=edits,
+            sources=tuple(sources.items()),
+            flags_file=briefing.contract.flags_file,
+        )
 
 
 @lru_cache(maxsize=512)
@@ -91,7 +102,7 @@ def _tried(
     edits: tuple[Edit, ...],
     sources: tuple[tuple[str, str], ...],
     flags_file: str | None,
-    target: tuple[str, int] | None = None,
+    target: tuple[str, int] | None,
 ) -> Mapping[str, str] | None:
     """What the edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
     return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()))
@@ -110,8 +121,7 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
     for step in (edit for edit in card.edits if isinstance(edit, Constant)):
         for setting in settings(step, programs):
             for value in neighbours(step, setting.value):
-                changed = _tried((step,), tuple(programs.items()), None, (setting.name, value))
-                if changed and (setting.name, value) not in known:
+                if (setting.name, value) not in known:
                     yield Candidate(
                         id=f"{card.id}:{setting.name}={value}",
                         card=card,
@@ -119,7 +129,8 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
                         change=f"{setting.name} from {setting.value} to {value}",
                         expected=card.expected_speedup,
                         edits=(step,),
-                        texts=changed,
+                        sources=tuple(programs.items()),
+                        target=(setting.name, value),
                     )
 
 

@@ -111,7 +111,7 @@ def _ready(card: Card, told: Briefing) -> float:
         return LATER
     if not card.edits or sum(map(len, sources.values())) > TRIED:
         return 1.0
-    return 1.0 if any(isinstance(item, Candidate) for item in candidates(card, told)) else NOWHERE
+    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in candidates(card, told)) else NOWHERE
 
 
 def _about(card: Card, op: str, telling: frozenset[str]) -> float:

@@ -20,7 +20,7 @@ MEMORY = "160MB"
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _CELL = re.compile(
-    r'Error when converting column "(?P<column>[^"]*)". Could not convert string "(?P<text>.*?)" to', re.S
+    r'Error when converting column "c(?P<column>[0-9]+)". Could not convert string "(?P<text>.*?)" to', re.S
 )
 
 
@@ -90,7 +90,8 @@ def _mend(text: str) -> str:
         return f"{columns.group(2)} columns where the header has {columns.group(1)}: the line is cut or damaged"
     if cell := _CELL.search(text):
         return (
-            f"column {cell.group('column')} holds {cell.group('text')[:60]!r}, not a number as the profiler writes it; "
+            f"column {int(cell.group('column')) + 1} holds {cell.group('text')[:60]!r}, "
+            "not a number as the profiler writes it; "
             "take the file as recorded, not as a spreadsheet saved it"
         )
     if "unterminated quote" in text:

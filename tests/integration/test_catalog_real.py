@@ -184,7 +184,7 @@ def offered(now: Briefing) -> Iterator[tuple[str, dict[str, str]]]:
     planner = CatalogPlanner()
     proposal = planner.propose(now)
     assert proposal.hypothesis is not None
-    for lever in (proposal.hypothesis.id, *(line.rsplit(": ", 1)[0] for line in proposal.ranked)):
+    for lever in (candidate.id for candidate in planner.order(now)[0]):
         asked = proposal.hypothesis.model_copy(update={"id": lever, "lever": lever.partition(":")[0]})
         draft = planner.draft(now, Proposal(hypothesis=asked))
         assert draft.edits, draft.refusal
