@@ -55,10 +55,8 @@ def levers(task: str, arch: str = "sm_90") -> tuple[str, dict[str, Draft]]:
     now = brief({"kernel.py": kernel_of(task)}, lang="TRITON", machine=machine, contract=contract_of(task))
     proposal = planner.propose(now)
     assert proposal.hypothesis is not None
-    # a line of `ranked` is "<lever>[:<variant>]: <change>"
-    offered = [proposal.hypothesis.id, *(line.partition(": ")[0] for line in proposal.ranked)]
     drafts = {}
-    for name in offered:
+    for name in (lever.id for lever in planner.order(now)[0]):
         asked = proposal.hypothesis.model_copy(update={"id": name, "lever": name.partition(":")[0]})
         drafts[name] = planner.draft(now, Proposal(hypothesis=asked))
     return kernel_of(task), drafts

@@ -21,10 +21,10 @@ RIGHT = [
     ("gemm_gelu_triton", ERF, TANH),
 ]
 WRONG = [
-    ("reverse_cumsum_triton", "reverse=True", "reverse=False"),
-    ("reverse_cumsum_triton", "reverse=True) + right", "reverse=True)"),
+    ("reverse_cumsum_triton", "return flip(sums)", "return sums"),
+    ("reverse_cumsum_triton", "axis=0) + left", "axis=0)"),
     ("reverse_cumsum_triton", "y = tl.cumsum(x,", "y = tl.cumsum(x.to(tl.float16).to(tl.float32),"),
-    ("reverse_cumsum_triton", "cols < n_cols, other", "cols < n_cols + 1, other"),
+    ("reverse_cumsum_triton", "left += tl.sum(x, axis=0)", "left = tl.sum(x, axis=0)"),
     ("reverse_cumsum_triton", "def run(", REMEMBERS),
     ("gemm_gelu_triton", "acc + bias[None, :]", "acc + 0.0 * bias[None, :]"),
     ("gemm_gelu_triton", ERF, "tl.maximum(z, 0.0)"),
