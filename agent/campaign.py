@@ -21,7 +21,7 @@ from agent.progress import Progress
 from agent.refusal import nothing_left
 from agent.request import StartRequest
 from agent.stop_summary import add_stop_summary
-from agent.summary import outcome
+from agent.summary import outcome, without_device
 from agent.version import VERSION
 from agent.wikis import roots
 from agent.wiring import Place, connect
@@ -123,6 +123,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             progress.close()
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
+                return _told(without_device(place, request, ports, str(stop)), progress)
             if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
                 raise
             reached = outcome(place, ports, status=ended)
@@ -130,10 +131,13 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             if ended != "waiting":
                 raise
             return reached
-    done = outcome(place, ports, status="concluded")
     live.ended("concluded")
-    progress.finished(done)
-    return done
+    return _told(outcome(place, ports, status="concluded"), progress)
+
+
+def _told(ended: Outcome, progress: Progress) -> Outcome:
+    progress.finished(ended)
+    return ended
 
 
 def _branch(ports: Ports) -> str | None:

@@ -15,7 +15,7 @@ from graph.errors import CampaignError
 from sandbox.errors import WorldError
 
 GROUPS = (
-    "campaign", "answer", "look", "contract", "roofline", "profile", "isa", "bench", "doctor", "gate",
+    "campaign", "answer", "look", "contract", "roofline", "profile", "isa", "bench", "audit", "doctor", "gate",
     "diagram", "memory", "knowledge",
 )  # fmt: skip
 """Modules of `agent.commands`, in the order of the help."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from graph.values import Cost, Value
 
-Status = Literal["running", "stopped", "concluded", "waiting", "interrupted"]
+Status = Literal["running", "stopped", "concluded", "waiting", "interrupted", "no_device"]
 
 
 class Seen(Value):
@@ -55,3 +55,5 @@ class Outcome(Value):
     planner: str
     request: str | None = None
     """The open request that a waiting campaign wants answered."""
+    problem: str = ""
+    """Why a campaign without an idle device could not go on."""

@@ -9,7 +9,36 @@ from graph.policy.final import numbers
 from graph.policy.sequential import visible
 from graph.ports import Ports
 from graph.standing import History
+from graph.state import Request
 from graph.values import Cost
+
+
+def without_device(place: Place, request: Request, ports: Ports, why: str) -> Outcome:
+    """How a campaign stands that found no idle device; perhaps before it had anything to write down."""
+    if ports.ledger.lines():
+        return outcome(place, ports, status="no_device").model_copy(update={"problem": why})
+    return Outcome(
+        campaign=place.campaign_dir.name,
+        dir=str(place.campaign_dir),
+        status="no_device",
+        stop_reason="",
+        rounds=0,
+        accepted=0,
+        rolled_back=0,
+        metric=", ".join(request.contract.scoring.primary_metric),
+        baseline=None,
+        best=None,
+        speedup=None,
+        speedup_lower=None,
+        best_commit=None,
+        branch="",
+        cost=Cost(),
+        report=str(place.campaign_dir / "performance.md"),
+        noise=None,
+        preset=request.limits.preset,
+        planner=request.planner,
+        problem=why,
+    )
 
 
 def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:

@@ -10,7 +10,7 @@ from agent.models.choice import Choice
 from agent.tape import Tape, taped
 from graph.contract import Contract
 from graph.limits import Limits
-from graph.ports import Planner, Ports
+from graph.ports import Planner, Ports, Profiler
 from sandbox.artifacts import ArtifactStore
 from sandbox.builder import ContractBuilder
 from sandbox.checker import ContractChecker
@@ -18,6 +18,7 @@ from sandbox.clock import SystemClock
 from sandbox.commands import Commands
 from sandbox.durable import Unsynced, write_whole
 from sandbox.files import CampaignFiles
+from sandbox.gate.gate import CardGate
 from sandbox.gate.opened import gate_of
 from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
@@ -73,7 +74,8 @@ def connect(
         contract=contract,
         artifacts=artifacts,
     )
-    gate = gate_of(contract, retry_s=limits.gpu_retry_interval_s, max_s=limits.gpu_max_wait_s, say=note)
+    signals = StopFile(folder)
+    gate = _gate(contract, limits, signals)
     commands = Commands(contract=contract, trees=Trees(workspace), gate=gate)
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
@@ -84,14 +86,25 @@ def connect(
         builder=builder,
         checker=ContractChecker(commands, builder),
         timer=_timer(commands, builder, artifacts=artifacts, device=device, limits=limits),
-        profiler=CpuProfiler(commands, builder, artifacts=artifacts, device=device),
+        profiler=_profiler(commands, builder, artifacts=artifacts, device=device),
         device=device,
         clock=SystemClock(),
-        signals=StopFile(folder),
+        signals=signals,
         ledger=JsonlLedger(folder / "ledger.jsonl", rests_on=later),
         files=CampaignFiles(folder, tips_root=place.repository / TIPS),
     )
     return on_tape(live, place, later)
+
+
+def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | None:
+    """Of the contract's cards; a request to stop ends its waits too."""
+    return gate_of(
+        contract,
+        retry_s=limits.gpu_retry_interval_s,
+        max_s=limits.gpu_max_wait_s,
+        say=note,
+        stopped=lambda: signals.stop_requested(0),
+    )
 
 
 def _timer(
@@ -105,6 +118,17 @@ def _timer(
         wait_s=limits.gpu_max_wait_s,
         dropped_limit=limits.dropped_blocks_limit,
     )
+
+
+def _profiler(
+    commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice
+) -> Profiler:
+    """By the kind of the contract's device."""
+    if commands.kind == "cpu":
+        return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
+    from sandbox.profiler.gpu_ladder import GpuProfiler
+
+    return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
 
 
 def _planner(

@@ -1,5 +1,9 @@
 """What a planner is told and what it answers."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from graph.contract import Contract
 from graph.evidence import Machine, Profiled
 from graph.limits import Limits
@@ -9,6 +13,11 @@ from graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
 
 OUT_OF_BUDGET = "budget: "
 """Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""
+
+
+def _unknown(value: object) -> bool:
+    """Left out of a record, so that it reads as before the field existed."""
+    return value is None
 
 
 class ShapeNow(Value):
@@ -23,6 +32,8 @@ class ShapeNow(Value):
     """Microseconds of one call; None where the contract names no time column."""
     best_us: float | None
     roof: ShapeRoof | None = None
+    noise: Annotated[float | None, Field(exclude_if=_unknown)] = None
+    """Standard deviation of the log-ratio of two identical versions in a pair of processes; None where unknown."""
 
 
 class Terms(Value):

@@ -14,6 +14,7 @@ from graph import (
     contract,
     edges,
     evidence,
+    finding,
     limits,
     ports,
     record,
@@ -51,7 +52,21 @@ from graph.nodes.setup.roofline import roofline
 from graph.ports import Ports
 from graph.state import State, Update
 
-MODULES = (briefing, carried, contract, evidence, limits, ports, record, standing, target, trial, values, verdict)
+MODULES = (
+    briefing,
+    carried,
+    contract,
+    evidence,
+    finding,
+    limits,
+    ports,
+    record,
+    standing,
+    target,
+    trial,
+    values,
+    verdict,
+)
 CHECKPOINTED = sorted(
     {
         (cls.__module__, name)

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from graph.kernel_profile import KernelProfile, Rung
 from graph.values import Artifact, Engine, Named, Value
 
 Level = Literal["quick", "full"]
@@ -60,7 +61,7 @@ class Rate(Value):
 
 def _unsaid(value: object) -> bool:
     """Left out of a record, so that a line reads as before the field existed."""
-    return value in ((), False)
+    return value is None or value in ((), False)
 
 
 class Ceilings(Value):
@@ -196,13 +197,26 @@ class Comparison(Value):
     seconds: float
 
 
+class Origin(Value):
+    """Where a counter of that name comes from, and on which rung of the ladder it stands."""
+
+    name: str
+    rung: Rung
+    source: str
+
+
 class Profiled(Value):
     """Counters of one version, from the best rung this machine permits."""
 
     commit: str
     machine: str
-    rung: Literal["perf", "cachegrind", "compiler_report", "ncu", "rocprofv3", "timing_only"]
+    rung: Literal["perf", "cachegrind", "compiler_report", "ncu", "rocprofv3", "isa", "timing_only"]
+    """The best instrument that saw anything; one counter may stand lower, see `origins`."""
     counters: tuple[Named, ...]
+    origins: Annotated[tuple[Origin, ...], Field(exclude_if=_unsaid)] = ()
+    """Of each counter that a GPU's tools told; empty on a processor, where all stand on `rung`."""
+    kernel: Annotated[KernelProfile | None, Field(exclude_if=_unsaid)] = None
+    """What GPU tools recorded of the kernel, without its instructions, which are in the report."""
     notes: tuple[str, ...] = ()
     """What could not be seen, and compiler remarks worth reading."""
     report: Artifact | None = None
@@ -210,6 +224,10 @@ class Profiled(Value):
 
     def counter(self, name: str) -> float | None:
         return next((c.value for c in self.counters if c.name == name), None)
+
+    def rung_of(self, name: str) -> str:
+        """What a counter stands on: counters of two rungs are never compared."""
+        return next((origin.rung for origin in self.origins if origin.name == name), self.rung)
 
 
 Measured = Benchmark | BenchmarkFailed | Comparison

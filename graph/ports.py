@@ -20,6 +20,7 @@ from graph.evidence import (
     Profiled,
     TestResult,
 )
+from graph.finding import Finding
 from graph.record import Body, Line, Reflection
 from graph.trial import Broken, Built, Judged
 from graph.values import Artifact, FileEdit, Value
@@ -33,6 +34,8 @@ class Applied(Value):
     diff: Artifact
     snapshot: tuple[Artifact, ...]
     changed: tuple[str, ...]
+    audit: tuple[Finding, ...] = ()
+    """What reading the edits found, beyond what the parent's files have."""
 
 
 class Refused(Value):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
+from graph.finding import Finding
 from graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
 from graph.verdict import Verdict
 
@@ -44,6 +45,11 @@ class Drafted(Value):
     cost: Cost = Cost()
 
 
+def _none(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value == ()
+
+
 class Applied(Value):
     stage: Literal["applied"] = "applied"
     drafted: Drafted
@@ -53,6 +59,8 @@ class Applied(Value):
     snapshot: tuple[Artifact, ...]
     """The kernel's files as this candidate has them."""
     changed: tuple[str, ...]
+    audit: Annotated[tuple[Finding, ...], Field(exclude_if=_none)] = ()
+    """What reading the change found that was not in the version before it."""
 
 
 class Built(Value):
@@ -101,6 +109,7 @@ class Failed(Value):
         "no_change",
         "more_than_one_change",
         "overfit",
+        "convicted",
         "build_failed",
         "build_timeout",
         "incorrect",

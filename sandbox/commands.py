@@ -65,6 +65,7 @@ class Commands:
         cwd: Path,
         timeout_s: float,
         timed: bool = False,
+        profiler: bool = False,
     ) -> Ran:
         """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
@@ -73,7 +74,7 @@ class Commands:
         """
         for commit in commits:
             self.trees.restore(commit)
-        ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed)
+        ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
         touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
         return Ran(exit=ended, tampered=tuple(sorted(touched)))
 
@@ -102,13 +103,18 @@ class Commands:
         timeout_s: float,
         timed: bool = False,
         extra: Mapping[str, str] | None = None,
+        profiler: bool = False,
     ) -> Exit:
-        """Run one command; `timed` pins it when the contract is single-threaded, `extra` adds to its environment."""
+        """Run one command; `timed` pins it when the contract is single-threaded, `extra` adds to its environment.
+
+        A `profiler` talks to the program over sockets of this machine and writes numbers as the C locale does.
+        """
         return run(
             argv,
             cwd=cwd,
             timeout_s=timeout_s,
-            env={**self._told(), **(extra or {})},
+            env={**self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
+            network=profiler,
             memory_mb=self.contract.memory_limit_mb if self.kind == "cpu" else None,  # CUDA reserves more than there is
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,

@@ -104,9 +104,10 @@ class _Watched(Commands):
         timeout_s: float,
         timed: bool = False,
         extra: Mapping[str, str] | None = None,
+        profiler: bool = False,
     ) -> Exit:
         with self.watch:
-            return super().plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, extra=extra)
+            return super().plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, extra=extra, profiler=profiler)
 
 
 def _watched(commands: Commands, watch: CoreWatch) -> Commands:

@@ -95,3 +95,7 @@ class DeviceBusy(WorldError):
     """Another process held the device for the whole of the permitted wait."""
 
     exit_code = 4
+
+
+class StopAsked(DeviceBusy):
+    """A campaign that waits for an idle GPU was asked to stop: it cannot close its round without one."""

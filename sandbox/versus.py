@@ -1,12 +1,13 @@
 """Whole commands in turn, A B B A or B A A B by a coin, every run a fresh process of the user's own."""
 
+import contextlib
 import hashlib
 import json
 import os
 import random
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from sandbox.conditions.values import Conditions
 from sandbox.csv_schema import Problem
 from sandbox.environment import SECRET
 from sandbox.errors import WorldError
+from sandbox.gate.choose import unbound
+from sandbox.gate.gate import CardGate
 from sandbox.lease import lease
 from sandbox.pairs import Pair, Slot, shapes_of
 from sandbox.process import run
@@ -54,7 +57,15 @@ class Conduct:
     core: int | None = None
     """Processor that every run is pinned to; None: the scheduler's choice."""
     wait_s: float = 3600
-    """How long to wait, in seconds, while another campaign times something."""
+    """How long to wait, in seconds, while another campaign times something; a gate has its own patience."""
+    gate: CardGate | None = None
+    """Finds an idle card for every block of runs and binds them to it; None for commands of the processor."""
+
+    @contextlib.contextmanager
+    def device(self) -> Iterator[None]:
+        """An idle card, or the processor's lease. Raises DeviceBusy and DeviceLost."""
+        with self.gate.held() if self.gate else lease("cpu", wait_s=self.wait_s):
+            yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +143,8 @@ class Runs:
         # the user's own command: it may use the network, and is told everything but what is named like a secret
         env = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
         conduct = self._conduct
+        if conduct.gate is not None and conduct.gate.environment:
+            env = {**unbound(env), **conduct.gate.environment}
         return run(
             argv,
             cwd=conduct.cwd,
@@ -160,7 +173,7 @@ class Turns:
         processes: list[Process] = []
         for block in range(question.blocks):
             text = f"{self.seed} {'A A' if self.b is None else 'A B'} {number} {block} {attempt}"
-            with lease("cpu", wait_s=self.runs.conduct.wait_s):
+            with self.runs.conduct.device():
                 for place, side in enumerate(ORDERS[random.Random(text).randrange(2)]):
                     seconds, conditions, costs = self.runs.once(*sides[side])
                     slots += [
@@ -187,8 +200,9 @@ class Versus:
 
     def warm_up(self) -> None:
         """Each command once, not counted: caches fill, and a command that cannot be timed is known at once."""
-        for name, argv in zip("AB", self._argv, strict=True):
-            self._runs.once(name, argv)
+        with self._runs.conduct.device():
+            for name, argv in zip("AB", self._argv, strict=True):
+                self._runs.once(name, argv)
 
     def pair(self, number: int, *, twins: bool = False) -> Timed:
         """One pair of A and B, or of A and A."""

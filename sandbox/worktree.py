@@ -5,8 +5,10 @@ import re
 from pathlib import Path, PurePosixPath
 
 from graph.contract import Contract
+from graph.finding import Finding
 from graph.ports import Applied, Artifacts, Base, Refused
 from graph.values import Artifact, FileEdit
+from sandbox.audit.examine import added
 from sandbox.durable import write_whole
 from sandbox.edits import CONTRACT_FILE, LINK, MODULE, refusal
 from sandbox.errors import BranchTaken, NoSuchBase
@@ -137,7 +139,13 @@ class GitWorkspace:
             diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
             snapshot=self._snapshot(mirror, commit),
             changed=tuple(sorted(path for path in {**present, **now} if present.get(path) != now.get(path))),
+            audit=self._audit(parent, edits),
         )
+
+    def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
+        """What reading the edits finds that the parent's files do not have."""
+        before = {edit.path: edit.text or "" for edit in self.sources(parent)}
+        return added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype)
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
         """Commit an accepted tree and move the campaign's branch to it; doing it twice is doing it once.

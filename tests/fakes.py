@@ -8,6 +8,7 @@ from graph.contract import Contract
 from graph.ports import Applied, Base, Refused
 from graph.record import Body, Line, key
 from graph.values import Artifact, FileEdit
+from sandbox.audit.examine import added
 from sandbox.edits import CONTRACT_FILE, refusal
 from sandbox.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from sandbox.git import Entry
@@ -142,6 +143,7 @@ class FakeWorkspace:
             diff=self._artifacts.put("candidate.diff", diff.encode()),
             snapshot=self.snapshot(commit),
             changed=changed,
+            audit=added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype),
         )
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:

@@ -10,14 +10,18 @@ from pathlib import Path
 from agent.bench.asked import Asked
 from agent.bench.lab import About, Tell
 from agent.bench.words import Side
+from agent.console import note
 from graph.evidence import BenchmarkFailed, Comparison
 from sandbox.abba import Timed
 from sandbox.commands import pinned_core
 from sandbox.cpu import read_cpu
+from sandbox.gate.opened import any_gate
 from sandbox.versus import Conduct, Metric, Runs, Versus, encoded
 
 LEAST_PAIRS = 2
 """Of an A/A run: one shows no scatter."""
+RETRY_S, MAX_S = 60.0, 3600.0
+"""How long to wait for an idle card, with a look so often."""
 
 
 class CommandLab:
@@ -84,6 +88,10 @@ class CommandLab:
         return {"calibration": json.loads(encoded(self._twins)), "pairs": json.loads(encoded(self._pairs))}
 
 
-def conduct(*, threads: int | None, timeout_s: float) -> Conduct:
-    """How the runs are made: in the current folder, on one core where the commands have one thread."""
-    return Conduct(cwd=Path.cwd(), timeout_s=timeout_s, core=pinned_core() if threads == 1 else None)
+def conduct(*, threads: int | None, timeout_s: float, gpu: bool = False) -> Conduct:
+    """How the runs are made: in the current folder, on one core where the commands have one thread.
+
+    `gpu`: every block of runs has an idle card to itself. Raises DeviceLost where none can be asked for.
+    """
+    gate = any_gate(retry_s=RETRY_S, max_s=MAX_S, say=note) if gpu else None
+    return Conduct(cwd=Path.cwd(), timeout_s=timeout_s, core=pinned_core() if threads == 1 else None, gate=gate)

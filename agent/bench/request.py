@@ -22,6 +22,7 @@ class Request(Value):
     higher_is_better: bool = False
     engine: str | None = None
     threads: int | None = None
+    gpu: bool = False
     timeout: float = 600.0
     seed: int = 0
     plot: Path | None = None

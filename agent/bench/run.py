@@ -83,7 +83,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
     from agent.bench.versions import VersionLab, gathered
 
     given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
-    given |= {"--engine": request.engine, "--label": request.label}
+    given |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
     if unfit := [option for option, value in given.items() if value is not None]:
         raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
     with gathered(sides, here) as (pairing, gathering, folder):
@@ -103,7 +103,7 @@ def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
         engine=request.engine,
     )
     asked = _asked(request, (), blocks=None).model_copy(update={"blocks": request.blocks or COMMAND_BLOCKS})
-    how = conduct(threads=request.threads, timeout_s=request.timeout)
+    how = conduct(threads=request.threads, timeout_s=request.timeout, gpu=request.gpu)
     return CommandLab(sides, what, how, asked), asked
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent import campaigns, console
-from agent.errors import UserError
+from agent.errors import UserError, UserErrors
 
 if TYPE_CHECKING:
     from agent.models.mailbox import Asked, Mailbox
@@ -48,26 +48,51 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
     found = campaigns.find(campaign)
     box = Mailbox(found)
     asked = _open(box, found, replace=replace)
-    text = judged(_read(file), asked, source="standard input" if file == "-" else file)
+    source = "standard input" if file == "-" else file
+    text = judged(_read(file), asked, source=source)
+    dropped = _usable(text, asked, source)
     given = counted(text) + sum(counted(message.text) for message in asked.ask.messages)
-    about = Answered(
-        digest=asked.digest,
-        text=text,
-        author=plain(by, limit=200),
-        tokens=given if tokens is None else tokens,
-        dollars=dollars,
-    )
+    spent = given if tokens is None else tokens
+    about = Answered(digest=asked.digest, text=text, author=plain(by, limit=200), tokens=spent, dollars=dollars)
     stored = box.store(asked, about)
     if resume:
-        console.note(f"{found.name}: answer {asked.number:03d} stored; going on")
+        console.note(f"{found.name}: answer {asked.number:03d} stored{_without(dropped)}; going on")
         from agent.commands.campaign import resume as go_on
 
         go_on(str(found), as_json)
     else:
-        _tell(found, asked, stored, as_json=as_json)
+        _tell(found, asked, stored, dropped=dropped, as_json=as_json)
 
 
-def _tell(campaign: Path, asked: "Asked", stored: Path, *, as_json: bool) -> None:
+def _usable(text: str, asked: "Asked", source: str) -> tuple[str, ...]:
+    """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
+
+    The planner's own checks, made here so that a mistake costs none of its tries.
+    """
+    if not asked.checks:
+        return ()
+    from pydantic import ValidationError
+
+    from agent.planners.model_checks import Checks
+    from agent.planners.model_refusal import found_of
+    from knowledge.library import Library
+
+    try:
+        checks = Checks.model_validate_json(asked.checks)
+    except ValidationError:
+        return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
+    found = found_of(text, checks, Library().line)
+    if found.why:
+        first, *others = [found.why.replace("\n", "; ")] if asked.ask.answer_schema else found.why.splitlines()
+        raise UserErrors([f"{source}: {first} (request {asked.number:03d} stays open, no try is spent)", *others])
+    return found.dropped
+
+
+def _without(dropped: tuple[str, ...]) -> str:
+    return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
+
+
+def _tell(campaign: Path, asked: "Asked", stored: Path, *, dropped: tuple[str, ...], as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
     from agent.ahead import ahead
     from agent.models.mailbox import open_request
@@ -75,9 +100,9 @@ def _tell(campaign: Path, asked: "Asked", stored: Path, *, as_json: bool) -> Non
     following = open_request(campaign) if ahead(campaign) else None
     if as_json:
         told = {"campaign": campaign.name, "dir": str(campaign), "request": asked.number, "purpose": asked.ask.purpose}
-        console.emit({**told, "answer": str(stored), "next_request": following})
+        console.emit({**told, "answer": str(stored), "dropped": dropped, "next_request": following})
         return
-    stored_as = f"{campaign.name}: answer {asked.number:03d} stored"
+    stored_as = f"{campaign.name}: answer {asked.number:03d} stored{_without(dropped)}"
     if following:
         console.say(f"{stored_as}; nothing needs measuring before the next question: read {following}")
     else:

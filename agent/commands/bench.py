@@ -28,6 +28,7 @@ Label = Annotated[str | None, typer.Option(help="Column that names the rows of t
 Higher = Annotated[bool, typer.Option("--higher-is-better", help="The reported number is a rate.")]
 Engine = Annotated[str | None, typer.Option(help="What took the reported numbers: wall, event, graph or profiler.")]
 Threads = Annotated[int | None, typer.Option(help="1 pins every command to one core.")]
+Gpu = Annotated[bool, typer.Option("--gpu", help="The commands run on a GPU: each block gets an idle card to itself.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that one run of a command may take.")]
 Seed = Annotated[int, typer.Option(help="Of the order in which commands run.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the pairs into this .png or .svg.")]
@@ -56,6 +57,7 @@ def bench(  # noqa: PLR0913 -- one parameter per option of the command line
     higher_is_better: Higher = False,
     engine: Engine = None,
     threads: Threads = None,
+    gpu: Gpu = False,
     timeout: Timeout = 600.0,
     seed: Seed = 0,
     plot: Plot = None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.outcome import Outcome
     from agent.settings import Raw, Settings
 
-EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "interrupted": 130}
+EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "no_device": 4, "interrupted": 130}
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
 Campaign = Annotated[
@@ -189,8 +189,10 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     """Print how it ended and leave with the code that says so."""
     if as_json:
         console.emit(outcome)
-    else:
+    elif not outcome.problem:
         _summary(outcome)
+    if outcome.problem:
+        console.complain(outcome.problem)
     if outcome.request:
         console.complain(
             f"{outcome.campaign}: waits for an answer: read {outcome.request}, then"

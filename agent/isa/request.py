@@ -1,27 +1,22 @@
 """What the command line asks of a kernel's file, with what `isa.toml` beside the file adds."""
 
-import re
 import sys
-import tomllib
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from agent.errors import UserError
 from graph.values import Value
+from sandbox.isa.errors import NotCompiled
 from sandbox.isa.given import is_compiled
 from sandbox.isa.native import is_flydsl
+from sandbox.isa.noted import CALL, FILE_NAME, Noted, entries, listed
 from sandbox.isa.targets import KNOWN, UnknownTarget, target_of
 from sandbox.isa.triton import Call, Wanted
 from sandbox.isa.values import Target
 
-FILE_NAME = "isa.toml"
 EXAMPLE = (
     '--signature "*fp16,*fp16,i32" --constants BLOCK=128 --num-warps 4, or --call "run(fp16[4096,4096])", '
     f"or write one of the two into {FILE_NAME} beside the file"
 )
-CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
-COMMA = re.compile(r",(?![^\[]*\])")
 
 
 class Asked(Value):
@@ -44,23 +39,13 @@ class Asked(Value):
         return self.python or sys.executable
 
 
-class _Noted(Value):
-    """One kernel's entry of `isa.toml`."""
-
-    signature: str | None = None
-    constants: str | None = None
-    call: str | None = None
-    num_warps: int | None = None
-    num_stages: int | None = None
-
-
 def wanted(asked: Asked) -> Wanted:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(asked.file)
     if is_compiled(path) or path.suffix != ".py" or is_flydsl(path):
         warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
         return Wanted(file=path, kernel=asked.kernel, options=warps)
-    kernel, noted = asked.kernel, _Noted.model_validate(asked.model_dump(include=set(_Noted.model_fields)))
+    kernel, noted = asked.kernel, Noted.model_validate(asked.model_dump(include=set(Noted.model_fields)))
     if noted.signature is None and noted.call is None:
         kernel, found = _from_file(path, asked.kernel)
         noted = found.model_copy(update=noted.model_dump(exclude_none=True))
@@ -70,7 +55,7 @@ def wanted(asked: Asked) -> Wanted:
     return Wanted(
         file=path,
         kernel=kernel,
-        signature=_listed(noted.signature or ""),
+        signature=listed(noted.signature or ""),
         constants=_constants(noted.constants or ""),
         call=_call(noted.call) if noted.call is not None else None,
         options=tuple((name, value) for name, value in own.items() if value is not None),
@@ -84,7 +69,7 @@ def targets(asked: Asked) -> tuple[Target, ...]:
             return ()
         raise UserError(f"--target: missing; for example --target gfx942,sm_90 (known are {', '.join(KNOWN)})")
     try:
-        return tuple(dict.fromkeys(target_of(name) for name in _listed(asked.target)))
+        return tuple(dict.fromkeys(target_of(name) for name in listed(asked.target)))
     except UnknownTarget as error:
         raise UserError(f"--target: {error}") from None
 
@@ -102,16 +87,15 @@ def _source(path: Path) -> Path:
     return path.resolve()
 
 
-def _from_file(path: Path, kernel: str | None) -> tuple[str, _Noted]:
+def _from_file(path: Path, kernel: str | None) -> tuple[str, Noted]:
     """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
     notes = path.parent / FILE_NAME
     if not notes.is_file():
         raise UserError(f"--signature: missing, and {notes} is not there either; give {EXAMPLE}")
     try:
-        entries = tomllib.loads(notes.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{notes}: {error}; correct the file") from None
-    found = {name: _entry(notes, name, entry) for name, entry in entries.items()}
+        found = entries(path)
+    except NotCompiled as error:
+        raise UserError(f"{notes}: {error.text}") from None
     if kernel is None and len(found) == 1:
         return next(iter(found.items()))
     if kernel is None or kernel not in found:
@@ -119,22 +103,9 @@ def _from_file(path: Path, kernel: str | None) -> tuple[str, _Noted]:
     return kernel, found[kernel]
 
 
-def _entry(notes: Path, name: str, entry: object) -> _Noted:
-    try:
-        return _Noted.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join((name, *(str(part) for part in first["loc"])))
-        raise UserError(f"{notes}: {field}: {first['msg'].lower()}; see the shipped tasks") from None
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in COMMA.split(text) if word.strip())
-
-
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
     found = []
-    for word in _listed(text):
+    for word in listed(text):
         name, equals, value = word.partition("=")
         if not equals or not name.strip().isidentifier():
             raise UserError(f"--constants: {word!r} is not NAME=VALUE; for example --constants BLOCK=128,EVEN=true")
@@ -146,4 +117,4 @@ def _call(text: str) -> Call:
     found = CALL.fullmatch(text)
     if found is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
-    return Call(name=found[1], arguments=_listed(found[2]))
+    return Call(name=found[1], arguments=listed(found[2]))

@@ -2,7 +2,9 @@
 
 import hashlib
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
 
 from agent.errors import UserError
 from graph.values import Cost, Value
@@ -47,6 +49,8 @@ class Ask(Value):
     answer_schema: str = ""
     """JSON Schema of the final answer; empty for free text."""
     max_output_tokens: int = 8192
+    checks: Annotated[str, Field(exclude=True)] = ""
+    """How an answer can be checked before it is given, for who takes it; no part of what is asked."""
 
     def shortened(self, most: int) -> "Ask":
         """The same question for an answer of at most `most` tokens."""

@@ -5,6 +5,7 @@ folder refers to nothing outside of it.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ class Asked(Value):
     number: int
     digest: str
     ask: Ask
+    checks: str = ""
+    """How an answer can be checked before it is stored: JSON of the planner that asked; empty where it cannot."""
 
 
 class Answered(Value):
@@ -75,8 +78,9 @@ class Mailbox:
         for asked in reversed(known):
             if asked.digest == ask.digest and (asked is known[-1] or self.answer_to(asked) is not None):
                 return asked
-        asked = Asked(number=known[-1].number + 1 if known else 1, digest=ask.digest, ask=ask)
-        write_whole(self.path(asked.number, "request.md"), page(asked.number, ask).encode())
+        number = known[-1].number + 1 if known else 1
+        asked = Asked(number=number, digest=ask.digest, ask=ask, checks=ask.checks)
+        write_whole(self.path(number, "request.md"), page(number, ask, before=_before(ask, known)).encode())
         text = asked.model_dump_json(indent=1) + "\n"
         write_whole(self.path(asked.number, "request.json"), text.encode())
         return asked
@@ -89,6 +93,19 @@ class Mailbox:
 
     def path(self, number: int, kind: str) -> Path:
         return self.folder / f"{number:03d}.{kind}"
+
+
+def _before(ask: Ask, known: Sequence[Asked]) -> int | None:
+    """Number of the request that this one asks again, with what was wrong; None for a question of its own."""
+    messages = ask.messages
+    return next(
+        (
+            asked.number
+            for asked in reversed(known)
+            if len(asked.ask.messages) < len(messages) and messages[: len(asked.ask.messages)] == asked.ask.messages
+        ),
+        None,
+    )
 
 
 class MailboxModel:

@@ -13,18 +13,46 @@ OWN_FORM = "Answer with one JSON object"
 """In the prompts that end with the form of their answer."""
 
 
-def page(number: int, ask: Ask) -> str:
-    """Markdown, for a person or for pasting into a chat."""
+TRIES = "Only what the campaign itself finds wrong later costs one of your two tries."
+LAST = "This is the second and last try."
+CHECKED = {
+    (True, True): "the form, the names, the citations and the other rules below",
+    (True, False): "that every edit applies and where it goes",
+    (False, True): "the form",
+    (False, False): "that there is an answer",
+}
+"""By whether the question brought checks, and whether its answer is JSON."""
+
+
+def page(number: int, ask: Ask, *, before: int | None = None) -> str:
+    """Markdown, for a person or for pasting into a chat.
+
+    `before`: the request that this one asks again. Its page has the question, so here stands what was wrong alone.
+    """
+    if before is not None:
+        return _again(number, ask, before)
     said = "\n\n".join(_section(message) for message in ask.messages)
-    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask)}\n\n{said}\n\n{_form(number, ask)}\n"
+    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask, TRIES)}\n\n{said}\n\n{_form(number, ask)}\n"
 
 
-def _how(number: int, ask: Ask) -> str:
-    kind = "one JSON object" if ask.answer_schema else "your answer as plain text"
+def _again(number: int, ask: Ask, before: int) -> str:
+    """What was wrong comes first; the question, the rules and the form are read where they stand already."""
     return (
-        f"Write {kind}, and nothing else, into a file of any name; then `ridgeline answer CAMPAIGN FILE --resume` with"
-        " this campaign's folder (without `--resume` where only a copy of it lies). A wrong answer is refused in one"
-        f" line and the request stays open. `{number:03d}.request.json` is the same question for programs."
+        f"# Request {number:03d}: {ask.purpose}\n\n## What was wrong with the answer to request {before:03d}\n\n"
+        f"{ask.messages[-1].text}\n\n## How to answer\n\n{_how(number, ask, LAST)}\n\nThe question, its rules and the"
+        f" form of the answer are those of `{before:03d}.request.md`, unchanged; `{before:03d}.answer.json` is what was"
+        f" answered. Both lie beside this file.\n"
+    )
+
+
+def _how(number: int, ask: Ask, tries: str) -> str:
+    kind = "one JSON object" if ask.answer_schema else "your answer as plain text"
+    checked = CHECKED[bool(ask.checks), bool(ask.answer_schema)]
+    return (
+        f"Write {kind}, and nothing else, into a file; then run `ridgeline answer CAMPAIGN FILE` with this campaign's"
+        f" folder. It checks {checked} and refuses at once what cannot be used: that costs no try, the request stays"
+        f" open. {tries} It names the next question where nothing has to be measured before it (`--resume` measures"
+        f" too). `{number:03d}.request.json` is the same for programs."
     )
 
 

@@ -1,19 +1,21 @@
 """The planner that asks a language model: it proposes, code decides what of it may be tried."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
 from agent.models.base import Model, Tool
+from agent.models.choice import MAILBOX
 from agent.planners import model_answers as answers
 from agent.planners import model_evidence as seen
 from agent.planners.catalog_words import reflection
 from agent.planners.model_books import ShippedBooks
-from agent.planners.model_cite import Citations
+from agent.planners.model_checks import Checks, of_edits, of_planning
+from agent.planners.model_cite import Texts, resolver
 from agent.planners.model_context import Context
-from agent.planners.model_directions import Answer, Chosen, Directions, chosen, none_usable
+from agent.planners.model_directions import Answer, Chosen, Directions, checked, none_usable
 from agent.planners.model_edits import WHOLE_LINES, Edited, edited
 from agent.planners.model_fit import ELIDED, fenced
 from agent.planners.model_history import unusable_streak
@@ -31,13 +33,13 @@ from prompts.render import identity, render
 T = TypeVar("T")
 SYSTEM = "system.v1.md"
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v2.md", "terms.v1.md", "context.v2.md"),
-    "draft": ("draft.v2.md", "context.v2.md", "edits.v2.md"),
-    "repair": ("repair.v2.md", "context.v2.md", "edits.v2.md"),
-    "split": ("split.v2.md", "context.v2.md", "edits.v2.md"),
-    "review": ("review.v2.md", "terms.v1.md", "context.v2.md"),
-    "reflect": ("reflect.v2.md", "judged.v1.md"),
-    "diagnose": ("diagnose.v2.md", "judged.v1.md"),
+    "propose": ("propose.v3.md", "terms.v2.md", "context.v3.md"),
+    "draft": ("draft.v3.md", "context.v3.md", "edits.v2.md"),
+    "repair": ("repair.v3.md", "context.v3.md", "edits.v2.md"),
+    "split": ("split.v3.md", "context.v3.md", "edits.v2.md"),
+    "review": ("review.v3.md", "terms.v2.md", "context.v3.md"),
+    "reflect": ("reflect.v3.md", "judged.v2.md", "terms.v2.md"),
+    "diagnose": ("diagnose.v3.md", "judged.v2.md", "terms.v2.md"),
 }
 """Question -> its template, then those that it includes: the ledger cites them all."""
 MOST = 5
@@ -73,9 +75,10 @@ class ModelPlanner:
         if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
             return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
         reader = self._reader or BriefedReader(briefing)
-        cites = Citations(briefing, reader=reader, books=self._books)
-        question = self._planning(briefing)
-        heard = talk(self._model, question, lambda text: chosen(text, briefing, cites.unresolved))
+        texts, rules = Texts(briefing, reader), of_planning(briefing)
+        unresolved = resolver(texts.length, self._books.line)
+        question = self._mailed(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
+        heard = talk(self._model, question, lambda text: checked(text, rules, unresolved))
         prompts = _identities("propose", tools=bool(question.tools))
         return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
 
@@ -114,6 +117,7 @@ class ModelPlanner:
         question = self._question(
             "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
         )
+        question = self._mailed(question, lambda: Checks(kind="review"))
         heard = talk(self._model, question, lambda text: answers.around(text, briefing))
         found = answers.anyway(briefing) if isinstance(heard.value, Wrong) else heard.value
         return Review(directions=found, prompts=_identities("review"), cost=heard.cost)
@@ -135,9 +139,14 @@ class ModelPlanner:
         )
         about = {**told, "best_round": briefing.best_round, "accepted": judged.verdict.accepted}
         question = self._question(name, briefing, about, schema=_schema(answers.Learnt))
+        question = self._mailed(question, lambda: Checks(kind="reflect"))
         heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain))
         found = plain if isinstance(heard.value, Wrong) else heard.value
         return found.model_copy(update={"cost": heard.cost, "prompts": _identities(name)})
+
+    def _mailed(self, question: Question, checks: Callable[[], Checks]) -> Question:
+        """The same question; one that is written into a mailbox with what its answer can be checked by on arrival."""
+        return replace(question, checks=checks().model_dump_json()) if self._model.name == MAILBOX else question
 
     def _context(self, briefing: Briefing) -> Context:
         budget = self._limits.context_tokens
@@ -210,6 +219,7 @@ class ModelPlanner:
         # the tools read the best version, so they help only where that is what is edited
         tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
         question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
+        question = self._mailed(question, lambda: of_edits(texts, contract))
         heard: Heard[Edited] = talk(self._model, question, lambda text: edited(text, texts, contract))
         prompts = _identities(name, tools=bool(tools))
         if isinstance(heard.value, Wrong):

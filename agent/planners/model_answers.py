@@ -14,12 +14,12 @@ from prompts.render import render
 
 FEWEST = 3
 """Different directions that a review owes (rules 17.2)."""
-WORDS = 500
+WORDS = 1000
 """Characters of one text."""
 CATEGORIES: tuple[Category, ...] = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler")
 SETTLED = frozenset({"faster", "faster_trade_off", "tie_with_benefit", "not_better", "core_regression"})
 """Reasons that rest on a resolved measurement: only these rounds may teach a lesson to other kernels."""
-UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit"})
+UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit", "convicted"})
 """Reasons with which nothing was built: there is nothing to diagnose."""
 
 
@@ -49,8 +49,8 @@ class Learnt(Answer):
     does_not_apply: str = ""
 
 
-def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
-    """Directions of a review, one for each category, those that no round has touched first."""
+def categories(answer: str) -> dict[str, Aspect] | Wrong:
+    """The first direction of each category that a review names."""
     found = json_of(answer)
     if isinstance(found, Wrong):
         return found
@@ -64,6 +64,14 @@ def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
             first.setdefault(aspect.category, aspect)
     if len(first) < FEWEST:
         return Wrong(why=f"only {len(first)} different categories are named; name at least {FEWEST}")
+    return first
+
+
+def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
+    """Directions of a review, one for each category, those that no round has touched first."""
+    first = categories(answer)
+    if isinstance(first, Wrong):
+        return first
     touched = explored(briefing.rounds)
     return tuple(_sentence(first[name], touched) for name in sorted(first, key=lambda name: name in touched))
 
@@ -84,15 +92,22 @@ def untouched(briefing: Briefing) -> str:
     return ", ".join(category for category in CATEGORIES if category not in touched)
 
 
-def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong:
-    """The model's reading beside what the numbers say by themselves (`plain`), which comes first."""
+def reflected(answer: str) -> Learnt | Wrong:
+    """What an answer says was learnt, as it says it."""
     found = json_of(answer)
     if isinstance(found, Wrong):
         return found
     try:
-        said = Learnt.model_validate(found)
+        return Learnt.model_validate(found)
     except ValidationError as error:
         return Wrong(why=complaint(error))
+
+
+def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong:
+    """The model's reading beside what the numbers say by themselves (`plain`), which comes first."""
+    said = reflected(answer)
+    if isinstance(said, Wrong):
+        return said
     hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
     lesson = _words(said.lesson or "") if judged.verdict.reason in SETTLED else ""
     return Reflection(

@@ -6,9 +6,12 @@ from typing import Literal
 from agent.planners import model_history as past
 from agent.planners.model_cite import focus
 from agent.planners.model_fit import Count, Part, bounded, clipped, composed, excerpt, fenced, numbered
-from agent.planners.model_levers import distinct, others, shown
+from agent.planners.model_levers import distinct, others, shown, spoken
 from agent.planners.model_numbers import by_shape
-from agent.planners.model_problem import problem
+from agent.planners.model_problem import benchmark_says, problem
+from agent.planners.model_profile import profile_of
+from agent.planners.model_relevance import alien, of_other_dtype, relevant
+from agent.planners.model_score import averaged, counted_work, of_score, timed_by
 from agent.planners.model_tools import Books, Reader, cite
 from graph.briefing import Briefing
 from graph.record import Spec
@@ -16,12 +19,14 @@ from graph.values import Bucket, Hypothesis
 
 FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""
-PROBLEM = 0.045
-"""Share of the read-only files: 1080 tokens of 24,000."""
+PROBLEM = 0.033
+"""Share of the read-only files: 790 tokens of 24,000."""
 EXCERPTS, EACH = 8, 220
 """Answers of a search that are looked through, and tokens of each."""
-MOST_CARDS, MOST_CITED = 5, 2
+MOST_CARDS, MOST_CITED = 4, 2
 """Cards that are shown to choose from, and those shown to who writes the change."""
+SECTION = 110
+"""Tokens of the one section that stands beside cards to choose from."""
 OF_GPUS = "/ops/"
 """In the path of documents that speak of GPUs."""
 BUCKETS: Mapping[Bucket, str] = {
@@ -31,8 +36,6 @@ BUCKETS: Mapping[Bucket, str] = {
     "W1": "; a cache of quantised weights keyed on identity and version (W1)",
 }
 """Where a gain comes from, in words; most come from inside the kernel, which needs none."""
-REASONLESS = "couldn't vectorize loop"
-"""Ends a compiler's remark that the next one repeats with its reason."""
 SPEC = 80
 """Characters of a hardware number with its source."""
 
@@ -57,8 +60,8 @@ class Context:
             Part(name="shapes", share=0.05, make=self._shapes),
             Part(name="sources", share=0.4, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
             Part(name="problem", share=PROBLEM, make=self._problem),
-            Part(name="profile", share=0.08, make=self._profile),
-            Part(name="knowledge", share=0.055, make=lambda tokens: self._levers(tokens, cards)),
+            Part(name="profile", share=0.06, make=self._profile),
+            Part(name="knowledge", share=0.048, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
             Part(name="failed", share=0.05, make=self._failed),
             Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
@@ -70,7 +73,7 @@ class Context:
         """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
         return self._composed(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(described(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._described(asked), tokens)),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",
@@ -90,9 +93,9 @@ class Context:
         profile = _nothing if profiled else self._profile
         return self._composed(
             Part(name="target", share=0.1, make=self._device),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(described(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._described(asked), tokens)),
             Part(name="evidence", share=0.3, make=lambda tokens: self._fit(evidence, tokens)),
-            Part(name="diff", share=0.2, make=lambda tokens: self._fit(diff, tokens)),
+            Part(name="diff", share=0.3, make=lambda tokens: self._fit(diff, tokens)),
             Part(name="profile", share=0.1, make=profile),
         )
 
@@ -104,20 +107,24 @@ class Context:
     def _fit(self, text: str, tokens: int) -> str:
         return bounded(text, tokens=tokens, count=self._count) if text else ""
 
+    def _described(self, asked: Hypothesis) -> str:
+        return described(asked, of_score(asked, self._briefing.shapes))
+
     def _texts(self) -> dict[str, str]:
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
 
     def _target(self, tokens: int) -> str:
         """Problem, machine, and where the best version stands."""
         told, target, contract = self._briefing, self._briefing.target, self._briefing.contract
-        better = "higher" if contract.scoring.higher_is_better else "lower"
         facts = {
-            "shapes": ", ".join(target.target_shapes) or "all of the benchmark",
-            "score": f"{target.primary_metric}, {better} is better; the best version had {told.aggregate:.4g} "
-            f"when it was measured in round {told.best_round}",
+            "shapes": ", ".join(target.target_shapes),
+            "score": averaged(told),
             "goal": target.performance_target.text if target.performance_target else "",
+            "work counted": counted_work(contract),
             "tested by": " ".join(contract.test_command),
             "measured by": " ".join(contract.quick_command),
+            "timed by": timed_by(told),
+            "benchmark": benchmark_says(told, self._reader) if told.machine.kind != "cpu" else "",
             "best version": f"commit {told.best_commit[:12]} of round {told.best_round}",
         }
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
@@ -128,11 +135,11 @@ class Context:
 
     def _facts(self) -> list[str]:
         target, machine, contract = self._briefing.target, self._briefing.machine, self._briefing.contract
+        cores = f", {machine.cores} cores, threads granted {contract.threads}" if machine.kind == "cpu" else ""
         facts = {
             "operator": f"{target.target_op}, {target.dtype}: {contract.description}".rstrip(": "),
-            "language": f"{target.target_lang}, backend {target.target_backend}",
-            "device": f"{machine.name} ({target.platform}, {machine.arch}), {machine.cores} cores, threads granted "
-            f"{contract.threads}",
+            "language": " on ".join(dict.fromkeys((target.target_lang, target.target_backend))),
+            "device": f"{machine.name} ({target.platform}, {machine.arch}){cores}",
             "features": " ".join(machine.features),
             "caches": _caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes),
             "compiler": machine.compiler,
@@ -140,23 +147,17 @@ class Context:
         return _lines(facts)
 
     def _peaks(self) -> list[str]:
-        """Hardware numbers with their sources; those of caches stand in a line of their own already."""
-        machine = self._briefing.machine
+        """Hardware numbers with their sources; not those of caches that have a line already, nor of other dtypes."""
+        machine, dtype = self._briefing.machine, self._briefing.target.dtype
         cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
-        return [clipped(spec.text, SPEC) for spec in self._briefing.specs if not (cached and _of_cache(spec))]
+        said = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
+        return [clipped(spec.text, SPEC) for spec in said if not of_other_dtype(spec.metric, dtype)]
 
     def _shapes(self, tokens: int) -> str:
         return self._fit(by_shape(self._briefing), tokens)
 
     def _profile(self, tokens: int) -> str:
-        told = self._briefing
-        lines = [f"bottleneck: {told.bottleneck}", f"because: {told.bottleneck_evidence or 'no counter says why'}"]
-        if told.profile is None:
-            return self._fit("\n".join([*lines, "no profile of the best version"]), tokens)
-        lines.append(f"instrument: {told.profile.rung}")
-        lines += [f"{counter.name} = {counter.value:g}" for counter in told.profile.counters]
-        lines += [f"note: {clipped(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
-        return self._fit("\n".join(lines), tokens)
+        return self._fit(profile_of(self._briefing), tokens)
 
     def _sources(self, texts: Mapping[str, str], tokens: int, *, number: bool, cited: tuple[str, ...] = ()) -> str:
         """Every file with its path; smaller ones whole, so that the room goes to those that need it."""
@@ -178,9 +179,10 @@ class Context:
         return " ".join((told.bottleneck, told.bottleneck_evidence, told.target.target_op, *told.directions))[:600]
 
     def _levers(self, tokens: int, cards: int) -> str:
-        """The best cards, each reason once, the others by name; then sections of documents."""
-        found = distinct(self._books.levers(self._briefing))
-        cards -= self._briefing.machine.kind != "cpu"  # a section of a document takes its place
+        """The best cards whole, each reason once, the next ones by name; a section of a document where one fits."""
+        told = self._briefing
+        cards -= told.machine.kind != "cpu"  # a section of a document takes its place
+        found = [(card, forms) for card, forms in distinct(self._books.levers(told)) if not alien(spoken(card), told)]
         parts: list[str] = []
         named: list[str] = []
         for card, forms in found:
@@ -188,9 +190,10 @@ class Context:
             if len(parts) < cards and self._count("\n\n".join([*parts, text])) <= tokens:
                 parts.append(text)
             else:
-                named += [card.id, *forms]
+                named += [f"{card.path}:1"]
         parts += [left] if (left := others(named)) else []
-        parts += self._sections(self._question(), 1, tokens - self._count("\n\n".join(parts)), phase="propose")
+        left_over = min(SECTION, tokens - self._count("\n\n".join(parts)))
+        parts += self._sections(self._question(), 1, left_over, phase="propose")
         return self._fit("\n\n".join(parts), tokens)
 
     def _about(self, asked: Hypothesis, tokens: int) -> str:
@@ -209,11 +212,18 @@ class Context:
             return ()
         hits = self._books.find(question, self._briefing, phase=phase, limit=EXCERPTS, budget=EXCERPTS * EACH)
         cpu = self._briefing.machine.kind == "cpu"
-        fit = [hit for hit in hits if hit.excerpt and "/cards/" not in hit.path and not (cpu and OF_GPUS in hit.path)]
+        said = [
+            relevant(hit, self._briefing)
+            for hit in hits
+            if "/cards/" not in hit.path and not (cpu and OF_GPUS in hit.path)
+        ]
+        fit = [hit for hit in said if hit is not None]
         parts: list[str] = []
         for hit in fit[:most]:
-            if self._count("\n\n".join([*parts, cite(hit)])) <= tokens:
-                parts.append(cite(hit))
+            lines = cite(hit).splitlines()
+            while len(lines) > 1 and self._count("\n\n".join([*parts, "\n".join(lines)])) > tokens:
+                lines.pop()
+            parts += ["\n".join(lines)] if len(lines) > 1 else []
         return tuple(parts)
 
     def _failed(self, tokens: int) -> str:
@@ -226,8 +236,8 @@ class Context:
         return self._fit(self._briefing.tips or "", tokens)
 
 
-def described(asked: Hypothesis) -> str:
-    """A hypothesis in lines, as it was written down before any edit."""
+def described(asked: Hypothesis, score: str = "") -> str:
+    """A hypothesis in lines, as it was written down before any edit; `score`: what it would make of the score."""
     lines = [
         f"[{asked.id}] {asked.claim}",
         f"change: {asked.change}",
@@ -235,7 +245,7 @@ def described(asked: Hypothesis) -> str:
         *(f"evidence: {line}" for line in asked.evidence),
         f"risks: {asked.risks}",
         f"verification: {asked.verification}",
-        f"prediction: {past.prediction(asked)}",
+        f"prediction: {past.prediction(asked)}{f', {score}' if score else ''}",
     ]
     rests = [f"rests on: {', '.join(asked.sources)}"] if asked.sources else []
     return "\n".join([*lines, *rests])

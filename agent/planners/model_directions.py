@@ -1,15 +1,15 @@
 """Directions out of a model's answer: validated, checked against the rules, and made into hypotheses."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from agent.planners.model_checks import Checks, accepted, meant, names
 from agent.planners.model_fit import clipped
 from agent.planners.model_novelty import NO_DIRECTION, repeated, same
 from agent.planners.model_parse import Wrong, json_of
-from graph.briefing import Briefing
 from graph.policy.change import forbidden, single_change
 from graph.values import Bucket, Category, Hypothesis, Prediction, Value
 
@@ -35,7 +35,7 @@ class Step(Answer):
     """One step of the argument."""
 
     measured: Text
-    """What was measured: the name of a counter, `bottleneck`, the metric, the label of a shape, or `round N`."""
+    """What was measured: a shape, a column of the benchmark, a counter, `bottleneck` or `round N`."""
     evidence: Text
     """What it showed."""
     inference: Text
@@ -86,7 +86,7 @@ class Direction(Answer):
     """`path:line` of a source or of the knowledge, each of which exists."""
     prediction: Predicted
     target_class: str = "global"
-    """Configuration class that the change is for."""
+    """Configuration class that the change is for, and its prediction is about."""
     sweep: bool = False
     """A declared sweep of one parameter's values."""
     high_risk: bool = False
@@ -111,7 +111,7 @@ class Chosen(Value):
     exhausted: str = ""
 
 
-def chosen(answer: str, briefing: Briefing, unresolved: Unresolved) -> Chosen | Wrong:
+def checked(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wrong:
     """The directions that may be tried. Wrong when there is none, and when nothing says that none is left."""
     found = json_of(answer)
     if isinstance(found, Wrong):
@@ -128,8 +128,8 @@ def chosen(answer: str, briefing: Briefing, unresolved: Unresolved) -> Chosen | 
         if isinstance(direction, Wrong):
             dropped.append(f"direction {number}: {direction.why}")
             continue
-        asked = hypothesis(direction)
-        why = _barred(direction, asked, briefing, unresolved)
+        asked = hypothesis(direction, checks.classes)
+        why = _barred(direction, asked, checks, unresolved)
         why = why or ("repeats a better ranked direction" if any(same(asked, other) for other in kept) else "")
         if why:
             dropped.append(f"{asked.id}: {why}")
@@ -140,8 +140,8 @@ def chosen(answer: str, briefing: Briefing, unresolved: Unresolved) -> Chosen | 
     return Chosen(hypotheses=tuple(kept), dropped=tuple(dropped))
 
 
-def hypothesis(direction: Direction) -> Hypothesis:
-    """The direction as the loop knows it, every text bounded and on one line."""
+def hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
+    """The direction as the loop knows it, every text bounded and on one line; its class as `classes` spell it."""
     steps = tuple(
         f"{short(step.measured)}: {short(step.evidence)} -> {short(step.inference)} -> {short(step.action)}"
         for step in direction.evidence
@@ -158,7 +158,7 @@ def hypothesis(direction: Direction) -> Hypothesis:
         risks=short(direction.risks),
         verification=short(direction.verification),
         prediction=Prediction(**direction.prediction.model_dump()),
-        target_class=short(direction.target_class) or "global",
+        target_class=meant(short(direction.target_class), classes) or "global",
         real_gain_bound=direction.real_gain_bound,
         sweep=direction.sweep,
         high_risk=direction.high_risk,
@@ -221,31 +221,15 @@ def complaint(error: ValidationError) -> str:
     return "; ".join(parts[:6]) + more
 
 
-def _barred(direction: Direction, asked: Hypothesis, briefing: Briefing, unresolved: Unresolved) -> str:
+def _barred(direction: Direction, asked: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
     """The first rule that drops a direction, decided by code whatever the model says of it."""
-    if why := forbidden(asked) or single_change(asked) or repeated(asked, briefing.rounds):
+    if why := forbidden(asked) or single_change(asked) or repeated(asked, checks.tried):
         return why
-    known = measured(briefing)
-    if not any(_names(step.measured, known) for step in direction.evidence):
-        return f"cites no measurement; `measured` must name one of: {', '.join(known)}"
-    if briefing.consecutive_rollbacks and not direction.diagnosis.strip():
+    if not any(names(step.measured, checks) for step in direction.evidence):
+        return f"cites no measurement; `measured` must name one of: {accepted(checks)}"
+    if checks.diagnose and not direction.diagnosis.strip():
         return "says nothing in `diagnosis` about the last rollback"
     for citation in direction.citations:
         if why := unresolved(cited(citation)):
             return f"citation {short(citation)!r}: {why}"
     return ""
-
-
-def measured(briefing: Briefing) -> tuple[str, ...]:
-    """Names of what was measured, which an argument may begin with."""
-    counters = [counter.name for counter in briefing.profile.counters] if briefing.profile else []
-    rounds = [f"round {closed.round}" for closed in briefing.rounds[-8:]]
-    shapes = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
-    named = ("bottleneck", briefing.target.primary_metric, *counters, *rounds, *shapes, *briefing.target.target_shapes)
-    return tuple(dict.fromkeys(named))
-
-
-def _names(text: str, known: tuple[str, ...]) -> bool:
-    """Whether the text names something that was measured; roughly written names are understood."""
-    said = re.sub(r"[^a-z0-9]+", " ", text.lower())
-    return any(re.search(rf"\b{re.escape(re.sub(r'[^a-z0-9]+', ' ', name.lower()).strip())}\b", said) for name in known)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from difflib import unified_diff
 
 from agent.planners.model_numbers import changes, how_timed, speeds
+from agent.planners.model_score import class_speedup, is_metric
 from graph.briefing import Briefing
 from graph.policy import predict
 from graph.trial import Broken, Built, Drafted, Failed, Judged, Traced, find, proposed
@@ -75,7 +76,8 @@ def outcome(judged: Judged, briefing: Briefing) -> str:
     if failed:
         lines.append(f"ended early, {failed.reason.replace('_', ' ')}:\n{failed.detail}")
     if traced and traced.profile:
-        lines.append(f"counters before -> after ({traced.profile.rung}):")
+        command = " ".join(briefing.contract.profile.command) if briefing.contract.profile else "one call"
+        lines.append(f"counters before -> after ({traced.profile.rung}, of `{command}` alone):")
         lines += _counters(briefing, traced)
     return "\n".join(lines)
 
@@ -105,7 +107,10 @@ def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
     checked = predict.check(said, briefing.profile, traced.profile if traced else None)
     size = f" to {said.ratio:g} of it" if said.ratio else ""
     moved = "not measured"
-    if checked.before is not None and checked.after is not None:
+    if is_metric(said.counter, briefing.contract.scoring):
+        mine = class_speedup(judged)
+        moved = "not measured" if mine is None else f"measured as the speedup {mine:.3g}x, below"
+    elif checked.before is not None and checked.after is not None:
         share = f" ({checked.after / checked.before:.3g}x)" if checked.before else ""
         moved = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"
     counter = f"counter {said.counter}: predicted {said.direction}{size}, {moved}"

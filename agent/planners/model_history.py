@@ -17,6 +17,8 @@ KEPT = 5
 MOST_EXPLAINED, LEAST_EXPLAINED = 6, 2
 """Failed directions that are told with their cause; the others by their name."""
 NAMES_STEP = 5
+WORDS, WHOLE = 300, 1100
+"""Characters of a reflection's parts: of earlier rounds, and of the last one, which is told as it was written."""
 SHAPES = 8
 """Shapes of a round that are told."""
 
@@ -75,11 +77,15 @@ def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """The last rounds in full, oldest first."""
     last = rounds[-LAST:]
     each = tokens // max(1, len(last))
-    return "\n\n".join(bounded(told(closed), tokens=each, count=count) for closed in last)
+    newest = len(last) - 1
+    return "\n\n".join(
+        bounded(told(closed, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
+        for place, closed in enumerate(last)
+    )
 
 
-def told(closed: RoundClosed) -> str:
-    """One round: what was expected, what was seen, what was learnt."""
+def told(closed: RoundClosed, *, words: int = WORDS) -> str:
+    """One round: what was expected, what was seen, what was learnt, each lesson in at most so many characters."""
     about, learnt = asked(closed), closed.reflection
     lines = [
         f"round {closed.round} [{about.id}] {about.category}, for {whom(about)}",
@@ -90,16 +96,16 @@ def told(closed: RoundClosed) -> str:
     ]
     if shapes := changes(closed.judged):
         more = f"; {len(shapes) - SHAPES} more left out" if len(shapes) > SHAPES else ""
-        lines.append(f"by shape: {'; '.join(shapes[:SHAPES])}{more}")
+        lines.append(f"by shape, timed side by side in that round: {'; '.join(shapes[:SHAPES])}{more}")
     if failed := find(closed.judged, Failed):
         lines.append(f"ended at: {failed.reason}: {clipped(failed.detail, 400)}")
-    words = {
+    taught = {
         "attribution": learnt.attribution,
         "root cause": learnt.root_cause,
         "next": learnt.next_direction,
         "lesson": learnt.lesson or "",
     }
-    lines += [f"{name}: {clipped(text, 400)}" for name, text in words.items() if text]
+    lines += [f"{name}: {clipped(text, words)}" for name, text in taught.items() if text]
     return "\n".join(lines)
 
 
@@ -126,6 +132,6 @@ def _gain(closed: RoundClosed) -> str:
 def prediction(about: Hypothesis) -> str:
     """Counter, direction, size and speedup, as far as they were predicted."""
     said = about.prediction
-    size = f" to {said.ratio:g} of it" if said.ratio else ""
-    speed = f", {said.speedup:g}x faster" if said.speedup else ""
+    size = f", to {said.ratio:g} times what it was" if said.ratio else ""
+    speed = f"; speedup {said.speedup:g}x" if said.speedup else ""
     return f"{said.counter} {said.direction}{size}{speed}"

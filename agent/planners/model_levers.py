@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import PurePosixPath
 
 from agent.planners.catalog_candidates import Candidate, candidates, excluded, texts, unmet
 from agent.planners.catalog_rank import OFF_BOTTLENECK
@@ -21,12 +22,14 @@ OURS, OTHERS = 2.0, 0.4
 """Factors for a card that speaks of the operator, and for one that speaks of another operator only."""
 LATER, NOWHERE = 0.6, 0.35
 """Factors for a card that waits for other flags, and for one that finds nothing to change in these sources yet."""
+NUMBERS, NATIVE = 1.15, 1.1
+"""Factors that settle ties: somebody measured it somewhere; it was written for this very language."""
 TRIED = 16_000
 """Characters of sources up to which the cards' own edits are tried on them: it takes as long as their square."""
 COMMON = 1 / 3
 """A word that more than this share of the cards use says nothing about the operator."""
-NAMES = 10
-"""Further levers that are named."""
+NAMES = 4
+"""Further levers that are named: a name without its reason helps little."""
 
 
 def levers(cards: Sequence[Card], told: Briefing) -> tuple[Card, ...]:
@@ -59,19 +62,24 @@ def shown(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
         f"{card.path}:1  {card.title} [lever {card.id}, {card.category}{same}]",
         f"change: {clipped(card.change, 120)}; because {clipped(card.because, 140)}",
         f"predicts: {card.prediction.counter} {card.prediction.direction}{size}{gain}{measured}",
-        f"applies when: {_section(card, 'Applies when', 170)}",
+        f"applies when: {_section(card, 'Applies when', 150)}",
         *([f"how: {_section(card, 'How', 500)}"] if how else []),
-        f"mind: {clipped(card.risks, 90)}; {_section(card, 'Pitfalls', 120)}",
+        f"mind: {clipped(card.risks, 90)}; {_section(card, 'Pitfalls', 90)}",
     ]
     return "\n".join(lines)
 
 
 def others(names: Sequence[str]) -> str:
-    """The levers that are not shown, in their order; empty when there are none."""
+    """The levers that are not shown, as they can be cited, in their order; empty when there are none."""
     if not names:
         return ""
     more = f", and {len(names) - NAMES} more" if len(names) > NAMES else ""
-    return f"{len(names)} further levers left out: {', '.join(names[:NAMES])}{more}"
+    return f"{len(names)} further lever{'s' if len(names) > 1 else ''} left out: {', '.join(names[:NAMES])}{more}"
+
+
+def spoken(card: Card) -> str:
+    """What the card says that it is about."""
+    return " ".join((card.id, card.title, card.change, card.because))
 
 
 def _fits(card: Card, told: Briefing) -> bool:
@@ -99,6 +107,8 @@ def _worth(card: Card, told: Briefing, telling: frozenset[str]) -> float:
     gain = math.log(max(card.expected_speedup, LEAST)) if card.edits else UNMEASURED
     gain *= 1.0 if told.bottleneck in card.bottlenecks else OFF_BOTTLENECK
     gain *= _about(card, told.target.target_op, telling)
+    gain *= NUMBERS if card.measured_on else 1.0
+    gain *= NATIVE if PurePosixPath(card.path).parent.name == told.target.target_lang.lower() else 1.0
     return gain * _ready(card, told)
 
 

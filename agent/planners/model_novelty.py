@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from graph.record import RoundClosed
-from graph.trial import proposed
+from agent.planners.model_checks import Tried
 from graph.values import Hypothesis
 
 ALIKE = 0.75
@@ -22,19 +21,19 @@ NO_DIRECTION = "no-direction"
 _FILLER = frozenset({"a", "an", "and", "as", "by", "for", "from", "in", "into", "of", "on", "the", "to", "use", "with"})
 
 
-def repeated(asked: Hypothesis, rounds: Sequence[RoundClosed]) -> str:
+def repeated(asked: Hypothesis, rounds: Sequence[Tried]) -> str:
     """Why a direction is not tried (again), or nothing. Knows only the rounds it is given: masked ones count nothing.
 
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when
     another best version has been accepted since and the failure was about the old one.
     """
-    past = [closed for closed in rounds if same(asked, proposed(closed.judged).hypothesis)]
+    past = [closed for closed in rounds if same(asked, closed.hypothesis)]
     if not past:
         return ""
     last = past[-1]
     if last.accepted:
         return f"round {last.round} was this direction and was accepted; its change is in the sources"
-    reason = last.judged.verdict.reason
+    reason = last.reason
     why = f"round {last.round} was this direction and was rolled back ({reason})"
     if len(past) >= MAX_TRIES:
         return f"{why}, and it had {len(past)} rounds"

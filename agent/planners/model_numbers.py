@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from math import exp, fsum, log
 
+from agent.planners.model_score import GLOBAL, class_speedup
 from graph.briefing import Briefing, ShapeNow
+from graph.contract import Scoring
 from graph.evidence import Benchmark, Comparison
+from graph.policy.score import higher_wins
 from graph.record import PredictionCheck, RoundClosed, ShapeRoof
 from graph.trial import Judged, Timed, find, proposed
 
@@ -23,10 +26,26 @@ def by_shape(told: Briefing) -> str:
     )
     said = "flop" in metric.lower() or "gb/s" in metric.lower()
     governed = bool(told.terms and told.terms.governed)
-    lines = [_now(shape, only=only, governed=governed, rated=said) for shape in told.shapes]
-    return "\n".join(
-        [f"{metric}, and the time of one call by the quick command, each version when it was accepted: {head}", *lines]
-    )
+    peaks = {spec.metric: spec.value for spec in told.specs if spec.value}
+    newest = _beside(told)
+    shapes = [_timed_anew(shape, newest.get(shape.label), told.contract.scoring) for shape in told.shapes]
+    lines = [_now(shape, only=only, peaks=peaks if governed else None, rated=said) for shape in shapes]
+    how = f"; the best version as round {told.best_round} timed it side by side" if newest else ""
+    return "\n".join([f"{metric}, and the time of one call by the quick command{how}: {head}", *lines])
+
+
+def _beside(told: Briefing) -> dict[str, float]:
+    """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
+    found = next((closed for closed in told.rounds if closed.round == told.best_round and closed.accepted), None)
+    return {label: new for label, (_, new) in timed(found.judged).items()} if found else {}
+
+
+def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow:
+    """The shape with that time, and with the score that goes with it: two runs at two times would only confuse."""
+    if us is None or not shape.best_us or shape.best is None:
+        return shape
+    factor = shape.best_us / us if higher_wins(scoring) else us / shape.best_us
+    return shape.model_copy(update={"best": shape.best * factor, "best_us": us})
 
 
 def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tuple[str, ...]:
@@ -64,12 +83,18 @@ def how_timed(judged: Judged) -> str:
 
 
 def speeds(judged: Judged) -> str:
-    """Predicted against measured speedup; empty where neither is known."""
-    said, verdict = proposed(judged).hypothesis.prediction.speedup, judged.verdict
+    """Predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
+    about, verdict = proposed(judged).hypothesis, judged.verdict
+    said = about.prediction.speedup
     if verdict.gain is None:
         return f"speedup: predicted {said:.3g}x, not measured" if said else ""
     least = f", at least {1 + verdict.lower:.3g}x" if verdict.lower is not None else ""
-    return f"speedup: {f'predicted {said:.3g}x' if said else 'not predicted'}, measured {1 + verdict.gain:.3g}x{least}"
+    foretold = f"predicted {said:.3g}x" if said else "not predicted"
+    mine = class_speedup(judged) if about.target_class != GLOBAL else None
+    if mine is None:
+        return f"speedup: {foretold}, measured {1 + verdict.gain:.3g}x{least}"
+    whole = f"of the whole score {1 + verdict.gain:.3g}x{least}"
+    return f"speedup of {about.target_class}: {foretold}, measured {mine:.3g}x; {whole}"
 
 
 def foreseen(closed: RoundClosed) -> str:
@@ -91,14 +116,15 @@ def _moved(checked: PredictionCheck) -> str:
     return f"{before:.4g} -> {after:.4g}{f' ({after / before:.3g}x)' if before else ''}: {checked.outcome}"
 
 
-def _now(shape: ShapeNow, *, only: bool, governed: bool, rated: bool) -> str:
-    """`rated`: the metric is a rate already, so none is worked out of the time."""
+def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rated: bool) -> str:
+    """`rated`: the metric is a rate already, so none is worked out of the time. `peaks`: None where none governs."""
     first, last = _value(shape.original, shape.original_us), _value(shape.best, shape.best_us)
     place = "" if shape.config_class == "all" else f" ({shape.config_class})"
     parts = (
         f"{shape.label}{place}: {last if only else f'{first} -> {last}'}",
         "" if rated else _rate(shape.roof, shape.best_us),
-        _share(shape.roof, shape.best_us) if governed else "",
+        "" if peaks is None else _share(shape.roof, shape.best_us, peaks),
+        f"noise {100 * shape.noise:.2g} %" if shape.noise is not None else "",
     )
     return ", ".join(part for part in parts if part)
 
@@ -124,10 +150,17 @@ def _rate(roof: ShapeRoof | None, us: float | None) -> str:
     return f"{amount / us / 1e3:.4g} {unit}" if amount else ""
 
 
-def _share(roof: ShapeRoof | None, us: float | None) -> str:
+def _share(roof: ShapeRoof | None, us: float | None, peaks: Mapping[str, float]) -> str:
+    """Share of the peak that bounds the shape, then of the other one, where that is known."""
     if roof is None or not us or roof.floor_us is None:
         return ""
-    return f"{100 * roof.floor_us / us:.3g} % of its {roof.bound} peak"
+    name, work, peak = (
+        ("compute", roof.flops, peaks.get("compute peak"))
+        if roof.bound == "memory"
+        else ("memory", roof.bytes, peaks.get("copy bandwidth"))
+    )
+    other = f" ({100 * work / us / 1e3 / peak:.2g} % of {name})" if work and peak else ""
+    return f"{100 * roof.floor_us / us:.3g} % of its {roof.bound} peak{other}"
 
 
 def _mean(values: list[float]) -> float:

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from agent.planners.model_fit import Count, bounded
+from agent.planners.model_fit import Count, bounded, clipped
 from agent.planners.model_tools import Reader
 from graph.briefing import Briefing
 
@@ -21,11 +21,23 @@ BODY = 2
 WHOLE = 1500
 """Characters up to which a file is shown with every body that it has."""
 TELLS = re.compile(r"error|bound|tolerance|expect|reference", re.IGNORECASE)
-"""In a function that is left out last: it says what is right."""
+"""In a function that is left out after the others: it says what is right."""
+NEEDED = re.compile(r"\b(?:inputs?|work|trusted|exact|reference|expected|fill|generate)\w*\s*\(", re.IGNORECASE)
+"""In the first line of a function that is left out last: which values come, and what must come of them."""
 LISTS = re.compile(r"struct|class|enum|=")
 """In the first line of what is never left out."""
+LEVELS = (0, 1, 2)
+"""How much is left out, until the rest fits."""
+LONGEST = 300
+"""Characters of what the benchmark says of its timing."""
 NAMED = 30
 """Other files that are named."""
+_EXPLAINS = re.compile(r'^(?:""".*"""$|import |from |DIMENSIONS\b|LEAST_ERROR\b|CHUNK\b)')
+_LONG = re.compile(r'^(    """[^"\n]+)\n(?:(?!    """$).*\n)*    """$', re.MULTILINE)
+_TOP = re.compile(r'\s*(?:r?"""|/\*)(.*?)(?:"""|\*/)', re.DOTALL)
+_USAGE = re.compile(r"--\w|\S {3,}\S")
+"""A line that shows how to call it."""
+_TIMING = re.compile(r"\b(?:L2|caches?|cold|warm|flush\w*|host|overhead|graphs?)\b", re.IGNORECASE)
 _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.]+))", re.MULTILINE)
 
 
@@ -41,7 +53,7 @@ def problem(told: Briefing, reader: Reader, *, tokens: int, count: Count) -> str
         if text is None or not text.strip() or left < LEAST:
             continue
         whole = f"==> {path} (read-only)\n{text.rstrip()}"
-        forms = (folded(whole) if len(whole) > WHOLE else whole, folded(whole, all_of_them=True))
+        forms = (*((whole,) if len(whole) <= WHOLE else ()), *(folded(terse(whole), level) for level in LEVELS))
         part = next((form for form in forms if count(form) <= left), bounded(forms[-1], tokens=left, count=count))
         left -= count(part)
         shown.append(part)
@@ -50,10 +62,10 @@ def problem(told: Briefing, reader: Reader, *, tokens: int, count: Count) -> str
     return "\n\n".join([*shown, *_named(others)])
 
 
-def folded(text: str, *, all_of_them: bool = False) -> str:
-    """Without the bodies of functions that say nothing of errors; lists, structures and comments stay.
+def folded(text: str, level: int = 0) -> str:
+    """Without the bodies of functions that say nothing of errors or inputs; lists, structures and comments stay.
 
-    `all_of_them`: without the bodies of the other functions too. Every gap is stated.
+    `level`: 1 leaves out all but those that say what comes and what is right, 2 all. Every gap is stated.
     """
     lines = text.splitlines()
     out: list[str] = []
@@ -61,17 +73,44 @@ def folded(text: str, *, all_of_them: bool = False) -> str:
     while at < len(lines):
         body = list(takewhile(lambda line: not line or line[0].isspace(), lines[at + 1 :]))
         long = len(body) - len(list(takewhile(lambda line: not line, reversed(body))))
+        dull = _dull(lines[at], body, level)
         out.append(lines[at])
-        out += [f"    [{long} lines left out]", *body[long:]] if _dull(lines[at], body, all_of_them) else body
+        out += [f"    [{long} lines left out]", *body[long:]] if dull else body
         at += 1 + len(body)
     return "\n".join(out)
 
 
-def _dull(first: str, body: list[str], all_of_them: bool) -> bool:
+def terse(text: str) -> str:
+    """Python without what only explains or serves the harness: texts under a name, imports, long explanations."""
+    lines: list[str] = []
+    found = _LONG.sub(r'\1"""', text).splitlines()
+    for line in found:
+        if not _EXPLAINS.match(line) and (line or lines[-1:] != [""]):
+            lines.append(line)
+    said = ["[imports and explanations left out]"] if any(map(_EXPLAINS.match, found)) else []
+    return "\n".join([*lines[:1], *said, *lines[1:]])
+
+
+def benchmark_says(told: Briefing, reader: Reader) -> str:
+    """What the benchmark's file says at its top about caches and launches, or that it says nothing."""
+    paths = set(reader.paths(told.best_commit))
+    path = next((word for word in told.contract.quick_command if word in paths), None)
+    text = (reader.text(told.best_commit, path) or "") if path else ""
+    said = _TOP.match(text)
+    lines = (line.strip(" *") for line in (said.group(1) if said else "").splitlines())
+    prose = " ".join("." if _USAGE.search(line) or not line else line for line in lines)
+    sentences = re.split(r"(?<=[.;])\s+", prose)
+    kept = [sentence for sentence in sentences if _TIMING.search(sentence)]
+    return clipped(" ".join(kept), LONGEST) or "does not say whether the L2 cache is cold or warm"
+
+
+def _dull(first: str, body: list[str], level: int) -> bool:
     """Whether a block is a function whose body may be left out."""
     if len(body) < BODY or first[:1].isspace() or not first.endswith(("{", ":")) or LISTS.search(first):
         return False
-    return all_of_them or not TELLS.search("\n".join([first, *body]))
+    if level == 0:
+        return not (NEEDED.search(first) or TELLS.search("\n".join([first, *body])))
+    return level > 1 or not NEEDED.search(first)
 
 
 def _defining(told: Briefing, paths: Iterable[str]) -> list[str]:

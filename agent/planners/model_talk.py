@@ -11,6 +11,7 @@ from graph.values import Cost
 from prompts.render import render
 
 T = TypeVar("T")
+REASK = "reask.v2.md"
 ECHOED = 3000
 """Tokens of its own bad answer that a model is shown again."""
 
@@ -34,6 +35,8 @@ class Question:
     calls: int = 0
     """Tool calls that may be made."""
     desk: Desk | None = None
+    checks: str = ""
+    """What whoever takes the answer can check it by: `agent.planners.model_checks.Checks` as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> 
         if len(complaints) > 1:
             return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
         messages.append(Message(role="assistant", text=bounded(said.text, tokens=ECHOED, count=model.count)))
-        messages.append(Message(role="user", text=render("reask.v1.md", problem=fenced(found.why))))
+        messages.append(Message(role="user", text=render(REASK, problem=fenced(found.why), tools=bool(question.tools))))
 
 
 def _ask(question: Question, messages: list[Message], number: int, *, offered: bool) -> Ask:
@@ -79,6 +82,7 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
         messages=tuple(messages),
         tools=question.tools if offered else (),
         answer_schema="" if offered else question.schema,
+        checks=question.checks,
     )
 
 

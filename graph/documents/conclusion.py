@@ -7,13 +7,18 @@ from graph.documents.results import versus
 from graph.documents.roofline import nothing_to_gain
 from graph.documents.text import cell, interval, line, minute, number, percent, table, times
 from graph.evidence import Benchmark
+from graph.finding import Finding
 from graph.policy.attribution import attribute, overfit_in_lineage
 from graph.policy.attribution import table as attribution_rows
+from graph.policy.audit import words
 from graph.policy.history import accepted, best_round, rolled_back, total_cost
 from graph.record import Attribution, Concluded, RoundClosed
 from graph.standing import History
 from graph.values import Cost
 from prompts.render import render
+
+MOST_FINDINGS = 40
+"""Rows of the table of what the source audit found."""
 
 
 def termination(history: History, concluded: Concluded) -> str:
@@ -146,7 +151,24 @@ def audit(history: History) -> str:
         return "Nothing was kept: there is no gain to attribute."
     rows = [tuple(cell(item) for item in entry) for entry in attribution_rows(found)]
     header = ("Source", "Buckets", "Benchmark gain", "Real-training-equivalent gain")
-    return f"{table(header, rows)}\n\n{_closing(found, history)}"
+    return f"{table(header, rows)}\n\n{_closing(found, history)}{_sources(history)}"
+
+
+def _sources(history: History) -> str:
+    """What reading the kept changes sends to a closer check; empty where nothing was found."""
+    body = [
+        (f"round-{closed.round}", one.rule, cell(f"{one.path}:{one.line}"), one.bucket or "-", words(one.closer))
+        for closed in accepted(history)
+        for one in _found(closed)
+    ]
+    if not body:
+        return ""
+    return "\n\n" + table(("Kept in", "Source audit", "Place", "Bucket", "Settled by"), body[:MOST_FINDINGS])
+
+
+def _found(closed: RoundClosed) -> tuple[Finding, ...]:
+    chosen = figures.applied(closed.judged)
+    return chosen.audit if chosen else ()
 
 
 def _closing(found: Attribution, history: History) -> str:

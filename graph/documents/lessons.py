@@ -19,6 +19,7 @@ _ERROR_TYPES = {
     "test_crashed": "runtime",
     "benchmark_failed": "runtime",
     "tampered": "runtime",
+    "convicted": "runtime",
     "refused_edit": "runtime",
     "incorrect": "accuracy",
     "check_failed": "accuracy",

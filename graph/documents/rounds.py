@@ -199,11 +199,15 @@ def profile_table(before: Profiled | None, after: Profiled | None) -> str:
         return "No trace: there are no counters for this version."
     body = []
     for named in after.counters[:40]:
-        old = before.counter(named.name) if before else None
+        same = before is not None and before.rung_of(named.name) == after.rung_of(named.name)
+        old = before.counter(named.name) if before and same else None
         change = percent(named.value / old - 1) if old else "-"
-        body.append((cell(named.name), quantity(old), quantity(named.value), change))
+        stand = (after.rung_of(named.name),) if after.origins else ()
+        body.append((cell(named.name), quantity(old), quantity(named.value), change, *stand))
     notes = "".join(f"\n- {line(note, 300)}" for note in after.notes[:12])
-    return table(("Counter", "Best before", "This version", "Change"), body) + f"\n\nProfiler: {after.rung}.{notes}"
+    head = ("Counter", "Best before", "This version", "Change", *(("Stands on",) if after.origins else ()))
+    took = f" in {after.seconds:.1f} s" if after.seconds else ""
+    return table(head, body) + f"\n\nProfiler: {after.rung}{took}.{notes}"
 
 
 def iteration_report(history: History, closed: RoundClosed) -> str:

@@ -5,6 +5,8 @@ from typing import Literal
 from graph.contract import Contract
 from graph.documents import figures
 from graph.documents.text import line, percent
+from graph.finding import Finding
+from graph.policy import caches
 from graph.record import RoundClosed
 from graph.values import Bucket, Value
 
@@ -61,13 +63,32 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
     return TransferCheck(
         bucket=f"{bucket} ({BUCKETS[bucket]})",
         cache_key=f"declared by the hypothesis: {line(hypothesis.change, 200)}" if caching else "none",
-        id_audit=_audit(bucket),
-        hit_rate=_hits(bucket),
+        id_audit=_read(closed) or _audit(bucket),
+        hit_rate=_traced(closed) or _hits(bucket),
         robustness=_robustness(contract),
         benchmark_gain=f"{percent(verdict.gain)} {measure}" if verdict.gain is not None else "not measured",
         real_gain=_real_gain(closed, overfit),
         decision="REJECT-as-overfit" if overfit else asterisk,
     )
+
+
+def _caches(closed: RoundClosed) -> tuple[Finding, ...]:
+    """Caches that reading the change found."""
+    chosen = figures.applied(closed.judged)
+    return tuple(one for one in chosen.audit if one.key) if chosen else ()
+
+
+def _read(closed: RoundClosed) -> str:
+    """What the keys of the caches in the source are made of; empty where none was found."""
+    return "; ".join(
+        f"{one.rule} at {line(one.path, 80)}:{one.line}, keyed by {line(', '.join(t.text for t in one.key), 120)}"
+        for one in _caches(closed)
+    )
+
+
+def _traced(closed: RoundClosed) -> str:
+    """The four-step trace of each such cache, as far as its key tells."""
+    return "; ".join(line(caches.answer(one).why, 160) for one in _caches(closed))
 
 
 def _audit(bucket: Bucket) -> str:

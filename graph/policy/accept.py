@@ -5,12 +5,13 @@ from typing import assert_never
 from graph.evidence import Profiled
 from graph.limits import Limits
 from graph.policy import autonomous, campaign, interleaved
+from graph.policy.audit import notes
 from graph.policy.gates import before_numbers, isa, skew, suspicion, unread
 from graph.policy.outcome import Outcome, settle
 from graph.policy.readings import Readings, readings
 from graph.policy.sentence import cause, sentence
 from graph.standing import Standing
-from graph.trial import Failed, Traced, Verified, find
+from graph.trial import Applied, Failed, Traced, Verified, find
 from graph.values import Answer
 from graph.verdict import Verdict
 
@@ -22,10 +23,18 @@ def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_pr
     that may not be compared.
     """
     if isinstance(trial, Failed):
-        return _failed(trial)
+        return _read(_failed(trial), trial)
     found = readings(trial, standing)
     blocked = before_numbers(trial, found, standing)
-    return settle(trial, blocked or _weighed(trial, found, standing, limits, best_profile=best_profile))
+    weighed = blocked or _weighed(trial, found, standing, limits, best_profile=best_profile)
+    return _read(settle(trial, weighed), trial)
+
+
+def _read(verdict: Verdict, trial: Traced | Failed) -> Verdict:
+    """The verdict with what the audit of the candidate's source sends to a closer check."""
+    applied = find(trial, Applied)
+    told = notes(applied.audit) if applied else ()
+    return verdict.model_copy(update={"notes": (*verdict.notes, *told)}) if told else verdict
 
 
 def _weighed(
@@ -63,7 +72,7 @@ def _failed(trial: Failed) -> Verdict:
         reason=trial.reason,
         correct="no" if trial.reason == "incorrect" else correct,
         faster="unverified",
-        own_work="no" if trial.reason in ("tampered", "overfit") else "unverified",
+        own_work="no" if trial.reason in ("tampered", "overfit", "convicted") else "unverified",
         notes=(trial.detail,) if trial.detail else (),
         sentence=sentence(trial, "rolled_back", why=cause(trial)),
     )

@@ -122,6 +122,8 @@ def _kernel_time(
 def _times(before: Profiled | None, after: Profiled | None) -> tuple[float, float] | None:
     if before is None or after is None or not same_rung(before, after):
         return None
+    if before.rung_of(KERNEL_TIME) != after.rung_of(KERNEL_TIME):
+        return None
     old, new = _kernel(before), _kernel(after)
     return (old, new) if old is not None and new is not None else None
 

@@ -2,13 +2,17 @@
 
 Counters decide. Names read here, as far as a profiler gives them. Processor: `instructions`, `cycles`, `d1_misses`,
 `ll_misses`, `branch_misses`, `vectorized_loops`, `missed_vectorizations`. Accelerator: `spills`, `occupancy`,
-`gpu_busy_pct`, `dram_pct`, `compute_pct`, all shares in per cent.
+`gpu_busy_pct`, `dram_pct`, `compute_pct`, all shares in per cent; where a GPU's tools recorded the kernel itself, the
+classes of `bound` decide, and these counters only where those are silent.
 """
 
 from collections.abc import Sequence
 
 from graph.contract import Scoring
 from graph.evidence import Profiled, Row
+from graph.kernel_profile import Bound, Bounded, KernelProfile
+from graph.policy import bound
+from graph.policy.bound_case import Case
 from graph.policy.timing import from_timing
 from graph.record import ShapeRoof
 from graph.values import Bottleneck
@@ -21,19 +25,54 @@ LL_MISSES, D1_MISSES, BRANCH_MISSES = 10.0, 30.0, 5.0
 """Per 1000 instructions. Ours: at three instructions per cycle, a miss of about 100, 14 and 15 cycles then costs as
 much time as the instructions between two of them, or a sizeable part of it."""
 IPC_LOW = 1.0
+OF_BOUND: dict[Bound, Bottleneck] = {
+    "memory_bound": "memory",
+    "compute_bound": "compute",
+    "latency_bound": "latency",
+    "launch_bound": "launch",
+    "resource_bound": "resource",
+    "under_filled": "resource",
+}
+"""Classes of a recorded kernel that are a bottleneck as they stand."""
+EVIDENCE = 4
+"""Lines of a chain that are quoted."""
 
 
 def classify(
     profiled: Profiled | None, roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring
 ) -> tuple[Bottleneck, str]:
     """The bottleneck and why. A claim without counters says in its text that it rests on timing alone (F087)."""
+    basis = "no counter of the kernel was read"
     if profiled is not None:
-        for rule in (_accelerator, _processor, _compiler):
-            if (found := rule(profiled)) is not None:
+        seen = _seen(profiled.kernel) if profiled.kernel is not None else None
+        if isinstance(seen, str):
+            basis = f"what was recorded decides nothing: {seen}"
+        for found in (seen, *(rule(profiled) for rule in (_accelerator, _processor, _compiler))):
+            if isinstance(found, tuple):
                 label, chain = found
-                return label, f"{chain} ({profiled.rung})"
+                stand = profiled.rung_of(chain.split(maxsplit=1)[0])  # of the counter that a chain begins with
+                return label, f"{chain} ({stand})"
     label, chain = from_timing(roofs, rows, scoring)
-    return label, f"{chain} (rests on timing alone: no counter of the kernel was read)"
+    return label, f"{chain} (rests on timing alone: {basis})"
+
+
+def _seen(kernel: KernelProfile) -> Found | str:
+    """What the recording of the kernel says, or the words of a class that is no bottleneck by itself."""
+    seen = bound.classify(kernel)
+    chain = _chain(seen)
+    if (label := OF_BOUND.get(seen.bound)) is not None:
+        return label, chain
+    case = Case(profile=kernel, limits=bound.THRESHOLDS)
+    memory, compute = case.largest(bound.MEMORY), case.largest(bound.COMPUTE)
+    if seen.bound not in ("balanced", "mixed") or memory is None or compute is None:
+        return chain
+    return ("memory" if memory[1] > compute[1] else "compute"), chain
+
+
+def _chain(seen: Bounded) -> str:
+    named = f"{seen.bound}/{seen.subclass}" if seen.subclass else seen.bound
+    because = "; ".join(seen.evidence[:EVIDENCE]) or "no number of it was recorded"
+    return f"{because} -> {named}, {seen.confidence} confidence -> {seen.next[0]}"
 
 
 def _accelerator(profiled: Profiled) -> Found | None:
@@ -65,7 +104,7 @@ def _accelerator(profiled: Profiled) -> Found | None:
 
 def _processor(profiled: Profiled) -> Found | None:
     instructions, cycles = profiled.counter("instructions"), profiled.counter("cycles")
-    if not instructions:
+    if not instructions or profiled.origins:  # those of a GPU are of its code, and say nothing of how often they ran
         return None
     branch, last, first = (
         _per_thousand(profiled, name, instructions) for name in ("branch_misses", "ll_misses", "d1_misses")

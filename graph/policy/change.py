@@ -2,11 +2,10 @@
 
 import re
 
+from graph.policy.change_words import coupled, moving, prose, settings
 from graph.values import Hypothesis
 
 _JOINTS = re.compile(r"\s\+\s|;|\s&\s|\band\b|\bplus\b|\bthen\b|\bas well as\b|\btogether with\b", re.IGNORECASE)
-_QUOTED = re.compile(r"`[^`]*`")
-_PARAMETER = re.compile(r"\b(?:BLOCK(?:_SIZE)?_[A-Z]+|num_warps|num_stages|waves_per_eu|GROUP_SIZE_M)\b")
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
     for name, pattern in (
@@ -32,20 +31,22 @@ _NEEDED = (
 def single_change(hypothesis: Hypothesis) -> str | None:
     """Why this is not one hypothesis with one change and its evidence; None when it is (F031, F063, F117).
 
-    Only what its text decides: missing answers, and parts joined by `and`, `plus`, `+` or `then` that belong to
-    different kinds of change. A declared sweep counts as one change.
+    Only what its text decides: missing answers, parts joined by `and`, `plus`, `+` or `then` that belong to different
+    kinds of change, and several launch parameters that are set. Quoted code, and what is said to stay as it is,
+    changes nothing. A declared sweep counts as one change, and so does a tile with the
+    warps and stages that the text says it needs.
     """
     for field, meaning in _NEEDED:
         if not getattr(hypothesis, field).strip():
             return f"{field} is empty; say {meaning}"
     if not any(item.strip() for item in hypothesis.evidence):
         return "evidence is empty; cite a measurement: evidence -> inference -> action"
-    if hypothesis.sweep:
+    if hypothesis.sweep or coupled(hypothesis.change):
         return None
     kinds = _kinds(hypothesis.change)
     if len(kinds) > 1:
         return f"names {len(kinds)} changes ({', '.join(kinds)}); propose one of them"
-    parameters = tuple(dict.fromkeys(_PARAMETER.findall(hypothesis.change)))
+    parameters = settings(hypothesis.change)
     if len(parameters) > 1:
         return f"changes {', '.join(parameters)} at once; change one or declare a sweep"
     return None
@@ -63,7 +64,7 @@ def forbidden(hypothesis: Hypothesis) -> str | None:
 def _kinds(change: str) -> tuple[str, ...]:
     """Kinds of change named by different parts of the text, in their order."""
     found: list[str] = []
-    for part in _JOINTS.split(_QUOTED.sub(" ", change)):
+    for part in _JOINTS.split(moving(prose(change))):
         kind = next((name for name, pattern in _KINDS if pattern.search(part)), None)
         if kind is not None and kind not in found:
             found.append(kind)

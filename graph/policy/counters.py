@@ -147,7 +147,9 @@ def _grown(before: Profiled | None, after: Profiled | None) -> tuple[str, ...]:
     ratios = [
         (after_value / value, counter.name)
         for counter in before.counters
-        if (value := counter.value) > 0 and (after_value := after.counter(counter.name)) is not None
+        if (value := counter.value) > 0
+        and (after_value := after.counter(counter.name)) is not None
+        and before.rung_of(counter.name) == after.rung_of(counter.name)
     ]
     ranked = sorted((item for item in ratios if item[0] > 1), reverse=True)[:TRACE_POINTS]
     return tuple(f"{name} x{ratio:.3g}" for ratio, name in ranked) or ("no counter grew",)

@@ -17,6 +17,8 @@ FORBIDDEN_BUCKETS = ("W2", "W3")
 """Caches keyed on what changes every training step (rules 14.2)."""
 SPILLS = "spills"
 OCCUPANCY = "occupancy"
+LOCAL = ("scratch_bytes", "spill_ops")
+"""What registers that do not suffice leave in memory, as profilers see it: bytes per thread, accesses per launch."""
 
 
 def before_numbers(trial: Traced, found: Readings, standing: Standing) -> Outcome | None:
@@ -57,11 +59,14 @@ def isa(outcome: Outcome, before: Profiled | None, after: Profiled | None, limit
     """New spills or a large loss of occupancy undo an acceptance. Profiles of two rungs or machines say nothing."""
     if outcome.decision != "accepted" or before is None or after is None or not same_rung(before, after):
         return None
-    spills = before.counter(SPILLS), after.counter(SPILLS)
-    occupancy = before.counter(OCCUPANCY), after.counter(OCCUPANCY)
+    spills, occupancy = (_both(name, before, after) for name in (SPILLS, OCCUPANCY))
+    local = ((name, *_both(name, before, after)) for name in LOCAL)
+    new = next(((name, value) for name, old, value in local if old == 0 and value), None)
     why = ""
     if spills[0] is not None and spills[1] is not None and spills[1] > spills[0]:
         why = f"register spills rose from {spills[0]:g} to {spills[1]:g}"
+    elif new is not None:
+        why = f"local memory is new: {new[0]} rose from 0 to {new[1]:g}"
     elif occupancy[0] and occupancy[1] is not None:
         drop = 1 - occupancy[1] / occupancy[0]
         if at_least(drop, limits.occupancy_drop_limit):
@@ -71,13 +76,20 @@ def isa(outcome: Outcome, before: Profiled | None, after: Profiled | None, limit
     return outcome.model_copy(update={"decision": "rolled_back", "reason": "isa_regression", "why": why})
 
 
+def _both(name: str, before: Profiled, after: Profiled) -> tuple[float | None, float | None]:
+    """A counter of the two; nothing where one has it from another rung of the ladder."""
+    if before.rung_of(name) != after.rung_of(name):
+        return None, None
+    return before.counter(name), after.counter(name)
+
+
 def unread(outcome: Outcome, before: Profiled | None, after: Profiled | None) -> tuple[str, ...]:
     """A note where spills or occupancy are known of the best version and not of an accepted candidate."""
     if outcome.decision != "accepted" or before is None:
         return ()
     known = [name for name in (SPILLS, OCCUPANCY) if before.counter(name) is not None]
     same = after is not None and same_rung(before, after)
-    missing = [name for name in known if not same or after is None or after.counter(name) is None]
+    missing = [name for name in known if not same or after is None or _both(name, before, after)[1] is None]
     return (f"not read of the candidate, so not compared: {', '.join(missing)}",) if missing else ()
 
 

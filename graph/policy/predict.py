@@ -23,15 +23,16 @@ def check(
     first = before.counter(prediction.counter) if before else None
     second = after.counter(prediction.counter) if after else None
     outcome: Literal["confirmed", "refuted", "unclear"] = "unclear"
-    if before and after and first is not None and second is not None and _comparable(before, after):
+    if before and after and first is not None and second is not None and _comparable(prediction.counter, before, after):
         outcome = _outcome(prediction, first, second, tolerance)
     return PredictionCheck(
         counter=prediction.counter, expected=prediction.direction, before=first, after=second, outcome=outcome
     )
 
 
-def _comparable(before: Profiled, after: Profiled) -> bool:
-    return (before.rung, before.machine) == (after.rung, after.machine)
+def _comparable(counter: str, before: Profiled, after: Profiled) -> bool:
+    same_stand = before.rung_of(counter) == after.rung_of(counter)
+    return same_stand and (before.rung, before.machine) == (after.rung, after.machine)
 
 
 def _outcome(

@@ -1,11 +1,17 @@
-"""What times alone suggest about the bottleneck: the weaker rules of 9.4, for when no counter could be read."""
+"""What times alone suggest about the bottleneck: the weaker rules of 9.4, for when no counter could be read.
+
+Where floors are known each shape is judged by its own share of its own peak: rates of shapes that different peaks bound
+are never compared. Without floors, a rate that grows from shape to shape is all there is to go by.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from math import inf
 
 from graph.contract import Scoring
 from graph.evidence import Row
 from graph.policy.roofline import ABOVE_ROOF, bound_of, shares
+from graph.policy.timing_words import Placed, chain, time_us
 from graph.record import ShapeRoof
 from graph.values import Bottleneck, Value
 
@@ -13,9 +19,13 @@ SPREAD = 1.5
 """Rates closer than this are called uniform."""
 CONCORDANT = 0.8
 """Share of pairs of shapes that must agree before a trend is called one."""
-NEAR_ROOF = 0.6
-"""Rules 9.3: memory-bound work at 60 % of its peak is healthy."""
+LAUNCH_US = 10.0
+"""Only a call about as short as a launch, some microseconds, can be ruled by what a launch costs."""
 MIN_SHAPES = 3
+UNKNOWN: tuple[Bottleneck, str] = (
+    "unknown",
+    "the times of the shapes point to no single cause -> profile before choosing -> counters",
+)
 
 
 class Point(Value):
@@ -25,17 +35,30 @@ class Point(Value):
     rate: float
     depth: float | None
     """K of a matrix product: operations for each element that is loaded."""
+    us: float
+    """Microseconds of one call; infinite where the contract names no time, so that nothing is blamed on launches."""
 
 
 def from_timing(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[Bottleneck, str]:
     """Bottleneck and chain from the benchmark's numbers only; `unknown` when they do not point anywhere."""
-    points = _points(roofs, rows, scoring)
-    if len(points) >= MIN_SHAPES and _spread(points) >= SPREAD:
-        if (found := _trend(points)) is not None:
-            return found
-    elif points and (found := _level(roofs, rows, scoring)) is not None:
-        return found
-    return "unknown", "the times of the shapes point to no single cause -> profile before choosing -> counters"
+    placed = _placed(roofs, rows, scoring)
+    if not placed:
+        points = _points(roofs, rows, scoring)
+        return _trend(points) or UNKNOWN if len(points) >= MIN_SHAPES and _spread(points) >= SPREAD else UNKNOWN
+    return chain(placed, bound=bound_of(roofs), launch_us=LAUNCH_US)
+
+
+def _placed(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[Placed, ...]:
+    """Every shape on its own roof; none when one has no roof or is above it, for then these peaks do not govern."""
+    found = shares(rows, roofs, scoring)
+    bounds = {roof.label: roof.bound for roof in roofs}
+    if len(found) != len(rows) or not found or max(found.values()) > ABOVE_ROOF:
+        return ()
+    return tuple(
+        Placed(label=row.label, bound=bound, share=found[row.label], us=time_us(row, scoring))
+        for row in rows
+        if (bound := bounds[row.label]) != "unknown"
+    )
 
 
 def _trend(points: Sequence[Point]) -> tuple[Bottleneck, str] | None:
@@ -44,25 +67,16 @@ def _trend(points: Sequence[Point]) -> tuple[Bottleneck, str] | None:
     spread = f"{_spread(points):.1f}x"
     if by_depth >= CONCORDANT and by_depth > by_work:
         return "memory", f"the rate grows {spread} with K -> data movement leads -> layout, prefetch, reuse"
-    if by_work >= CONCORDANT:
-        return "launch", f"the rate grows {spread} with the shape -> a fixed cost leads -> fewer, larger launches"
-    return None
-
-
-def _level(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[Bottleneck, str] | None:
-    found, bound = shares(rows, roofs, scoring), bound_of(roofs)
-    if bound == "unknown" or not found or max(found.values()) > ABOVE_ROOF:
+    if by_work < CONCORDANT:
         return None
-    low, high = (f"{100 * limit(found.values()):.0f} %" for limit in (min, max))
-    if min(found.values()) >= NEAR_ROOF:
-        return bound, f"{low} to {high} of the {bound} roof -> near the roof -> only less {_unit(bound)} can help"
-    if max(found.values()) < NEAR_ROOF:
-        return "compute", f"uniformly low, {low} to {high} of the roof -> the instruction stream leads -> better code"
-    return None
-
-
-def _unit(bound: str) -> str:
-    return "arithmetic" if bound == "compute" else "data movement"
+    least = min(point.us for point in points)
+    if least < LAUNCH_US:
+        said = f"the rate grows {spread} with the shape, and a call takes {least:.3g} us or more"
+        return "launch", f"{said} -> a fixed cost leads -> fewer, larger launches"
+    return (
+        "latency",
+        f"the rate grows {spread} with the shape -> small ones do not fill the device -> more parallel work",
+    )
 
 
 def _points(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> list[Point]:
@@ -74,7 +88,8 @@ def _points(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -
         work = (roof.flops or roof.bytes) if roof else None
         rate = _rate(metrics, work, scoring)
         if work and rate:
-            points.append(Point(work=work, rate=rate, depth=metrics.get("K")))
+            us = 1e3 * metrics.get(scoring.time_ms or "", inf)
+            points.append(Point(work=work, rate=rate, depth=metrics.get("K"), us=us))
     return points
 
 

@@ -6,7 +6,7 @@ from graph.briefing import ShapeNow, Terms
 from graph.contract import Scoring
 from graph.evidence import Row
 from graph.policy import ends
-from graph.policy.history import standing, total_cost
+from graph.policy.history import noise, standing, total_cost
 from graph.policy.reach import Reach, of_best
 from graph.policy.score import row_score
 from graph.standing import History
@@ -20,6 +20,8 @@ def shapes_now(history: History) -> tuple[ShapeNow, ...]:
     best, scoring = standing(history), history.contract.scoring
     runs = (*best.quick.rows, *(best.full.rows if best.full else ()))
     roofs = {roof.label: roof for roof in baseline.shapes}
+    known = noise(history)
+    scatter = {shape.label: shape.sd for shape in (known.shapes if known else ()) if shape.degrees}
     return tuple(
         ShapeNow(
             label=row.label,
@@ -29,6 +31,7 @@ def shapes_now(history: History) -> tuple[ShapeNow, ...]:
             original_us=_time_us(row, scoring),
             best_us=_time_us(last, scoring) if last else None,
             roof=roofs.get(row.label),
+            noise=scatter.get(row.label),
         )
         for row in baseline.quick.rows
         for last in (_row(row.label, runs),)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.errors import DeviceBusy, DeviceLost
+from sandbox.errors import DeviceBusy, DeviceLost, StopAsked
 from sandbox.gate.cards import Cards
 from sandbox.gate.choose import binding, fitting, ranked, visible
 from sandbox.gate.tools import PROGRAMS, installed
 from sandbox.gate.values import CardSample, GateSettings, Judged, Vendor
 from sandbox.lease import lease
+
+ON = "nothing is lost: free a card and go on with `ridgeline resume`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,10 @@ class Waiting:
     max_s: float = 3600
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    stopped: Callable[[], bool] = lambda: False
+    """Whether somebody asked the campaign to stop."""
+    step_s: float = 5.0
+    """How long a wait lasts before that is looked at again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,8 @@ class CardGate:
     def held(self) -> Iterator[Bound]:
         """An idle card for the `with` block, under its lease.
 
-        Raises DeviceBusy when none became idle in time, and DeviceLost where no tool could tell of one.
+        Raises DeviceBusy when none became idle in time, StopAsked when a stop was asked for meanwhile, and DeviceLost
+        where no tool could tell of one.
         """
         with contextlib.ExitStack() as stack:
             card = self._found(stack)
@@ -161,17 +168,25 @@ class CardGate:
             waiting.sleep(settings.repeat_interval_s)
 
     def _after(self, stack: contextlib.ExitStack, judged: Sequence[Judged], pause: float) -> CardSample | None:
-        """Wait; for the lease where another of our commands has it, which is sooner than the next look."""
+        """Wait; for the lease where another of our commands has it, which is sooner than the next look.
+
+        In steps, between which a request to stop is noticed.
+        """
         ours = next((one.card.key for one in judged if not self._free(one.card.key)), None)
-        if ours is None:
-            self._waiting.sleep(pause)
-            return None
-        began = self._waiting.clock()
-        card = self._taken(stack, ours, wait_s=pause)
-        left = pause - (self._waiting.clock() - began)
-        if card is None and left > 0:
-            self._waiting.sleep(left)
-        return card
+        left = pause
+        while left > 0:
+            if self._waiting.stopped():
+                raise StopAsked(f"asked to stop while no GPU was idle: {_why(judged)}; {ON}")
+            step, began = min(left, self._waiting.step_s), self._waiting.clock()
+            if ours is not None:
+                card = self._taken(stack, ours, wait_s=step)
+                if card is not None:
+                    return card
+                ours = None if self._free(ours) else ours  # not idle though nobody has it: the next look will tell
+            if (rest := step - (self._waiting.clock() - began)) > 0:
+                self._waiting.sleep(rest)
+            left -= step
+        return None
 
     def _free(self, key: str) -> bool:
         try:
@@ -181,10 +196,8 @@ class CardGate:
             return False
 
     def _nothing(self, judged: Sequence[Judged]) -> str:
-        return (
-            f"no idle GPU within {_minutes(self._waiting.max_s)}: {_why(judged)}; nothing was run on a busy card and"
-            " nothing is lost: free a card and go on with `ridgeline resume`"
-        )
+        waited = _minutes(self._waiting.max_s)
+        return f"no idle GPU within {waited}: {_why(judged)}; nothing was run on a busy card and {ON}"
 
 
 def _why(judged: Sequence[Judged]) -> str:

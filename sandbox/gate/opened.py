@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from graph.contract import Contract
 from sandbox.devices import device_kind
+from sandbox.errors import DeviceLost
 from sandbox.gate.cards import Cards
 from sandbox.gate.gate import CardGate, Choice, Waiting
 from sandbox.gate.settings import gate_settings
@@ -31,20 +32,51 @@ def card_for(contract: Contract, *, wait_s: float, say: Callable[[str], None]) -
         yield bound.environment
 
 
-def gate_of(contract: Contract, *, retry_s: float, max_s: float, say: Callable[[str], None]) -> CardGate | None:
-    """None for a contract of this machine's processor. Times in seconds; raises BadSetting."""
+def gate_of(
+    contract: Contract,
+    *,
+    retry_s: float,
+    max_s: float,
+    say: Callable[[str], None],
+    stopped: Callable[[], bool] = lambda: False,
+) -> CardGate | None:
+    """None for a contract of this machine's processor. Times in seconds; raises BadSetting.
+
+    `stopped`: whether its waits shall end, because somebody asked for it.
+    """
     kind = device_kind(contract)
     if kind == "cpu":
         return None
     vendor: Vendor = kind
     if kind == "nvidia" and contract.target_gpu is None and not installed("nvidia") and installed("amd"):
         vendor = "amd"  # Triton without a named device runs on either
+    return _gate(
+        vendor,
+        wanted=contract.target_gpu,
+        waiting=Waiting(retry_s=retry_s, max_s=max_s, stopped=stopped),
+        say=say,
+    )
+
+
+def any_gate(*, retry_s: float, max_s: float, say: Callable[[str], None]) -> CardGate:
+    """The gate of this machine's cards, for commands without a contract. Times in seconds.
+
+    Raises DeviceLost where no vendor's tool is installed, and BadSetting.
+    """
+    vendors: tuple[Vendor, ...] = ("nvidia", "amd")
+    vendor = next((one for one in vendors if installed(one)), None)
+    if vendor is None:
+        raise DeviceLost("neither nvidia-smi nor amd-smi nor rocm-smi is on PATH, so no GPU can be known to be idle")
+    return _gate(vendor, wanted=None, waiting=Waiting(retry_s=retry_s, max_s=max_s), say=say)
+
+
+def _gate(vendor: Vendor, *, wanted: str | None, waiting: Waiting, say: Callable[[str], None]) -> CardGate:
     settings = gate_settings()
     return CardGate(
         Cards(tools_of(vendor), settings=settings),
         vendor=vendor,
         settings=settings,
-        choice=Choice(wanted=contract.target_gpu, environment=os.environ),
-        waiting=Waiting(retry_s=retry_s, max_s=max_s),
+        choice=Choice(wanted=wanted, environment=os.environ),
+        waiting=waiting,
         say=say,
     )

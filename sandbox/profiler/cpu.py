@@ -57,9 +57,6 @@ class CpuProfiler:
         native = self._native(commit, tree)
         if isinstance(native, Unavailable):
             return nothing.model_copy(update={"notes": (native.why,)})
-        if machine.kind != "cpu":
-            note = f"{machine.kind}: this profiler counts on processors only; the time is the command's own"
-            return nothing.model_copy(update={"counters": native.counters, "notes": (note,), "seconds": native.seconds})
         return self._climb(nothing, tree, native)
 
     def _climb(self, nothing: Profiled, tree: Tree, native: Seen) -> Profiled:

@@ -66,12 +66,17 @@ class Session:
 
 def record(session: Session, vendor: Vendor) -> None:
     """Fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself."""
+    instruments(session, vendor)
+    if not session.paths:
+        _printed(session, vendor)
+
+
+def instruments(session: Session, vendor: Vendor) -> None:
+    """The same with the vendor's tools alone: where they see nothing, there are only notes that say why."""
     if vendor == "nvidia":
         _nvidia(session)
     else:
         _amd(session)
-    if not session.paths:
-        _printed(session, vendor)
 
 
 def _nvidia(session: Session) -> None:

@@ -57,10 +57,10 @@ def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, ext
     sections = tuple(word for section in SECTIONS for word in ("--section", section))
     metrics = ("--metrics", ",".join(EXTRA_METRICS)) if extra else ()
     return (
-        "ncu", "--csv", "--page", "raw", "--print-units", "base", "--print-metric-name", "name",
+        "ncu", "--csv", "--page", "raw", "--print-units", "base",
         "--log-file", str(out), "--target-processes", "all", *chosen,
         "--launch-skip", str(skip), "--launch-count", str(count),
-        "--clock-control", "none", "--cache-control", "all", *sections, *metrics, "--", *program,
+        "--clock-control", "none", "--cache-control", "all", *sections, *metrics, *program,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,13 @@ class Engine:
         with _worded(self.path):
             return self.connection.execute(sql, list(arguments)).fetchnumpy()
 
+    def insert(self, table: str, columns: Mapping[str, Any]) -> None:
+        """Appends numpy arrays of one length to a table, by column name."""
+        with _worded(self.path):
+            self.connection.register("part", dict(columns))
+            self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
+            self.connection.unregister("part")
+
     def linked(self, path: Path) -> str:
         """A name for `path` without characters that duckdb would expand, ready to stand in SQL."""
         link = self.room / f"input{sum(1 for _ in self.room.iterdir())}"
@@ -51,8 +58,15 @@ class Engine:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Engine]:
-    """A database for reading `path`; its temporary files are removed at the end."""
-    import duckdb
+    """A database for reading `path`; its temporary files are removed at the end.
+
+    Raises `RecordingError` where duckdb or numpy is not installed, as from the wheels for GPU machines.
+    """
+    try:
+        import duckdb
+        import numpy  # noqa: F401  # what `columns` gives and `insert` takes
+    except ImportError as error:
+        raise RecordingError(path, f"needs {error.name} to be read: pip install duckdb numpy") from error
 
     with TemporaryDirectory(prefix="ridgeline-recording-") as folder:
         room = Path(folder)

@@ -1,6 +1,7 @@
 """How dispatches lie in time: span, time when any ran (overlap counts once), and gaps, in slices of bounded size."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,18 +46,34 @@ def course(dispatches: Dispatches) -> Course:
 
     found, gaps = Course(), _Gaps()
     agents = np.array([agent for agent, _ in dispatches.queues], np.int64)
-    for rows in _slices(dispatches):
+    for rows in _ahead(_slices(dispatches)):
         s, e, queue, kernel = (np.asarray(rows[name]) for name in ("s", "e", "queue", "kernel"))
         if (s[1:] < s[:-1]).any():
             order = np.argsort(s, kind="stable")
             s, e, queue, kernel = s[order], e[order], queue[order], kernel[order]
-        for one, mine in _groups(agents[queue]):
-            _advance(found.agents, one, s[mine], e[mine])
         for one, mine in _groups(queue):
-            gap = s[mine] - _advance(found.queues, one, s[mine], e[mine])
-            gaps.add(kernel[mine], gap)
+            gaps.add(kernel[mine], s[mine] - _advance(found.queues, one, s[mine], e[mine]))
+        for one, mine in _groups(agents[queue]):
+            if _several(agents, one):
+                _advance(found.agents, one, s[mine], e[mine])
+    alone = {int(agents[queue]): busy for queue, busy in found.queues.items() if not _several(agents, agents[queue])}
+    found.agents.update(alone)
     found.gaps.update(gaps.medians())
     return found
+
+
+def _several(agents: "Numbers", one: int) -> bool:
+    """Whether an agent has several queues; where it has one, what is true of the queue is true of the agent."""
+    return int((agents == one).sum()) > 1
+
+
+def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The same slices, each fetched while the one before it is summed."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, slices, None)
+        while (rows := coming.result()) is not None:
+            coming = pool.submit(next, slices, None)
+            yield rows
 
 
 def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from graph.kernel_profile import Recording
 from sandbox.recordings.csv_head import Head
-from sandbox.recordings.dispatches import load
+from sandbox.recordings.dispatch_rows import load
 from sandbox.recordings.engine import opened
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.kernels import recordings
@@ -18,7 +18,10 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, head: Head) -> tuple[Recording, ...]:
-    """One recording per GPU in the file, most time first. `RecordingError` when damaged or without a usable row."""
+    """One recording per GPU in the file, most time first, of all its rows: no size at which reading stops.
+
+    Raises `RecordingError` when damaged or without a usable row.
+    """
     doubled = {name for name in head.lower if head.lower.count(name) > 1}
     if doubled:
         raise RecordingError(path, f"the header has {', '.join(sorted(doubled))} twice", line=1)

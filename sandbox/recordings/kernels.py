@@ -40,17 +40,11 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
     """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
     engine = dispatches.engine
     engine.rows(
-        "create temp table hist as select kernel, launch, e - s as ns, count(*) n "
-        "from d join ids using (h) where e > s group by all"
+        "create temp table hist as select kernel, launch, ns, n from "
+        "(select h, e - s as ns, count(*) n from d where e > s group by all) join ids using (h)"
     )
     names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
-    last = dict(
-        engine.rows(
-            "select kernel, arg_max(launch, m) from (select h, max(s) m from d where e > s group by h) "
-            "join ids using (h) group by kernel"
-        )
-    )
-    told = _Told(dispatches, names, launches, last, course(dispatches), static_lds)
+    told = _Told(dispatches, names, launches, course(dispatches), static_lds)
     ticks = _tick(dispatches)
     found = [told.agent(agent, form=form, files=files, ticks=ticks) for agent in told.course.agents]
     return tuple(sorted(found, key=lambda one: -(one.sum_ns or 0)))
@@ -85,7 +79,6 @@ class _Told:
     dispatches: Dispatches
     names: Mapping[int, Sums]
     launches: Mapping[int, Sums]
-    last: Mapping[int, int]
     course: Course
     static_lds: bool
 
@@ -137,7 +130,7 @@ class _Told:
             share=sums.total / total,
             share_of_span=sums.total / span,
             gap_before_ns=self.course.gaps.get(at),
-            last=self._launched(self.last[at]),
+            last=self._launched(self.dispatches.last[at]),
             variants=tuple(self._launched(one) for one in kinds[:VARIANTS]),
         )
 

@@ -11,7 +11,8 @@ from typing import Any
 from graph.kernel_profile import Recording
 from sandbox.recordings import agents, counter_collection, spool
 from sandbox.recordings.csv_head import beginning
-from sandbox.recordings.dispatches import Symbol, load
+from sandbox.recordings.dispatch_rows import load
+from sandbox.recordings.dispatches import Symbol
 from sandbox.recordings.engine import opened
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.json_stream import elements

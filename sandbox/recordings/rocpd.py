@@ -3,10 +3,11 @@
 import csv
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +15,12 @@ from urllib.parse import quote
 from graph.kernel_profile import Recording
 from sandbox.recordings import agents, counter_collection, spool
 from sandbox.recordings.csv_head import beginning
-from sandbox.recordings.dispatches import Symbol, load
-from sandbox.recordings.engine import opened
+from sandbox.recordings.dispatch_rows import load
+from sandbox.recordings.dispatches import Dispatches, Symbol, counted, numbered
+from sandbox.recordings.engine import Engine, opened
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.kernels import recordings
+from sandbox.recordings.launch_codes import Codes, codes
 from sandbox.recordings.registers import on_device
 
 FORMAT = "rocpd"
@@ -25,11 +28,23 @@ MAGIC = b"SQLite format 3\0"
 SCHEMAS = ("3",)
 _SYMBOL = "k.guid || ':' || k.kernel_id"
 _AGENT = "k.guid || ':' || k.agent_id"
-_LAUNCH = """queue_id, group_segment_size, private_segment_size, workgroup_size_x, workgroup_size_y, workgroup_size_z,
-       grid_size_x, grid_size_y, grid_size_z), start, "end" from rocpd_kernel_dispatch"""
-_DISPATCHES = f"select printf('%s:%d %s:%d %d %d %d %d %d %d %d %d %d', guid, kernel_id, guid, agent_id, {_LAUNCH}"
-_OF_ONE_RUN = f"select printf('%d %d %d %d %d %d %d %d %d %d %d', kernel_id, agent_id, {_LAUNCH}"
-"""Without the guid, which is the same in every row: a third less time."""
+_TABLE = "rocpd_kernel_dispatch"
+_PACKED = (
+    "kernel_id", "agent_id", "queue_id", "group_segment_size", "private_segment_size", "workgroup_size_x",
+    "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
+)  # fmt: skip
+"""In the order of `spool.PACKED`."""
+_DISPATCHES = f"""
+select printf('%s:%d %s:%d{" %d" * (len(_PACKED) - 2)}', guid, kernel_id, guid, {", ".join(_PACKED[1:])}), start, "end"
+from {_TABLE}"""
+KINDS = 100_000
+"""Launches of kernels up to which a row travels as a number that stands for its launch; rows of more are text."""
+_KINDS = f"select distinct {', '.join(_PACKED)} from {_TABLE} limit {KINDS}"
+_SOUND = f"""
+select count(*), count(*) filter (where typeof(start) = 'integer' and typeof("end") = 'integer'
+       and guid = (select guid from rocpd_info_kernel_symbol)) from {_TABLE}"""
+PART = 400_000
+"""Rows that travel at once, 24 bytes each."""
 FEW = 200_000
 """Dispatches up to which the view is counted: its joins take longer than reading the table."""
 _COUNTERS = f"""
@@ -100,28 +115,46 @@ def read(path: Path) -> tuple[Recording, ...]:
         warnings = (*_schema(base), *_missing(base))
         symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
         gpus = _agents(base)
-        rows, counted = engine.room / "dispatches.csv", engine.room / "counters.csv"
-        guids = [str(row[0]) for row in base.rows("select distinct guid from rocpd_info_kernel_symbol")]
-        one = _one_run(base, guids)
-        if not base.copied(_OF_ONE_RUN if one else _DISPATCHES, spool.DISPATCH, rows):
-            raise RecordingError(path, "holds no dispatch: 0 kernels ran while it recorded")
-        table = load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=symbols, run=one))
-        found = recordings(table, form=FORMAT, files=(str(path),), static_lds=False)
-        if base.copied(_COUNTERS, spool.COUNTER, counted):
-            cells = counter_collection.cells(path, counted, spool.head(spool.COUNTER), symbols)
+        summed = engine.room / "counters.csv"
+        found = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
+        if base.copied(_COUNTERS, spool.COUNTER, summed):
+            cells = counter_collection.cells(path, summed, spool.head(spool.COUNTER), symbols)
             told = counter_collection.recordings(cells, files=(str(path),))
             found = tuple(_with_metrics(one, told) for one in found)
     return tuple(_placed(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
 
 
-def _one_run(base: _Base, guids: Sequence[str]) -> str:
-    """The guid of all dispatches; empty when the database holds several runs."""
+def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> Dispatches:
+    """All dispatches: as numbers where they are one run's and sound, which is most of the time; as text otherwise."""
+    run = _one_run(base)
+    coded = codes(_PACKED, kinds) if run and len(kinds := base.rows(_KINDS)) < KINDS else None
+    if coded is not None:
+        _numbers(base, engine, coded)
+        keys = {at: spool.unpacked(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
+        return numbered(engine, keys, counted(engine))
+    rows = engine.room / "dispatches.csv"
+    if not base.copied(_DISPATCHES, spool.DISPATCH, rows):
+        raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
+    return load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=symbols))
+
+
+def _numbers(base: _Base, engine: Engine, coded: Codes) -> None:
+    import numpy as np
+
+    engine.rows("create temp table d (h UBIGINT, s BIGINT, e BIGINT)")
+    rows = base.connection.execute(f'select {coded.sql}, start, "end" from {_TABLE}')
+    while len(part := np.fromiter(chain.from_iterable(islice(rows, PART)), np.int64)):
+        h, s, e = part.reshape(-1, 3).T.copy()
+        engine.insert("d", {"h": h, "s": s, "e": e})
+
+
+def _one_run(base: _Base) -> str:
+    """The guid of all dispatches, if their times are whole numbers; empty otherwise and where there is none."""
+    guids = [str(row[0]) for row in base.rows("select distinct guid from rocpd_info_kernel_symbol")]
     if len(guids) != 1:
         return ""
-    ((others,),) = base.rows(
-        "select count(*) from rocpd_kernel_dispatch where guid <> (select guid from rocpd_info_kernel_symbol)"
-    )
-    return "" if others else guids[0]
+    ((total, sound),) = base.rows(_SOUND)
+    return guids[0] if total and sound == total else ""
 
 
 def _schema(base: _Base) -> tuple[str, ...]:

@@ -99,11 +99,16 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
         ("no json", "line 1: is not JSON"),
         ('{"directions": 3}', "$.directions: is number, expected array"),
         ('{"directions": [{"id": "x"}]}', "lacks 'lever'"),
+        (plan(change="tile by 64 and prefetch the next row"), "names 2 changes"),
+        (plan(bucket="W2"), "bucket W2"),
+        (directions(direction(citations=["kernel.txt:99"])), "kernel.txt has"),
     ):
         refused = answered(cli, campaign, tmp_path, text)
         assert refused.code == 2
         assert words in refused.complaint
     assert "cannot be read" in cli("answer", campaign, tmp_path / "nowhere").complaint
+
+    assert [asked.number for asked in Mailbox(campaign).requests()] == [1], "what is refused at once costs no try"
 
     elsewhere = tmp_path / "elsewhere" / "copied"
     shutil.copytree(campaign, elsewhere)

@@ -65,12 +65,38 @@ def test_the_page_says_all_that_is_needed(tmp_path):
     assert "int x;" in text
     assert '"items": [\n  {\n   "name": "<text>"\n  }\n ]' in text
     assert '"kind": "up | down"' in text
-    assert "ridgeline answer CAMPAIGN FILE --resume" in text
+    assert "run `ridgeline answer CAMPAIGN FILE` with this campaign's folder" in text
+    assert "one of your two tries" in text
     assert text.count('"kind": "up | down"') == 1
     assert "$defs" not in text, "the schema is for programs: it stands in the JSON file"
     assert str(tmp_path) not in text, "the folder may be copied"
     page.post(ask(answer_schema="", max_output_tokens=50))
     assert "Plain text, at most about 50 tokens" in (tmp_path / "mailbox" / "002.request.md").read_text()
+
+
+def test_a_second_try_says_what_was_wrong_first_and_refers_to_the_question(tmp_path):
+    box, first = Mailbox(tmp_path), ask("the long question")
+    box.post(ask("another question"))
+    store(box, box.post(first), '{"items": 3}')
+    again = (Message(role="assistant", text='{"items": 3}'), Message(role="user", text="What was wrong: items"))
+    number = box.post(ask(messages=(*first.messages, *again), purpose="round-2 propose 2")).number
+    text = (tmp_path / "mailbox" / "003.request.md").read_text()
+    assert number == 3
+    assert text.index("What was wrong with the answer to request 002") < text.index("What was wrong: items")
+    assert "the long question" not in text
+    assert "`002.request.md`, unchanged; `002.answer.json`" in text
+    assert "second and last try" in text
+    assert "the long question" in (tmp_path / "mailbox" / "003.request.json").read_text(), "programs get the whole"
+
+
+def test_checks_travel_with_the_question_and_are_no_part_of_it(tmp_path):
+    plain, checked = ask(), ask(checks='{"kind": "reflect"}')
+    assert plain.digest == checked.digest
+    asked = Mailbox(tmp_path).post(checked)
+    assert Mailbox(tmp_path).open_request().digest == plain.digest
+    assert asked.checks == Mailbox(tmp_path).open_request().checks
+    assert asked.checks == '{"kind": "reflect"}'
+    assert "the form, the names, the citations" in (tmp_path / "mailbox" / "001.request.md").read_text()
 
 
 def test_an_answer_is_judged_before_it_is_stored(tmp_path):

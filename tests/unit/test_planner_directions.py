@@ -4,11 +4,15 @@ import json
 
 import pytest
 
-from agent.planners.model_cite import Citations
-from agent.planners.model_directions import Chosen, chosen
+from agent.planners.model_checks import measured, of_planning
+from agent.planners.model_checks import tried as known
+from agent.planners.model_cite import Texts, resolver
+from agent.planners.model_directions import Chosen, checked
 from agent.planners.model_novelty import repeated, same
 from agent.planners.model_parse import Wrong
 from agent.planners.model_tools import BriefedReader
+from graph.briefing import ShapeNow
+from graph.record import Spec
 from tests.builders import make_hypothesis, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, direction, directions
@@ -23,8 +27,8 @@ BRIEF = brief(naive("matmul_c"), profile=make_profiled())
 
 
 def choose(*found, briefing=BRIEF, answer=None):
-    cites = Citations(briefing, reader=BriefedReader(briefing), books=OneBook())
-    return chosen(answer or directions(*found), briefing, cites.unresolved)
+    texts = Texts(briefing, BriefedReader(briefing))
+    return checked(answer or directions(*found), of_planning(briefing), resolver(texts.length, OneBook().line))
 
 
 @pytest.mark.feature("F063")
@@ -99,10 +103,68 @@ def test_citations_that_resolve(citation):
     assert isinstance(choose(direction(citations=[citation])), Chosen)
 
 
-@pytest.mark.parametrize("measured", ["bottleneck", "Instructions (cachegrind)", "GFLOPS"])
-def test_measurements_that_count(measured):
-    step = {"measured": measured, "evidence": "x", "inference": "y", "action": "z"}
-    assert isinstance(choose(direction(evidence=[step])), Chosen)
+SHAPES = tuple(
+    ShapeNow(label=label, config_class=name, original=1.0, best=1.0, original_us=1.0, best_us=1.0)
+    for label, name in (("decode56", "regime=decode"), ("r50001x777", "regime=short"), ("plain", "all"))
+)
+SHAPED = brief(naive("matmul_c"), make_round(7), profile=make_profiled(), shapes=SHAPES)
+
+
+def rests_on(name, briefing=SHAPED):
+    step = {"measured": name, "evidence": "x", "inference": "y", "action": "z"}
+    return choose(direction(evidence=[step]), briefing=briefing)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bottleneck",
+        "Instructions (cachegrind)",
+        "GFLOPS",
+        "decode56",
+        "r50001x777",
+        "decode56 GFLOPS",
+        "time of r50001x777 in round 7",
+        "round 1",
+        "Round 7: the verdict",
+        "regime=decode",
+        "the decode shapes",
+    ],
+)
+def test_measurements_that_count(name):
+    assert isinstance(rests_on(name), Chosen)
+
+
+@pytest.mark.parametrize("name", ["round 8", "round 70", "decode5", "my feeling", "all", "roundabout 7"])
+def test_what_was_not_measured_is_refused_with_a_list_of_what_was(name):
+    found = rests_on(name)
+    assert isinstance(found, Wrong)
+    for word in ("bottleneck", "GFLOPS", "decode56", "r50001x777", "instructions", "regime=decode", "from 1 to 7"):
+        assert word in found.why
+
+
+def test_every_kind_of_measurement_has_a_name():
+    spec = Spec(metric="copy bandwidth", value=3017.0, unit="GB/s", source="measured here")
+    told = SHAPED.model_copy(update={"specs": (spec,)})
+    assert {"copy bandwidth", "Time (ms)", "decode"} <= set(measured(told))
+    assert "Check" not in measured(told)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("decode", "regime=decode"),
+        ("Decode", "regime=decode"),
+        ("regime=decode", "regime=decode"),
+        ("regime: short", "regime=short"),
+        ("global", "global"),
+        ("M=1", "M=1"),
+    ],
+)
+def test_a_class_is_spelled_as_the_benchmark_spells_it(said, meant):
+    found = choose(direction(target_class=said), briefing=SHAPED)
+    assert isinstance(found, Chosen)
+    assert found.hypotheses[0].target_class == meant
 
 
 def test_one_bad_direction_does_not_spoil_the_others():
@@ -163,7 +225,7 @@ OTHER = make_round(3, "accepted", hypothesis=make_hypothesis(id="other", change=
     ("name", "change"), [("pad-rows", "give rows a pad of 16"), ("row-padding", "pad each row with 16")]
 )
 def test_repeats_are_known_by_name_or_by_words(rounds, why, name, change):
-    found = repeated(make_hypothesis(id=name, change=change), rounds)
+    found = repeated(make_hypothesis(id=name, change=change), tuple(map(known, rounds)))
     assert why in found
     assert bool(found) == bool(why)
 

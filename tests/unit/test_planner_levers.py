@@ -96,11 +96,26 @@ def test_a_card_is_short_and_begins_with_what_is_cited():
     assert "\nhow: " in shown(card, how=True)
 
 
-@pytest.mark.parametrize("count", [0, 1, 10, 14])
-def test_how_many_are_left_out_is_said(count):
+@pytest.mark.parametrize(
+    ("count", "begins", "ends"),
+    [
+        (0, "", ""),
+        (1, "1 further lever left out: lever-0", "lever-0"),
+        (4, "4 further levers left out: lever-0", "lever-3"),
+        (14, "14 further levers left out: lever-0", "lever-3, and 10 more"),
+    ],
+)
+def test_how_many_are_left_out_is_said(count, begins, ends):
     said = others([f"lever-{number}" for number in range(count)])
-    assert said.startswith(f"{count} further levers left out") == bool(count)
-    assert said.endswith("and 4 more") == (count == 14)
+    assert said.startswith(begins)
+    assert said.endswith(ends)
+
+
+def test_among_equals_the_lever_of_the_language_and_the_measured_one_come_first():
+    target = make_target(target_op="gemm_gelu_bf16", target_backend="TRITON", target_lang="TRITON")
+    machine = make_machine(kind="nvidia", arch="sm_90")
+    found = ids(brief({"kernel.py": "import triton\n"}, target=target, machine=machine, bottleneck="latency"))
+    assert found.index("gemm-split-k") < found.index("gemm-stream-k")
 
 
 def test_large_sources_are_ranked_without_trying_every_edit_on_them():

@@ -73,9 +73,9 @@ def test_the_best_direction_that_passes_is_proposed_and_everything_is_accounted_
     assert found.cost == Cost(tokens=300, dollars=0.03)
     assert [name.split("@")[0] for name in found.prompts] == [
         "system.v1.md",
-        "propose.v2.md",
-        "terms.v1.md",
-        "context.v2.md",
+        "propose.v3.md",
+        "terms.v2.md",
+        "context.v3.md",
         "tools.v1.toml",
     ]
     assert [ask.purpose for ask in model.asks] == ["round-2 propose 1", "round-2 propose 2", "round-2 propose 3"]

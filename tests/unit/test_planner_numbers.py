@@ -72,6 +72,36 @@ SHAPES = (
 )
 
 
+@pytest.mark.parametrize(
+    ("target_class", "said"),
+    [
+        ("global", "speedup: predicted 1.5x, measured 1.08x"),
+        ("deep", "speedup of deep: predicted 1.5x, measured 25x; of the whole score 1.08x"),
+        ("large", "speedup of large: predicted 1.5x, measured 25x; of the whole score 1.08x"),
+        ("nowhere", "speedup: predicted 1.5x, measured 1.08x"),
+    ],
+)
+def test_a_prediction_is_compared_with_the_shapes_that_it_is_about(target_class, said):
+    about = make_hypothesis(
+        target_class=target_class, prediction=Prediction(counter="GFLOPS", direction="up", ratio=1.5, speedup=1.5)
+    )
+    shapes = (SHAPES[0], SHAPES[1].model_copy(update={"config_class": "deep"}))
+    found = make_judged(trial=make_traced(hypothesis=about), verdict=make_verdict(gain=0.08, lower=None, shapes=shapes))
+    assert speeds(found) == said
+
+
+def test_the_best_version_has_the_time_that_it_was_accepted_with():
+    comparison = make_comparison()
+    label, us = next(iter(timed(judged(comparison)).items()))
+    shape = WIDE.model_copy(update={"label": label, "noise": 0.0012})
+    closed = make_round(3, "accepted", judged=judged(comparison))
+    about = told(shape).model_copy(update={"rounds": (closed,)})
+    head, line = by_shape(about).splitlines()
+    assert "the best version as round 3 timed it side by side" in head
+    assert f"-> {8 * 250 / us[1]:.4g}, {us[1]:.4g} us" in line
+    assert line.endswith("noise 0.12 %")
+
+
 def judged(*evidence, **fields):
     return make_judged(trial=make_traced(*evidence), verdict=make_verdict(shapes=SHAPES, **fields))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.planners.model_problem import folded, problem
+from agent.planners.model_problem import benchmark_says, folded, problem, terse
 from tests.builders import make_contract
 from tests.catalog_briefs import TASKS, brief
 
@@ -80,7 +80,7 @@ def test_folding_keeps_lists_structures_and_what_speaks_of_errors():
  int a;
  int b;
 };
-int fill(void) {
+int pour(void) {
  a;
  b;
 }
@@ -92,13 +92,89 @@ int one(void) {
  x;
 }
 """
-    once, twice = folded(text), folded(text, all_of_them=True)
+    once, twice = folded(text), folded(text, 2)
     assert "a;\n int b;" in once
     assert "[2 lines left out]" in once
     assert " c;\n d;" in once
     assert " c;" not in twice
     assert " int a;" in twice
     assert " x;" in twice
+
+
+def test_what_comes_and_what_is_right_is_left_out_last():
+    text = """def work(shape) -> float:
+    rows = shape.d[0]
+    return 2.0 * rows
+
+def inputs(shape, mix):
+    x = draw(shape)
+    return (x,)
+
+def output(shape):
+    y = shape
+    return y
+
+def check(out):
+    limit = 2
+    return error < limit
+"""
+    some, fewer, none = (folded(text, level) for level in (0, 1, 2))
+    assert "return (x,)" in some
+    assert "return 2.0 * rows" in some
+    assert "return y" not in some
+    assert "return error" in some
+    assert "return (x,)" in fewer
+    assert "return error" not in fewer
+    assert "return (x,)" not in none
+
+
+def test_explanations_go_before_code_and_that_is_said():
+    text = """==> problem.py (read-only)
+\"\"\"The task.\"\"\"
+
+import torch
+
+DIMENSIONS = ("M", "N")
+LIMIT = 8.0
+\"\"\"Why it is eight.\"\"\"
+
+
+def inputs(shape):
+    \"\"\"New data.
+
+    A long story.
+    \"\"\"
+    return shape
+"""
+    assert (
+        terse(text)
+        == """==> problem.py (read-only)
+[imports and explanations left out]
+
+LIMIT = 8.0
+
+def inputs(shape):
+    \"\"\"New data.\"\"\"
+    return shape"""
+    )
+    assert terse("==> a.h\nint a;") == "==> a.h\nint a;"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '"""Times it.\n\nb --csv FILE    a graph per row\n\nCalls touch more than the L2 cache. Others.\n"""\n',
+            "Calls touch more than the L2 cache.",
+        ),
+        ("/* Times a build.\n * The host is not counted.\n */", "The host is not counted."),
+        ('"""Times it."""', "does not say whether the L2 cache is cold or warm"),
+        ("import sys", "does not say whether the L2 cache is cold or warm"),
+    ],
+)
+def test_a_benchmark_says_in_its_own_words_what_it_counts(text, said):
+    told = brief({}, contract=make_contract(quick_command=("python3", "bench.py", "--csv", "{csv}")))
+    assert benchmark_says(told, Folder(TASKS / "matmul_c", **{"bench.py": text})) == said
 
 
 def test_nothing_beside_the_kernel_is_nothing_to_show():

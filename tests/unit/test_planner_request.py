@@ -126,14 +126,18 @@ def test_a_first_request_is_short_and_has_everything(task):
 def test_a_first_request_tells_numbers_ends_and_the_best_levers():
     text = asked(lambda plan: plan.propose(at(4)))
     assert "sq48 (regime=small): 3.308, 66.87 us, 3.35 % of its compute peak" in text
-    assert "this is number 1 after the baseline, at most 8 in all" in text
+    assert "This is round 2; 7 may follow." in text
     assert "2.3 % of the compute ceiling" in text
+    assert "geometric mean over the 6 shapes of Forward GFLOPS, higher is better" in text
+    assert "work counted: operations 2*M*N*K" in text
+    assert "threads granted 1" in text
     assert "At 90 % the campaign ends" in text
     assert "above 0.5 % at 99 % confidence" in text
     assert "2 rollbacks in a row (0 now)" in text
-    assert "Spent: 0 tokens" in text
-    order = [text.index(f"[lever {name}") for name in ("loop-interchange", "register-tile", "gcc-o3", "row-jam")]
+    assert "Spent:" not in text, "no budget is set"
+    order = [text.index(f"[lever {name}") for name in ("loop-interchange", "register-tile", "gcc-o3")]
     assert order == sorted(order)
+    assert "further levers left out: knowledge/cards/c/row-jam.md:1" in text
     assert '"prediction": {"counter": "name of a counter", "direction": "down", "ratio": 0.5, "speedup": 1.2}' in text
 
 
@@ -146,10 +150,23 @@ def test_a_later_request_shows_predicted_against_measured_for_each_shape():
 
 def test_a_draft_is_told_what_was_predicted_and_where_it_may_edit():
     text = asked(lambda plan: plan.draft(at(4), Proposal(hypothesis=ASKED)))
-    assert "prediction: instructions down to 0.045 of it, 20x faster" in text
+    assert (
+        "prediction: instructions down, to 0.045 times what it was; speedup 20x, of every shape, so of the score: 20x"
+        in text
+    )
     assert "kind: tile, for all shapes" in text
     assert "how: " in text
     assert len(text.encode()) <= MOST
+
+
+def test_a_gpu_is_told_what_the_timing_counts_and_nothing_of_threads():
+    text = asked(lambda plan: plan.propose(first("matmul_triton")), task="matmul_triton")
+    assert "timed by: replays of a CUDA or HIP graph: what the host does for a launch is not in it" in text
+    assert "together exceed the L2 cache three times" in text
+    assert "threads granted" not in text
+    assert "def inputs(" in text
+    assert "torch.randn" in text
+    assert "high_risk`: control flow or data layout changes; for the record" in text
 
 
 def test_looking_back_says_which_version_is_which_and_shows_the_change():

@@ -86,8 +86,10 @@ def timed(*shapes, scoring=SCORING, work=GEMM, ceilings=None):
 @pytest.mark.parametrize(
     ("shapes", "label"),
     [
-        # the rate grows with the shape
-        (((64, 64, 64, 10), (128, 128, 128, 20), (256, 256, 256, 40)), "launch"),
+        # the rate grows with the shape, and the smallest call is about as short as a launch: 9.99 us
+        (((64, 64, 64, 52.5), (128, 128, 128, 105), (256, 256, 256, 210)), "launch"),
+        # no launch takes 10 us
+        (((64, 64, 64, 52.4), (128, 128, 128, 105), (256, 256, 256, 210)), "latency"),
         # grows with K, whatever the size
         (((512, 512, 64, 10), (64, 64, 128, 20), (128, 128, 256, 40)), "memory"),
         # too few shapes for a trend
@@ -109,15 +111,16 @@ def test_trends(shapes, label):
 def test_uniformly_low_is_compute(rates):
     shapes = [(256, 256, 256, rate) for rate in rates]
     label, chain = timed(*shapes, ceilings=CEILINGS)
-    assert (label, "uniformly low" in chain) == ("compute", True)
+    assert (label, "the instruction stream leads" in chain) == ("compute", True)
 
 
 @pytest.mark.parametrize(
     ("shapes", "label", "word"),
     [
-        (((256, 256, 256, 61),), "compute", "less arithmetic"),
-        (((4096, 4096, 1, 3.5),), "memory", "less data movement"),
-        (((256, 256, 256, 50), (256, 256, 256, 70)), "unknown", ""),
+        (((256, 256, 256, 60),), "compute", "some time goes elsewhere"),
+        (((256, 256, 256, 86),), "compute", "at the peak -> only less work"),
+        (((4096, 4096, 1, 4.5),), "memory", "s0 90 % of the memory peak -> at the peak"),
+        (((256, 256, 256, 50), (256, 256, 256, 70)), "compute", "s0 50 % of the compute peak -> the instruction"),
         (((256, 256, 256, 106),), "unknown", ""),
     ],
 )
@@ -127,16 +130,47 @@ def test_near_the_roof(shapes, label, word):
     assert word in chain
 
 
+def test_shapes_of_two_peaks_are_never_compared_by_their_rates():
+    """As recorded: products of few rows read B at a seventh of the memory peak, large ones compute at a third."""
+    shapes = ((4096, 4096, 1, 0.7), (4096, 4096, 1, 2.1), (512, 512, 512, 31), (512, 512, 2048, 34))
+    label, chain = timed(*shapes, ceilings=CEILINGS)
+    assert label == "latency"
+    assert (
+        "s0 14 %, s1 42 % of the memory peak in 1.6e+04 us or more -> shapes differ, so too few loads are in flight"
+        in chain
+    )
+    assert "; s2 31 %, s3 34 % of the compute peak -> the instruction stream leads" in chain
+
+
+@pytest.mark.parametrize(("us", "label"), [(9.9, "launch"), (10.0, "unknown")])
+def test_only_a_call_as_short_as_a_launch_is_blamed_on_one(us, label):
+    row = make_row("s", metrics={"GFLOPS": 1.0, "Time (ms)": us / 1e3})
+    roof = ShapeRoof(label="s", flops=1.0, bytes=1.0, intensity=1.0, bound="memory", floor_us=us / 2)
+    assert from_timing((roof,), (row,), SCORING)[0] == label
+
+
+def test_a_low_share_of_memory_alike_in_all_shapes_may_be_passes_that_nobody_counted():
+    label, chain = timed((4096, 4096, 1, 1.3), (2048, 4096, 1, 1.4), ceilings=CEILINGS)
+    assert label == "unknown"
+    assert "more passes over memory are made than the least that is counted" in chain
+
+
+def test_many_shapes_are_counted():
+    shapes = [(256, 256, 256, rate) for rate in (30, 31, 32, 33, 34, 35)]
+    chain = timed(*shapes, ceilings=CEILINGS)[1]
+    assert "s0, s1, s2, s3 and 2 more reach 30 to 35 % of the compute peak" in chain
+
+
 def test_a_throughput_metric_stands_in_for_a_missing_time():
     scoring = Scoring(primary_metric="GFLOPS")
-    assert timed((64, 64, 64, 10), (128, 128, 128, 20), (256, 256, 256, 40), scoring=scoring)[0] == "launch"
+    assert timed((64, 64, 64, 10), (128, 128, 128, 20), (256, 256, 256, 40), scoring=scoring)[0] == "latency"
     lower = Scoring(primary_metric="GFLOPS", higher_is_better=False)
     assert timed((64, 64, 64, 10), (128, 128, 128, 20), (256, 256, 256, 40), scoring=lower)[0] == "unknown"
 
 
 def test_bytes_count_as_work_where_there_are_no_operations():
     shapes = ((64, 64, 64, 10), (128, 128, 128, 40), (256, 256, 256, 90))
-    assert timed(*shapes, work=Work(bytes="4*M*N"))[0] == "launch"
+    assert timed(*shapes, work=Work(bytes="4*M*N"))[0] == "latency"
     assert timed(*shapes, work=Work())[0] == "unknown"
 
 

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from graph.kernel_profile import KernelCalls, Recording
-from sandbox.recordings import dispatches, intervals
+from sandbox.recordings import dispatch_rows, intervals
 from sandbox.recordings.detect import read
 from sandbox.recordings.fault import RecordingError
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
@@ -200,7 +200,7 @@ def test_gaps_are_of_the_queue(tmp_path):
 
 
 def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatches, "FIRST", 3)
+    monkeypatch.setattr(dispatch_rows, "FIRST", 3)
     rows = [row(f"k{at % 7}", 100 * at, 100 * at + at + 1) for at in range(40)]
     (recording,) = read(trace(tmp_path / "t.csv", rows))
     assert {kernel.name: kernel.calls for kernel in recording.kernels} == {

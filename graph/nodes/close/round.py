@@ -12,6 +12,7 @@ from graph.ports import Ports
 from graph.record import PredictionCheck, RoundClosed
 from graph.state import State, Update
 from graph.trial import Applied, Judged, Traced, find, proposed
+from graph.values import Cost
 
 
 def accept(state: State, runtime: Runtime[Ports]) -> Update:
@@ -56,7 +57,7 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, app
         tree=applied.tree if commit and applied else best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
         closed_at=closed_at,
-        cost=spent(trial, reflection, opened_at=seen.opened_at, closed_at=closed_at),
+        cost=spent(trial, reflection, opened_at=seen.opened_at, closed_at=closed_at) + _looked(state, ports),
     )
     ports.ledger.append(body)
     publish(ports)
@@ -65,6 +66,14 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, app
         entry = tip_entry(body, history(ports).opened)
         ports.files.add_tip(target.target_gpu, target.target_op, target.target_backend, entry)
     return {"trial": None, "proposal": None}
+
+
+def _looked(state: State, ports: Ports) -> Cost:
+    """What it cost to profile the best version in this round; nothing where an earlier profile was at hand."""
+    seen = analysis(state)
+    at_hand = fold.best_profile(history(ports, before=f"round-{seen.round}"))
+    fresh = seen.profile if seen.profile != at_hand else None
+    return Cost(command_seconds=fresh.seconds if fresh else 0.0)
 
 
 def _prediction(state: State, trial: Judged) -> PredictionCheck | None:

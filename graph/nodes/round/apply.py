@@ -1,8 +1,9 @@
-"""Commit the edits beside the user's checkout, on top of the best version."""
+"""Commit the edits beside the user's checkout, on top of the best version, and have them read."""
 
 from langgraph.runtime import Runtime
 
 from graph.context import standing
+from graph.policy.audit import refusal
 from graph.ports import Ports, Refused
 from graph.state import State, Update
 from graph.trial import Applied, Drafted, Failed
@@ -24,7 +25,10 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
         diff=done.diff,
         snapshot=done.snapshot,
         changed=done.changed,
+        audit=done.audit,
     )
     if done.tree == best.tree:
         return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
+    if refused := refusal(done.audit, trial.proposed.hypothesis):
+        return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
     return {"trial": applied}

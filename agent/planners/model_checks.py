@@ -1,0 +1,142 @@
+"""What decides whether an answer can be used, small enough to travel with its question.
+
+The planner checks an answer by these when it hears it. `ridgeline answer` checks by the very same before it stores one,
+also in a copy of the campaign's folder on a machine that has no repository: a mistake found there costs nothing.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from graph.briefing import Briefing
+from graph.contract import Contract
+from graph.record import RoundClosed
+from graph.trial import proposed
+from graph.values import Hypothesis, Value
+
+Kind = Literal["propose", "edits", "review", "reflect"]
+LISTED = 40
+"""Names that a refusal lists."""
+LOOKED_UP = 24
+"""Files whose lengths travel with a question: enough for a task, and no walk through a large repository."""
+Length = Callable[[str], int | None]
+"""Path -> lines of a text that can be cited; None for what cannot."""
+
+
+class Tried(Value):
+    """An earlier round, as far as it says whether a direction is new."""
+
+    round: int
+    hypothesis: Hypothesis
+    accepted: bool
+    reason: str
+
+
+class Checks(Value):
+    """What an answer is checked against."""
+
+    kind: Kind
+    measured: tuple[str, ...] = ()
+    """Names of what was measured, which an argument may rest on."""
+    rounds: tuple[int, ...] = ()
+    """Rounds that may be named."""
+    classes: tuple[str, ...] = ()
+    """Configuration classes of the benchmark."""
+    lengths: tuple[tuple[str, int], ...] = ()
+    """Path of a text file of the best version -> its lines."""
+    more: bool = False
+    """Whether other places can be cited, which only the campaign's own machine can look up."""
+    tried: tuple[Tried, ...] = ()
+    diagnose: bool = False
+    """Whether a rollback came last, so that each direction owes what follows from it."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Path -> text of the files that an edit is made of."""
+    contract: Contract | None = None
+
+
+def of_planning(told: Briefing, paths: Sequence[str] = (), length: Length | None = None) -> Checks:
+    """Checks of proposed directions; `paths` are the best version's files, sources first, of which texts have a length.
+
+    Without `paths` the checks are for where every file is at hand.
+    """
+    sizes = ((path, length(path)) for path in paths[:LOOKED_UP]) if length else ()
+    return Checks(
+        kind="propose",
+        measured=measured(told),
+        rounds=(1, *(closed.round for closed in told.rounds)),
+        classes=tuple(dict.fromkeys(shape.config_class for shape in told.shapes)),
+        lengths=tuple((path, lines) for path, lines in sizes if lines is not None),
+        more=len(paths) > LOOKED_UP or bool(told.contract.knowledge.wiki),
+        tried=tuple(map(tried, told.rounds)),
+        diagnose=told.consecutive_rollbacks > 0,
+    )
+
+
+def of_edits(texts: Mapping[str, str], contract: Contract) -> Checks:
+    """Checks of edits of these texts."""
+    return Checks(kind="edits", texts=tuple(texts.items()), contract=contract)
+
+
+def measured(told: Briefing) -> tuple[str, ...]:
+    """Names of what was measured: shapes, their classes, columns of the benchmark, counters, ceilings."""
+    output, scoring = told.contract.benchmark_output, told.contract.scoring
+    classes = [part for shape in told.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
+    last = [shape.label for closed in told.rounds[-1:] for shape in closed.judged.verdict.shapes]
+    dull = {output.label, output.check, *output.config_columns}
+    named = (
+        "bottleneck",
+        told.target.primary_metric,
+        *scoring.primary_metric,
+        *(shape.label for shape in told.shapes),
+        *last,
+        *told.target.target_shapes,
+        *classes,
+        *(counter.name for counter in (told.profile.counters if told.profile else ())),
+        *(name for name in output.columns if name not in dull and len(name) > 1),
+        *(spec.metric for spec in told.specs),
+    )
+    return tuple(dict.fromkeys(name for name in named if name.strip()))
+
+
+def names(text: str, checks: Checks) -> bool:
+    """Whether the text names something that was measured, alone or with more words; roughly written names count."""
+    said = _plain(text)
+    if any(int(number) in checks.rounds for number in re.findall(r"\bround (\d{1,6})\b", said)):
+        return True
+    return any(re.search(rf"\b{re.escape(_plain(name))}\b", said) for name in checks.measured)
+
+
+def accepted(checks: Checks) -> str:
+    """What `measured` may name, in one bounded line."""
+    more = f", and {len(checks.measured) - LISTED} more" if len(checks.measured) > LISTED else ""
+    last = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
+    return f"{', '.join(checks.measured[:LISTED])}{more}{last}; other words may stand beside it"
+
+
+def meant(target_class: str, classes: Sequence[str]) -> str:
+    """The class as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
+    if target_class in classes:
+        return target_class
+    wanted = _plain(target_class)
+    found = [name for name in classes if wanted in (_plain(name), *map(_plain, _parts(name)))]
+    return found[0] if len(found) == 1 else target_class
+
+
+def tried(closed: RoundClosed) -> Tried:
+    """A closed round, without what was measured in it."""
+    return Tried(
+        round=closed.round,
+        hypothesis=proposed(closed.judged).hypothesis,
+        accepted=closed.accepted,
+        reason=closed.judged.verdict.reason,
+    )
+
+
+def _parts(config_class: str) -> list[str]:
+    """The values of a class such as `regime=decode, dtype=bf16`, and each with its column."""
+    pairs = [pair.strip() for pair in config_class.split(",")]
+    return [*pairs, *(value for pair in pairs if (value := pair.partition("=")[2]) and not value.isdigit())]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()

@@ -1,0 +1,1 @@
+"""Reads a candidate's source without running it and names the places where a benchmark could be fooled."""

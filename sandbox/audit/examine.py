@@ -1,0 +1,196 @@
+"""Findings of a source text, and those that a change adds to what was there before."""
+
+import ast
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from graph.finding import Finding
+from sandbox.audit import c_surroundings, c_work, python_caches, python_surroundings, python_tampering, python_work
+from sandbox.audit.c_source import CSource
+from sandbox.audit.python_source import LINE_END, PythonSource
+from sandbox.audit.rules import Hit, finding
+
+PYTHON = frozenset({".py", ".pyi", ".pyx"})
+C_LIKE = frozenset(
+    {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl", ".metal"}
+)
+LARGEST = 1_000_000
+"""Characters of a text that are examined."""
+EMBEDDED = re.compile(r"__global__|#\s*include|PYBIND11_MODULE|TORCH_LIBRARY|extern\s+\"C\"")
+FLAGS = re.compile(
+    r"-Ofast|-f(?:unsafe-math-optimizations|fast-math)|-?-use_fast_math|-ffinite-math-only|-cl-fast-relaxed-math"
+)
+IMPORT = re.compile(r"(?:import [\w., ]+|from [\w.]+ import [\w, ]+)")
+MOST_LINES = 1000
+"""Lines of a text that is no Python which are looked at one by one."""
+SHADOWING = frozenset({"sitecustomize.py", "usercustomize.py", "conftest.py"})
+SHADOWED = frozenset(
+    [
+        "torch",
+        "triton",
+        "numpy",
+        "time",
+        "timeit",
+        "json",
+        "csv",
+        "random",
+        "statistics",
+        "math",
+        "os",
+        "sys",
+        "subprocess",
+        "pytest",
+        "unittest",
+    ]
+)
+
+
+def examined(path: str) -> bool:
+    """Whether a file of that name is a kind of source that the audit reads."""
+    return PurePosixPath(path).suffix.lower() in PYTHON | C_LIKE | {".pth", ".sh", ".flags", ".mk"} or path.endswith(
+        "Makefile"
+    )
+
+
+def audit(path: str, text: str, *, dtype: str = "fp32") -> tuple[Finding, ...]:
+    """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
+
+    Every text gets an answer: one that cannot be read has the finding `unreadable`.
+    """
+    lines = LINE_END.split(text)
+    if len(text) > LARGEST:
+        return (finding(Hit(rule="unreadable", line=1, code=f"{len(text)} characters"), path, lines),)
+    found = [finding(hit, path, lines) for hit in _by_name(path)]
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in PYTHON:
+        found += _python(path, text, dtype)
+    elif suffix in C_LIKE:
+        found += [finding(hit, path, lines) for hit in _c_like(text, dtype)]
+    found += [finding(hit, path, lines) for hit in _flags(text, suffix)]
+    return _ordered(found)
+
+
+def added(before: Mapping[str, str], after: Mapping[str, str | None], *, dtype: str = "fp32") -> tuple[Finding, ...]:
+    """Findings of the changed files that their earlier texts did not have; None in `after` is a deleted file.
+
+    A finding is the same when its rule and its quoted line are, wherever the line went. So a line that was taken away
+    counts as well: a stream whose join is gone is a new finding at the stream.
+    """
+    found: list[Finding] = []
+    for path, text in sorted(after.items()):
+        if text is None or before.get(path) == text:
+            continue
+        known = Counter((old.rule, old.code) for old in audit(path, before.get(path, ""), dtype=dtype))
+        for new in audit(path, text, dtype=dtype):
+            if known[new.rule, new.code] > 0:
+                known[new.rule, new.code] -= 1
+            else:
+                found.append(new)
+    return tuple(found)
+
+
+def _python(path: str, text: str, dtype: str) -> list[Finding]:
+    lines = LINE_END.split(text)
+    try:
+        source = _parsed(text)
+        hits = [*_python_hits(source, dtype)]
+        inside = [*_embedded(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        told = Hit(rule="unreadable", line=1, code=f"{type(error).__name__}: {error}")
+        single = (finding(hit, path, lines, embedded=True) for hit in _single_lines(lines, dtype))
+        return [finding(told, path, lines), *single]
+    found = [finding(hit, path, lines) for hit in hits]
+    for line, code in inside:
+        found += [
+            finding(Hit(rule=hit.rule, line=hit.line + line - 1), path, lines, embedded=True)
+            for hit in _c_like(code, dtype)
+        ]
+    return found
+
+
+def _parsed(text: str) -> PythonSource:
+    """The file, or a piece of one that begins in the middle of something. Raises SyntaxError where it is neither."""
+    try:
+        return PythonSource(text)
+    except SyntaxError as first:
+        dedented = textwrap.dedent(text)
+        for attempt in (dedented, f"if True:\n{textwrap.indent(dedented, ' ')}"):
+            try:
+                return PythonSource(attempt if attempt == dedented else _same_lines(attempt))
+            except SyntaxError:
+                continue
+        raise first
+
+
+def _single_lines(lines: list[str], dtype: str) -> Iterator[Hit]:
+    """Hits of the single statements of a text that is no Python as a whole, such as a piece of a diff.
+
+    Whether such a line stands in a string cannot be told, so none of them convicts.
+    """
+    near = [line.strip() for line in lines[:MOST_LINES]]
+    imports = "; ".join(line for line in near if IMPORT.fullmatch(line))
+    for number, line in enumerate(near, start=1):
+        if "." not in line and "(" not in line:
+            continue
+        try:
+            source = PythonSource(f"{imports}; {line}" if imports else line)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        own = (
+            *python_tampering.hits(source),
+            *python_surroundings.hits(source),
+            *python_work.hits(source, dtype=dtype),
+        )
+        yield from (
+            Hit(rule=hit.rule, line=number) for hit in own if hit.rule not in {"file-access", "reads-reference"}
+        )
+
+
+def _same_lines(text: str) -> str:
+    """The wrapped text with its line numbers kept: the line that opens the block is joined to the first."""
+    return text.replace("if True:\n", "if True: pass\n", 1)
+
+
+def _python_hits(source: PythonSource, dtype: str) -> Iterator[Hit]:
+    yield from python_caches.hits(source)
+    yield from python_tampering.hits(source)
+    yield from python_surroundings.hits(source)
+    yield from python_work.hits(source, dtype=dtype)
+
+
+def _embedded(source: PythonSource) -> Iterator[tuple[int, str]]:
+    """Source of extensions that stands in strings, with the line where it begins."""
+    for node in source.of(ast.Constant):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and EMBEDDED.search(node.value):
+            yield node.lineno, node.value
+
+
+def _c_like(text: str, dtype: str) -> Iterator[Hit]:
+    source = CSource(text)
+    yield from c_surroundings.hits(source)
+    yield from c_work.hits(source, dtype=dtype)
+
+
+def _by_name(path: str) -> Iterator[Hit]:
+    """Files whose place alone has an effect on others."""
+    name = PurePosixPath(path).name
+    if name in SHADOWING or name.endswith(".pth") or (name.endswith(".py") and name.removesuffix(".py") in SHADOWED):
+        yield Hit(rule="shadowed-import", line=1, code=name)
+
+
+def _flags(text: str, suffix: str) -> Iterator[Hit]:
+    """Compiler options that give up precision, where options are written."""
+    if suffix in C_LIKE:
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if FLAGS.search(line) and not line.lstrip().startswith("#"):
+            yield Hit(rule="downgrade", line=number)
+
+
+def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
+    """By line, each rule once a line."""
+    unique = {(one.line, one.rule): one for one in reversed(found)}
+    return tuple(unique[key] for key in sorted(unique))

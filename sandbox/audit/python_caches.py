@@ -1,0 +1,254 @@
+"""Results that are kept from call to call: dictionaries, memos, weak references, globals and captured graphs."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from graph.finding import KeyTerm
+from sandbox.audit.python_keys import PLAIN, identity, role, root, terms, used_as_tensor
+from sandbox.audit.python_source import Function, PythonSource, parameters
+from sandbox.audit.rules import Hit
+
+MEMO = re.compile(r"(?:^|\.)(?:lru_cache|cache|cached|memoize|memoized)$")
+TUNED = re.compile(r"(?:^|\.)(?:jit|autotune|heuristics)$")
+ASKED = frozenset({"get", "setdefault", "pop", "__getitem__", "__setitem__", "__contains__"})
+WEAK = frozenset({"weakref.ref", "weakref.proxy", "weakref.finalize"})
+WEAK_TABLES = frozenset({"weakref.WeakKeyDictionary", "weakref.WeakValueDictionary", "weakref.WeakSet"})
+
+
+def hits(source: PythonSource) -> Iterator[Hit]:
+    """Every place where a result may be kept."""
+    yield from _tables(source)
+    yield from _weak(source)
+    for function in source.functions:
+        yield from _memo(source, function)
+        yield from _kept(source, function)
+        yield from _counted(source, function)
+    yield from _replay(source)
+
+
+def _tables(source: PythonSource) -> Iterator[Hit]:
+    """Look-ups whose key holds an identity, an address or values; one hit for each key of a table and function."""
+    seen: set[tuple[str, str, ast.AST | None]] = set()
+    for node in source.nodes:
+        table, key = _looked_up(node)
+        if table is None or key is None or not _outlives(source, table):
+            continue
+        found = () if isinstance(key, ast.Name) and not _hashed(source, node, table) else terms(source, key)
+        rule = _rule(source, table, found)
+        mark = (rule, source.quote(table), source.function(node))
+        if rule and mark not in seen:
+            seen.add(mark)
+            yield Hit(rule=rule, line=node.lineno, key=found)  # type: ignore[attr-defined]
+
+
+def _looked_up(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+    """Table and key of `t[k]`, `t.get(k)`, `k in t` and `setattr(f, k, v)`."""
+    match node:
+        case ast.Subscript(value=table, slice=key) if not isinstance(key, ast.Slice | ast.Constant):
+            return table, key
+        case ast.Call(func=ast.Attribute(value=table, attr=name), args=[key, *_]) if name in ASKED:
+            return table, key
+        case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[table]):
+            return table, key
+        case ast.Compare(left=key, ops=[ast.Eq() | ast.NotEq()], comparators=[table]):
+            named = isinstance(table, ast.Constant | ast.Call) or isinstance(key, ast.Name)
+            return (None, None) if named else (table, key)
+        case _:
+            return None, None
+
+
+def _hashed(source: PythonSource, node: ast.AST, table: ast.expr) -> bool:
+    """Whether a plain name is looked up as a key and does not index an array: a tensor then stands for its identity."""
+    if not isinstance(node, ast.Subscript):
+        return True
+    bound = source.binding(table, table.id) if isinstance(table, ast.Name) else None
+    return isinstance(bound, ast.Dict) or (isinstance(bound, ast.Call) and root(bound) in {"dict", "OrderedDict"})
+
+
+def _outlives(source: PythonSource, table: ast.expr) -> bool:
+    """Whether what is asked may live longer than the call: no plain local variable, no kernel's launch grid."""
+    name = root(table)
+    function = source.function(table)
+    if function is None or not name:
+        return False
+    if isinstance(table, ast.Name) and name in _locals(function):
+        defaults = [a.arg for a, d in _defaults(function) if isinstance(d, ast.Dict | ast.List | ast.Set | ast.Call)]
+        return name in defaults
+    return True
+
+
+def _rule(source: PythonSource, table: ast.expr, key: tuple[KeyTerm, ...]) -> str:
+    parts = {term.part for term in key}
+    unknown = [term for term in key if term.text.startswith(("id(", "hash(")) and term.part == "other"]
+    if any(term.name not in PLAIN for term in unknown):
+        return "identity-cache"
+    if identity(key):
+        return "weight-cache" if not parts & {"activation", "gradient"} and "weight" in parts else "identity-cache"
+    if "address" in parts:
+        about = {role(source, ast.Name(id=term.name)) for term in key if term.part == "address"}
+        return "weight-cache" if about == {"weight"} and "weight_version" in parts else "address-cache"
+    if "content" in parts:
+        return "content-cache"
+    return "layout-cache" if parts & {"layout"} and _returned(source, table) else ""
+
+
+def _returned(source: PythonSource, table: ast.expr) -> bool:
+    """Whether the function around returns what it finds in the table as it is."""
+    function, wanted = source.function(table), source.quote(table)
+    if function is None or isinstance(function, ast.Lambda):
+        return False
+    taken = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and _from(source, node.value, wanted)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    computed = _passed_on(function, taken)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            if isinstance(node.value, ast.Name) and node.value.id in taken - computed:
+                return True
+            if _from(source, node.value, wanted):
+                return True
+    return False
+
+
+def _passed_on(function: Function, names: set[str]) -> set[str]:
+    """Names that the function gives to something that may write them, so that what it returns is this call's."""
+    return {
+        arg.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        for arg in [*node.args, *(keyword.value for keyword in node.keywords)]
+        if isinstance(arg, ast.Name) and arg.id in names
+    }
+
+
+def _from(source: PythonSource, node: ast.expr, table: str) -> bool:
+    match node:
+        case ast.Subscript(value=value):
+            return source.quote(value) == table
+        case ast.Call(func=ast.Attribute(value=value, attr="get" | "setdefault" | "pop")):
+            return source.quote(value) == table
+        case _:
+            return False
+
+
+def _weak(source: PythonSource) -> Iterator[Hit]:
+    for call in source.calls:
+        name = source.dotted(call.func)
+        if name in WEAK_TABLES:
+            yield Hit(rule="tensor-weakref", line=call.lineno)
+        elif name in WEAK and call.args and (part := role(source, call.args[0])) != "other":
+            term = KeyTerm(text=source.quote(call), name=root(call.args[0]), part=part)
+            yield Hit(rule="tensor-weakref", line=call.lineno, key=() if part == "weight" else (term,))
+
+
+def _memo(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+    """A remembered function that takes tensors; one of sizes is a table of plans."""
+    names = [source.dotted(d.func if isinstance(d, ast.Call) else d) or root(d) for d in function.decorator_list]
+    remembered = any(MEMO.search(name) for name in names) and not any(TUNED.search(name) for name in names)
+    tensors = [name for name in parameters(function) if used_as_tensor(function, name)]
+    if remembered and tensors:
+        key = tuple(
+            KeyTerm(text=f"hash({name})", name=name, part=role(source, _first_use(function, name))) for name in tensors
+        )
+        yield Hit(rule="memo", line=function.lineno, key=key)
+
+
+def _first_use(function: Function, name: str) -> ast.expr:
+    uses = (n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name)
+    return next(uses, ast.Name(id=name))
+
+
+def _kept(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+    """Returns a global, an attribute of itself or a default's content, as an earlier call left it."""
+    shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    defaults = {a.arg for a, d in _defaults(function) if isinstance(d, ast.List | ast.Dict | ast.Set)}
+    fresh = _unconditional(function)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Return) or node.value is None or source.function(node) is not function:
+            continue
+        value = node.value
+        text = source.quote(value)
+        own = isinstance(value, ast.Attribute) and root(value) == function.name
+        held = isinstance(value, ast.Name) and value.id in shared
+        state = isinstance(value, ast.Attribute) and root(value) == "self" and _assigned(source, function, text)
+        default = isinstance(value, ast.Subscript) and root(value) in defaults
+        if (own or held or state or default) and text not in fresh:
+            yield Hit(rule="kept-output", line=node.lineno)
+
+
+def _unconditional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Targets that every call assigns or hands to something that may write them."""
+    found: set[str] = set()
+    for statement in function.body:
+        if isinstance(statement, ast.Assign):
+            found |= {ast.unparse(target) for target in statement.targets}
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            found |= {ast.unparse(arg) for arg in statement.value.args if isinstance(arg, ast.Name | ast.Attribute)}
+    return found
+
+
+def _assigned(source: PythonSource, function: Function, text: str) -> bool:
+    targets = [t for n in ast.walk(function) if isinstance(n, ast.Assign) for t in n.targets]
+    return any(source.quote(target) == text for target in targets)
+
+
+def _counted(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+    """Something that outlives the call is added to, and a branch asks how much."""
+    counted = {
+        source.quote(node.target)
+        for node in ast.walk(function)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _lasting(function, node.target)
+    }
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.If | ast.IfExp) and any(source.quote(part) in counted for part in ast.walk(node.test))
+        ) or (isinstance(node, ast.Call) and root(node.func) == "next" and _branches(source, node)):
+            yield Hit(rule="call-count", line=node.lineno)
+
+
+def _lasting(function: Function, target: ast.expr) -> bool:
+    if isinstance(target, ast.Name):
+        shared = [n for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names]
+        return target.id in shared
+    name = root(target)
+    return name == getattr(function, "name", "") or name == "self" or name not in _locals(function)
+
+
+def _branches(source: PythonSource, node: ast.Call) -> bool:
+    outer = node.args and root(node.args[0])
+    tests = (around.test for around in source.above(node) if isinstance(around, ast.If | ast.IfExp))
+    inside = any(node in ast.walk(test) for test in tests)
+    function = source.function(node)
+    return bool(outer and inside and function is not None and outer not in _locals(function))
+
+
+def _replay(source: PythonSource) -> Iterator[Hit]:
+    """A captured graph that is replayed where nothing is copied into its inputs."""
+    if "CUDAGraph" not in source.text and "make_graphed_callables" not in source.text:
+        return
+    for call in source.calls:
+        function = source.function(call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "replay" and function is not None:
+            copies = {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute)} & {"copy_", "_foreach_copy_"}
+            if not copies:
+                yield Hit(rule="graph-replay", line=call.lineno)
+
+
+def _locals(function: Function) -> set[str]:
+    """What a function takes and assigns itself, as far as it does not say `global`."""
+    shared = {n for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return (stored | set(parameters(function))) - shared
+
+
+def _defaults(function: Function) -> list[tuple[ast.arg, ast.expr]]:
+    """Parameters that have a default, with it."""
+    args = function.args
+    given = [*args.posonlyargs, *args.args]
+    plain = list(zip(given[len(given) - len(args.defaults) :], args.defaults, strict=True))
+    return plain + [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]

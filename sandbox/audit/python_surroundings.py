@@ -1,0 +1,150 @@
+"""Looking at or working on what is around a call: files, processes, clocks, the way it is being run."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from sandbox.audit.python_source import PythonSource
+from sandbox.audit.rules import Hit
+
+NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (rule, re.compile(pattern))
+    for rule, pattern in (
+        ("caller-look", r"inspect\.(?:stack|currentframe|getouterframes|trace)|sys\._getframe|sys\._current_frames"
+         r"|traceback\.\w*stack\w*"),
+        ("clock-read", r"time\.(?:time|perf_counter|monotonic|process_time)(?:_ns)?|timeit\..+"
+         r"|datetime\.datetime\.(?:now|utcnow)"),
+        ("sleeps", r"time\.sleep|torch\.cuda\._sleep|asyncio\.sleep|select\.select"),
+        ("starts-process", r"subprocess\..+|os\.(?:system|popen|fork|forkpty"
+            r"|exec\w+|spawn\w+|posix_spawnp?|setsid|kill|killpg)"
+         r"|multiprocessing\..+"
+         r"|concurrent\.futures\.ProcessPoolExecutor|torch\.multiprocessing\..+|pty\.\w+"),
+        ("thread", r"threading\.(?:Thread|Timer)|_thread\.start_new_thread|concurrent\.futures\.ThreadPoolExecutor"),
+        ("network", r"socket\..+|urllib\..+|requests\..+|httpx?\..+|ftplib\..+|aiohttp\..+|torch\.hub\..+"),
+        ("native-load", r"ctypes\.(?:CDLL|PyDLL|cdll\..+|pydll\..+|WinDLL|util\..+)|cffi\..+"
+         r"|torch\.ops\.load_library|torch\.classes\.load_library"),
+        ("file-access", r"open|io\.open|os\.(?:open|remove|rename|unlink|replace|symlink|link)|shutil\..+"
+         r"|tempfile\..+|mmap\..+"
+         r"|torch\.(?:load|save|from_file)|numpy\.(?:load|save|memmap|fromfile|savez)|pickle\.(?:load|dump)|shelve\..+|sqlite3\..+"
+         r"|multiprocessing\.shared_memory\..+|pathlib\.Path"),
+        ("reads-seed", r"torch\.(?:manual_seed|seed|initial_seed|get_rng_state|set_rng_state|random\..+"
+         r"|cuda\.(?:manual_seed\w*|get_rng_state\w*|initial_seed))"
+         r"|(?:numpy\.random|random)\.(?:seed|getstate|setstate|get_state|set_state)"),
+        ("runs-at-load", r"atexit\.register|sys\.(?:settrace|setprofile|addaudithook)|faulthandler\..+"),
+        ("clock-control", r"pynvml\..+Set.+|torch\.cuda\.(?:set_per_process_memory_fraction|cudart)"),
+        ("patched-library", r"os\.(?:dup2|dup)|sys\.meta_path\..+|importlib\.reload|torch\.library\.(?:impl|Library)"),
+    )
+)  # fmt: skip
+TESTING = re.compile(r"BENCH|PYTEST|^CI$|POPCORN|EVAL|GRADE|PROFIL|TIMING|HARNESS|GITHUB|KERNELBENCH", re.IGNORECASE)
+WORDS = re.compile(r"bench|pytest|test|eval|grade|profil|timing|perf", re.IGNORECASE)
+REFERENCE = re.compile(
+    r"(?:^|\.)(?:ref|reference|oracle|golden|harness|grader|evaluator|eval|bench\w*|benchmark\w*|tests?|conftest|run_eval|task"
+    r"|(?:test|ref|reference|bench|eval)_\w+|\w+_(?:ref|reference|test|bench|benchmark|oracle))(?:\.|$)"
+)
+REPORTED = re.compile(r"speed-?up|\bPASS(?:ED)?\b|\b(?:median|latency|tflops|gb/s)\b", re.IGNORECASE)
+
+
+def hits(source: PythonSource) -> Iterator[Hit]:
+    """Every look at the surroundings; what only runs when the file is started as a program is left alone."""
+    for node in source.nodes:
+        if not isinstance(node, ast.expr | ast.stmt) or source.guarded(node):
+            continue
+        match node:
+            case ast.Call():
+                yield from _called(source, node)
+            case ast.Attribute():
+                yield from _named(source, node)
+            case ast.Import(names=names):
+                yield from (Hit(rule="reads-reference", line=node.lineno) for n in names if REFERENCE.search(n.name))
+            case ast.ImportFrom(module=str(module), names=names) if not _known(module):
+                if REFERENCE.search(module) or any(REFERENCE.fullmatch(alias.name) for alias in names):
+                    yield Hit(rule="reads-reference", line=node.lineno)
+
+
+def _known(module: str) -> bool:
+    """Modules of the frameworks themselves, some of which have such words in their names."""
+    return module.split(".")[0] in {"torch", "triton", "numpy", "typing", "collections", "functools", "jax"}
+
+
+def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
+    name, line = source.dotted(call.func), call.lineno
+    for rule, pattern in NAMED:
+        if name and pattern.fullmatch(name) and not _building(source, call, rule):
+            yield Hit(rule=rule, line=line)
+            break
+    yield from _ending(source, call, name)
+    yield from _asking(source, call, name)
+    yield from _reporting(source, call)
+
+
+def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
+    """A path that is only put together, as extensions do to name their sources."""
+    return (
+        rule == "file-access"
+        and source.dotted(call.func) == "pathlib.Path"
+        and not isinstance(source.parents.get(call), ast.Attribute)
+    )
+
+
+def _ending(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
+    """Ends itself with success, or others."""
+    first = call.args[0] if call.args else None
+    if name == "os._exit" and (not isinstance(first, ast.Constant) or first.value == 0):
+        yield Hit(rule="ends-process", line=call.lineno)
+    elif name in {"sys.exit", "os.abort"}:
+        yield Hit(rule="runs-at-load", line=call.lineno)
+    elif name == "os.kill" and _someone_else(source, first):
+        yield Hit(rule="kills-others", line=call.lineno)
+    elif name in {"os.system", "subprocess.run", "subprocess.call", "subprocess.Popen", "os.popen"}:
+        words = " ".join(text for node in ast.walk(call) if (text := source.constant(node)))
+        if re.search(r"\b(?:pkill|killall)\b", words):
+            yield Hit(rule="kills-others", line=call.lineno)
+
+
+def _someone_else(source: PythonSource, who: ast.expr | None) -> bool:
+    return isinstance(who, ast.Call) and source.dotted(who.func) == "os.getppid"
+
+
+def _asking(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
+    """Environment variables that say what the run is for, and whether the call is captured."""
+    if name in {"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__contains__"} and call.args:
+        asked = source.constant(call.args[0])
+        if asked is None or TESTING.search(asked):
+            yield Hit(rule="mode-branch", line=call.lineno)
+    elif name.endswith("is_current_stream_capturing"):
+        yield Hit(rule="capture-branch", line=call.lineno)
+    elif name in {"psutil.Process", "os.getppid"}:
+        yield Hit(rule="mode-branch", line=call.lineno)
+
+
+def _named(source: PythonSource, node: ast.Attribute) -> Iterator[Hit]:
+    """`sys.argv`, `os.environ["CI"]`, and loaded modules asked for by name."""
+    name = source.dotted(node)
+    around = source.parents.get(node)
+    if name in {"sys.argv", "sys.orig_argv"}:
+        yield Hit(rule="mode-branch", line=node.lineno)
+    elif name == "os.environ" and not isinstance(around, ast.Attribute):
+        asked = source.constant(around.slice) if isinstance(around, ast.Subscript) else _member(source, around)
+        reads = not (isinstance(around, ast.Subscript) and isinstance(around.ctx, ast.Store | ast.Del))
+        if reads and (asked is None or TESTING.search(asked)):
+            yield Hit(rule="mode-branch", line=node.lineno)
+    elif (name == "sys.modules" and (asked := _member(source, around)) and WORDS.search(asked)) or name in {
+        "__main__.__file__",
+        "ctypes.pythonapi",
+    }:
+        yield Hit(rule="mode-branch", line=node.lineno)
+
+
+def _member(source: PythonSource, around: ast.AST | None) -> str | None:
+    return source.constant(around.left) if isinstance(around, ast.Compare) else None
+
+
+def _reporting(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
+    """Prints, or writes to a channel, words that stand in a benchmark's report."""
+    called = source.dotted(call.func) or (call.func.id if isinstance(call.func, ast.Name) else "")
+    writes = called in {"print", "os.write", "sys.stdout.write", "sys.stderr.write"}
+    texts = (n.value for arg in call.args for n in ast.walk(arg) if isinstance(n, ast.Constant))
+    if writes and any(
+        REPORTED.search(t if isinstance(t, str) else t.decode("latin1")) for t in texts if isinstance(t, str | bytes)
+    ):
+        yield Hit(rule="fake-report", line=call.lineno)

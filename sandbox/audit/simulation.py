@@ -1,0 +1,67 @@
+"""The simulation of rules 14.6: a cache's key over eight steps with fresh tensors, in the target's own interpreter."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from graph.finding import KeyTerm, Lookup, Role, Simulation
+from sandbox.errors import ProgramMissing
+from sandbox.process import run
+
+STEPS = 8
+SCRIPT = Path(__file__).with_name("fresh_steps.py")
+NEW_EACH_STEP = ("activation", "gradient")
+
+
+def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, steps: int = STEPS) -> Simulation:
+    """Look-ups of a key in a child process with torch on the CPU.
+
+    A key that does more than ask tensors what they are is not evaluated. `unavailable`, with the reason, where there is
+    no such interpreter or no torch in it, or the key cannot be evaluated: a cache that cannot be simulated is refused.
+    """
+    asked = [term for term in key if term.part != "other"]
+    if not asked or any(not term.name for term in asked):
+        return Simulation(method="unavailable", detail="the key cannot be evaluated on its own")
+    role = _role(asked)
+    question = {
+        "steps": steps,
+        "role": role,
+        "terms": [{"text": term.text, "name": term.name} for term in asked if _about(term, role)],
+    }
+    try:
+        ended = run((python, "-B", str(SCRIPT), json.dumps(question)), cwd=SCRIPT.parent, timeout_s=timeout_s)
+    except ProgramMissing as error:
+        return Simulation(method="unavailable", detail=str(error))
+    if not ended.ok:
+        last = ended.output.strip().splitlines()[-1:] or ["no answer in time" if ended.timed_out else "no answer"]
+        return Simulation(method="unavailable", detail=last[0])
+    return _read(ended.output, role)
+
+
+def recorded(lookups: Sequence[Lookup]) -> Simulation:
+    """The same from a trace of keys that a run wrote down, where no interpreter has torch."""
+    if not lookups:
+        return Simulation(method="unavailable", detail="no keys were recorded")
+    return Simulation(method="recorded keys", lookups=tuple(lookups))
+
+
+def _role(key: Sequence[KeyTerm]) -> Role:
+    parts = {term.part for term in key}
+    if "gradient" in parts:
+        return "gradient"
+    return "weight" if "weight" in parts and "activation" not in parts else "activation"
+
+
+def _about(term: KeyTerm, role: Role) -> bool:
+    """Whether a term is of the tensor that the cache is about: one name, one tensor."""
+    own = ("weight", "weight_version") if role == "weight" else NEW_EACH_STEP
+    return term.part in (*own, "address", "content", "layout")
+
+
+def _read(output: str, role: Role) -> Simulation:
+    try:
+        told = json.loads(output.strip().splitlines()[-1])
+        lookups = tuple(Lookup(role=role, **one) for one in told["lookups"])
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        return Simulation(method="unavailable", detail=f"unreadable answer: {type(error).__name__}")
+    return Simulation(method="tensors", lookups=lookups)

@@ -1,0 +1,188 @@
+"""The ladder on a GPU that is not here: the compiler's rung is real, ncu and rocprofv3 are stand-ins or missing."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph.build import CHECKPOINTED
+from graph.evidence import Ceilings, Machine, Profiled
+from graph.kernel_profile import KernelProfile
+from sandbox.profiler import gpu_compiled
+from sandbox.profiler.gpu_ladder import GpuProfiler
+from tests import standins_campaign
+from tests.assembly import AMD
+from tests.rooms import open_room, script_contract
+from tests.standins_profilers import counted, trace
+
+TASKS = Path(__file__).resolve().parents[2] / "evals" / "tasks"
+CARDS = {"amd": ("AMD Instinct MI300X", "gfx942"), "nvidia": ("NVIDIA H100 80GB HBM3", "sm_90")}
+PROGRAM = "#!/bin/sh\necho kernel_time_us=12.5\necho calls=3\n"
+FILES = {"kernel.s": AMD, "program.sh": PROGRAM, "test.sh": "#!/bin/sh\n", "bench.sh": "#!/bin/sh\n"}
+CALLS = [("tile", 1_000_000 + n * 12_000, 1_010_000 + n * 12_000) for n in range(9)]
+BYTES = {
+    "TCC_EA0_RDREQ_sum": 1_000_000,
+    "TCC_EA0_RDREQ_32B_sum": 0,
+    "TCC_BUBBLE_sum": 0,
+    "TCC_EA0_WRREQ_sum": 0,
+    "TCC_EA0_WRREQ_64B_sum": 0,
+}
+
+
+class Card:
+    """A device that nobody has asked whether it is there."""
+
+    def __init__(self, kind, copy_gbps=None):
+        self.kind, self.copy_gbps = kind, copy_gbps
+
+    def machine(self):
+        name, arch = CARDS[self.kind]
+        return Machine(kind=self.kind, name=name, arch=arch, fingerprint="f" * 64)
+
+    def ceilings(self, dtype, *, fresh=False):
+        return Ceilings(copy_gbps=self.copy_gbps, flops_gflops=None, method="said by the test", machine="f" * 64)
+
+
+@pytest.fixture
+def room(make_repository, tmp_path, monkeypatch):
+    """`room(kind, files)` -> the room, and the profiler of its version."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    def make(kind, files=None, *, copy_gbps=None, **fields):
+        own = {
+            "kernel_source": ("kernel.s",),
+            "target_backend": "HIP" if kind == "amd" else "CUDA",
+            "target_gpu": CARDS[kind][1],
+            "profile": {"command": ("./program.sh",), "kernel": "tile"},
+        }
+        contract = script_contract(**{**own, **fields})
+        here = open_room(make_repository({**FILES, **(files or {})}), tmp_path / "campaign", contract)
+        card = Card(kind, copy_gbps)
+        return here, GpuProfiler(here.commands, here.builder, artifacts=here.artifacts, device=card)
+
+    return make
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """`tools(script, files)`: a stand-in and what it replays, first on PATH."""
+
+    def make(script, files):
+        folder = tmp_path / "tools"
+        standins_campaign.install(folder, script, files)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    return make
+
+
+@pytest.mark.feature("F081", "F092")
+def test_without_a_profiler_the_compiler_and_the_programs_own_time_are_left(room, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    here, profiler = room("amd")
+    seen = profiler.profile(here.base, purpose="p")
+    assert (seen.rung, seen.kernel) == ("isa", None)
+    assert {name: seen.counter(name) for name in ("spills", "scratch_bytes", "registers", "kernel_time_us")} == {
+        "spills": 3, "scratch_bytes": 8, "registers": 116, "kernel_time_us": 12.5,
+    }  # fmt: skip
+    assert {seen.rung_of(name) for name in ("spills", "occupancy", "lds_bytes")} == {"isa"}
+    assert seen.rung_of("kernel_time_us") == "events"
+    counts = ("instructions", "mfma_instructions", "barriers", "lds_instructions", "load_instructions")
+    assert [seen.counter(name) for name in counts] == [18, 1, 1, 3, 3]
+    assert "rocprofv3 is not installed" in seen.notes
+    assert json.loads(here.artifacts.get(seen.report))["compiler"]["resources"]["vgpr_spills"] == 3
+
+
+@pytest.mark.feature("F092")
+def test_counters_trace_compiler_and_roofline_stand_side_by_side(room, tools):
+    files = {"plain-trace.csv": trace(*CALLS), "plain-counted.csv": counted("tile", **BYTES)}
+    tools("rocprofv3", files | {"counters": "SQ_WAVES " + " ".join(BYTES)})
+    here, profiler = room("amd", copy_gbps=8000.0)
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.rung == "rocprofv3"
+    stands = {origin.name: origin.rung for origin in seen.origins}
+    assert stands["kernel_time_us"] == "trace"
+    assert stands["hbm_bandwidth"] == stands["dram_pct"] == "counters"
+    assert stands["spills"] == stands["occupancy"] == "isa"
+    assert seen.counter("kernel_time_us") == 10
+    assert seen.counter("dram_pct") == pytest.approx(100 * 64e6 / 10_000 / 8000, rel=0.01)
+    source = next(origin.source for origin in seen.origins if origin.name == "dram_pct")
+    assert "copy bandwidth measured here" in source
+    numbers = {said.name: said.rung for said in seen.kernel.numbers}
+    assert numbers["regs.spilled"] == "isa"
+    assert numbers["regs.arch"] == "trace"
+
+
+def test_another_kernel_than_the_named_one_is_not_taken_for_it(room, tools):
+    tools("rocprofv3", {"plain-trace.csv": trace(("other", 0, 9_000)), "plain-counted.csv": "", "counters": ""})
+    here, profiler = room("amd")
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.kernel is None
+    assert any("recorded were other" in note for note in seen.notes)
+    assert seen.rung == "isa"
+
+
+def test_where_the_reader_is_not_installed_lower_rungs_are_left(room, tools, monkeypatch):
+    """Machines that get the few wheels of `make wheels` have no duckdb."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    tools("rocprofv3", {"plain-trace.csv": trace(*CALLS), "plain-counted.csv": "", "counters": ""})
+    here, profiler = room("amd")
+    seen = profiler.profile(here.base, purpose="p")
+    assert (seen.rung, seen.rung_of("kernel_time_us")) == ("isa", "events")
+    assert any("duckdb" in note for note in seen.notes), seen.notes
+
+
+def test_a_recording_that_cannot_be_read_is_a_note(room, tools):
+    tools("ncu", {"plain.csv": "this is no CSV\n"})
+    here, profiler = room("nvidia")
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.rung == "timing_only"
+    assert any("ncu_1.csv" in note for note in seen.notes)
+    assert any("compiler report: kernel.s: " in note for note in seen.notes), "made for another vendor's card"
+
+
+def test_a_program_that_changes_its_judge_shows_nothing(room, tools):
+    tools("ncu", {"plain.csv": ""})
+    here, profiler = room("nvidia", {"program.sh": PROGRAM + "echo 'exit 0' > test.sh\n"})
+    seen = profiler.profile(here.base, purpose="p")
+    assert (seen.rung, seen.counters) == ("timing_only", ())
+    assert seen.notes[0].endswith("changed by the profile command: test.sh")
+
+
+def test_a_version_that_does_not_build_shows_nothing(room):
+    here, profiler = room("amd", rebuild={"required": True, "command": ("false",)})
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.counters == ()
+    assert "does not build" in seen.notes[0]
+
+
+def test_no_profile_command_is_no_profile(room):
+    here, profiler = room("amd", profile=None)
+    assert profiler.profile(here.base, purpose="p") is None
+
+
+def test_a_profile_round_trips_and_may_be_checkpointed(room, tools):
+    tools("rocprofv3", {"plain-trace.csv": trace(*CALLS), "plain-counted.csv": "", "counters": ""})
+    here, profiler = room("amd")
+    seen = profiler.profile(here.base, purpose="p")
+    assert Profiled.model_validate_json(seen.model_dump_json()) == seen
+    assert (KernelProfile.__module__, "KernelProfile") in CHECKPOINTED
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F081", "F092")
+@pytest.mark.parametrize("kind", ["amd", "nvidia"])
+def test_a_shipped_triton_kernel_is_compiled_as_its_isa_toml_says(tmp_path, kind):
+    pytest.importorskip("triton")
+    tree = tmp_path / "tree"
+    shutil.copytree(TASKS / "softmax_triton", tree)
+    contract = script_contract(kernel_source=("kernel.py",), profile={"command": ("./x",), "kernel": "softmax_kernel"})
+    found = gpu_compiled.look(contract, tree, Card(kind).machine())
+    assert found.report is not None, found.why
+    assert found.report.kernel == "softmax_kernel"
+    assert found.report.target.arch == CARDS[kind][1]
+    assert found.seconds > 0
+    if kind == "amd":
+        assert found.report.resources.vgpr_spills == 0
+        assert found.report.occupancy is not None

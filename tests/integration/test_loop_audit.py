@@ -1,0 +1,47 @@
+"""The audit in a campaign: what convicts is rolled back unbuilt, what routes is told, old ledgers read as before."""
+
+import json
+
+import pytest
+
+from graph.record import RoundClosed
+from graph.trial import Applied, Built, find
+from tests.campaigns import make_campaign
+
+CONVICTED = "speed 150\nint clock_gettime(int id, struct timespec *t) { return 0; }\n"
+ROUTED = "speed 130\nvoid f(void) { pthread_create(&t, 0, work, o); }\n"
+
+
+@pytest.mark.feature("F047", "F099")
+def test_a_convicted_candidate_is_rolled_back_before_it_is_built(tmp_path):
+    campaign = make_campaign(tmp_path, CONVICTED, "speed 120")
+    campaign.drive()
+    lost, kept = campaign.history().rounds
+    assert lost.judged.verdict.reason == "convicted"
+    assert lost.judged.verdict.own_work == "no"
+    assert "kernel.c:2 replaced-clock" in lost.judged.verdict.sentence
+    assert find(lost.judged, Built) is None
+    assert kept.accepted
+    assert "replaced-clock" in campaign.files.read("rounds/round-2/summary.md")
+
+
+def test_a_routed_finding_is_evidence_and_a_note_and_stands_in_the_report(tmp_path):
+    campaign = make_campaign(tmp_path, ROUTED)
+    campaign.drive()
+    (kept,) = campaign.history().rounds
+    assert kept.accepted
+    assert [one.rule for one in find(kept.judged, Applied).audit] == ["thread"]
+    assert any("settled by stream fingerprint" in note for note in kept.judged.verdict.notes)
+    assert "settled by stream fingerprint" in campaign.files.read("rounds/round-2/summary.md")
+    reports = [text for name, text in campaign.files.texts().items() if "Source audit" in text]
+    assert reports
+    assert all("thread" in text and "kernel.c:2" in text for text in reports)
+
+
+def test_a_line_without_findings_reads_as_before_there_was_an_audit(tmp_path):
+    campaign = make_campaign(tmp_path, "speed 120")
+    campaign.drive()
+    (kept,) = campaign.history().rounds
+    written = kept.model_dump(mode="json")
+    assert '"audit"' not in json.dumps(written)
+    assert RoundClosed.model_validate(written) == kept

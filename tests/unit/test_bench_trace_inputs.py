@@ -1,0 +1,26 @@
+"""What `make bench` reads: as many rows as asked for, in the layouts that the readers know."""
+
+import pytest
+
+from sandbox.recordings.detect import read
+from tests.bench.trace_inputs import database, recorded, trace
+
+
+@pytest.mark.parametrize("count", [1, 9_999, 10_001, 23_000])
+def test_a_trace_has_the_rows_that_were_asked_for(tmp_path, count):
+    (recording,) = read(trace(tmp_path / "t.csv", count))
+    assert (recording.rows, recording.rejected, recording.warnings) == (count, 0, ())
+    assert recording.busy_ns <= recording.span_ns
+
+
+def test_turns_of_a_trace_follow_each_other(tmp_path):
+    turn = len(recorded()) - 1
+    one, two = (read(trace(tmp_path / f"{count}.csv", count))[0] for count in (turn, 2 * turn))
+    assert two.sum_ns == 2 * one.sum_ns
+    assert two.busy_ns == 2 * one.busy_ns
+    assert two.span_ns == 2 * one.span_ns + 1000
+
+
+def test_a_database_has_the_dispatches_that_were_asked_for(tmp_path):
+    (recording,) = read(database(tmp_path / "run_results.db", 3000))
+    assert (recording.rows, recording.format, len(recording.kernels)) == (3000, "rocpd", 300)

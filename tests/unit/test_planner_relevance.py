@@ -1,0 +1,140 @@
+"""What of the knowledge is about another machine, format or operator, and what scores are made of."""
+
+import pytest
+
+from agent.planners.model_profile import profile_of
+from agent.planners.model_relevance import alien, of_other_dtype, relevant
+from agent.planners.model_score import averaged, counted_work, of_score, timed_by
+from graph.briefing import ShapeNow
+from graph.contract import Profile, Scoring, Work
+from graph.values import Prediction
+from knowledge.search import Hit
+from tests.builders import make_contract, make_hypothesis, make_machine, make_profiled, make_target
+from tests.catalog_briefs import brief
+
+SHAPES = tuple(
+    ShapeNow(label=label, config_class=name, original=1.0, best=1.0, original_us=1.0, best_us=1.0)
+    for label, name in (("a", "r=large"), ("b", "r=large"), ("c", "r=decode"), ("d", "r=decode"))
+)
+
+
+def told(op="gemm_gelu", *, kind="nvidia", dtype="bf16", description="", **fields):
+    target = make_target(target_op=op, dtype=dtype)
+    contract = make_contract(description=description)
+    return brief({}, target=target, machine=make_machine(kind=kind, arch="sm_90"), contract=contract, **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "expected"),
+    [
+        ("Run all groups of a grouped product in one kernel", {}, True),
+        ("Run all groups of a grouped product in one kernel", {"op": "moe_gemm"}, False),
+        ("Scan with decoupled look-back", {"op": "cumsum", "description": "of each row of a matrix"}, True),
+        ("Scan with decoupled look-back", {"op": "cumsum", "description": "of one long vector"}, False),
+        ("FP8 with block scales", {}, True),
+        ("FP8 with block scales", {"dtype": "fp8_e4m3"}, False),
+        ("FP8 with block scales", {"dtype": "fp64"}, True),
+        ("MFMA 32x32 on CDNA3", {}, True),
+        ("MFMA 32x32 on CDNA3", {"kind": "amd"}, False),
+        ("TMA loads on Hopper", {}, False),
+        ("TMA loads on Hopper", {"kind": "amd"}, True),
+        ("they read the same operand tiles", {"op": "cumsum"}, True),
+        ("they read the same operand tiles", {}, False),
+        ("Split the inner dimension over several blocks", {}, False),
+    ],
+)
+def test_what_is_about_something_else(text, fields, expected):
+    assert alien(text, told(**fields)) is expected
+
+
+def hit(excerpt, *, path="knowledge/ops/gemm/directions.md", heading="Loops"):
+    return Hit(id="a", path=path, line=1, heading=heading, excerpt=excerpt, score=1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (hit("- one\n- two"), "- one\n- two"),
+        (hit("- one\n- on gfx950 it differs\n- two"), "- one\n- two"),
+        (hit("- on gfx950 it differs\n- and on MI300X\n- two"), None),
+        (hit("- one", heading="FP8 with block scales"), None),
+        (hit("- one", path="knowledge/ops/softmax/notes.md"), None),
+        (hit("[...]"), None),
+    ],
+)
+def test_of_a_section_the_lines_that_fit_are_kept(given, kept):
+    found = relevant(given, told())
+    assert (found.excerpt if found else None) == kept
+
+
+@pytest.mark.parametrize(
+    ("metric", "dtype", "expected"),
+    [
+        ("fp32_vector", "bf16", True),
+        ("fp32_vector", "fp32", False),
+        ("bf16_dense", "bf16", False),
+        ("tf32_dense", "fp32", True),
+        ("hbm_bandwidth", "bf16", False),
+    ],
+)
+def test_peaks_of_other_formats_are_not_shown(metric, dtype, expected):
+    assert of_other_dtype(metric, dtype) is expected
+
+
+@pytest.mark.parametrize(
+    ("target_class", "speedup", "said"),
+    [
+        ("global", 1.5, "of every shape, so of the score: 1.5x"),
+        ("r=decode", 4.0, "of c, d; so the score 2x (computed: 2 of 4 shapes)"),
+        ("b, c", 4.0, "of b, c; so the score 2x (computed: 2 of 4 shapes)"),
+        ("r=none", 4.0, ""),
+        ("r=decode", None, ""),
+    ],
+)
+def test_what_a_prediction_makes_of_the_score(target_class, speedup, said):
+    expected = Prediction(counter="x", direction="up", speedup=speedup)
+    assert of_score(make_hypothesis(target_class=target_class, prediction=expected), SHAPES) == said
+
+
+@pytest.mark.parametrize(
+    ("scoring", "said"),
+    [
+        (Scoring(primary_metric="GFLOPS"), "geometric mean over the 4 shapes of GFLOPS, higher is better; the best"),
+        (Scoring(primary_metric="ms", higher_is_better=False), "of ms, lower is better"),
+        (Scoring(primary_metric=("A", "B")), "of A and B; none of them may fall"),
+        (Scoring(primary_metric="x", forward="F", backward="B", higher_is_better=False), "6 / (2 / F + 4 / B), higher"),
+    ],
+)
+def test_how_the_score_is_made(scoring, said):
+    about = told(shapes=SHAPES)
+    contract = about.contract.model_copy(update={"scoring": scoring})
+    assert said in averaged(about.model_copy(update={"contract": contract}))
+
+
+def test_what_the_clock_counts_is_told_where_something_is_launched():
+    assert "launches are in it" in timed_by(told())
+    assert timed_by(told(kind="cpu")) == ""
+
+
+def test_the_work_that_shares_count_is_told():
+    contract = make_contract(work=Work(flops="2*M", bytes="4*M"))
+    assert counted_work(contract).startswith("operations 2*M, bytes 4*M: the least")
+    assert counted_work(make_contract(work=Work())) == ""
+
+
+def test_a_profile_says_what_it_is_of_and_begins_with_what_limits_a_patch():
+    about = told(
+        profile=make_profiled({"dram_pct": 40.0, "registers": 128.0}), bottleneck_evidence="a 1 -> b -> c; d -> e -> f"
+    )
+    contract = about.contract.model_copy(update={"profile": Profile(command=("bench", "--profile", "big"))})
+    lines = profile_of(about.model_copy(update={"contract": contract})).splitlines()
+    assert lines[:3] == ["bottleneck: memory", "because: a 1 -> b -> c", "because: d -> e -> f"]
+    assert lines[3].endswith("of one command: bench --profile big")
+    assert lines[4:6] == ["registers = 128", "dram_pct = 40"]
+
+
+def test_a_bottleneck_from_times_alone_is_called_a_hint():
+    about = told(bottleneck_evidence="a -> b -> c (rests on timing alone: no counter of the kernel was read)")
+    text = profile_of(about)
+    assert text.startswith("bottleneck (a hint: it rests on times alone, no counter of the kernel was read): memory")
+    assert text.endswith("because: a -> b -> c\nno profile of the best version")

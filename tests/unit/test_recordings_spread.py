@@ -1,0 +1,120 @@
+"""Lines from all over a long file: whole ones, and of no consequence for what a trace says."""
+
+import shutil
+import sqlite3
+
+import pytest
+
+from sandbox.recordings import dispatch_rows, rocpd, spread
+from sandbox.recordings.detect import read
+from sandbox.recordings.engine import Engine
+from sandbox.recordings.fault import RecordingError
+from tests.rocprof_samples import row, sample, trace
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """Files of some kilobytes are long, and the first rows are few."""
+    monkeypatch.setattr(spread, "BLOCK", 1 << 10)
+    monkeypatch.setattr(spread, "PLACES", 7)
+    monkeypatch.setattr(dispatch_rows, "FIRST", 3)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The queries that were asked."""
+    told = []
+    rows = Engine.rows
+    monkeypatch.setattr(Engine, "rows", lambda self, sql, *rest: told.append(sql) or rows(self, sql, *rest))
+    return told
+
+
+def _passes(asked):
+    return sum("read_csv" in sql and "'BIGINT'" in sql and "limit" not in sql and "into f" not in sql for sql in asked)
+
+
+def test_whole_lines_from_all_over(tmp_path, narrow):
+    path = tmp_path / "t.csv"
+    lines = [f"{at},{'x' * (at % 90)}\n" for at in range(2000)]
+    path.write_text("head\n" + "".join(lines))
+    assert spread.spread(path, tmp_path / "some.csv")
+    head, *some = (tmp_path / "some.csv").read_text().splitlines(keepends=True)
+    assert head == "head\n"
+    assert set(some) <= set(lines)
+    numbers = [int(line.split(",")[0]) for line in some]
+    assert numbers == sorted(numbers)
+    assert max(b - a for a, b in zip(numbers, numbers[1:], strict=False)) < 2000 / 6
+    assert numbers[-1] == 1999
+
+
+@pytest.mark.parametrize(("size", "long"), [(4 * 7 * 1024 - 1, False), (4 * 7 * 1024, True)])
+def test_short_files_are_left_alone(tmp_path, narrow, size, long):
+    path = tmp_path / "t.csv"
+    path.write_text("x" * 99 + "\n")
+    with path.open("ab") as stream:
+        stream.truncate(size)
+    assert spread.spread(path, tmp_path / "some.csv") is long
+    assert (tmp_path / "some.csv").exists() is long
+
+
+def test_kernels_that_begin_late_need_no_second_pass(tmp_path, narrow, asked):
+    rows = [row(f"k{at // 150}", 100 * at, 100 * at + at + 1) for at in range(900)]
+    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    assert {kernel.name: kernel.calls for kernel in recording.kernels} == {f"k{at}": 150 for at in range(6)}
+    assert sum("create temp table d" in sql for sql in asked) == 1
+    assert not [sql for sql in asked if "not in (select h from k)" in sql]
+
+
+def test_kernels_that_no_block_shows_are_found_by_a_second_pass(tmp_path, narrow, asked):
+    rows = [row("k", 100 * at, 100 * at + at + 1) for at in range(900)]
+    hidden = [row(f"rare{at}", 100 * at, 100 * at + 7) for at in range(900, 960)]
+    (recording,) = read(trace(tmp_path / "t.csv", [*rows[:5], *hidden, *rows[5:]]))
+    assert {kernel.name: kernel.calls for kernel in recording.kernels} == {
+        "k": 900,
+        **{f"rare{at}": 1 for at in range(900, 960)},
+    }
+    assert [sql for sql in asked if "not in (select h from k)" in sql]
+
+
+def test_blocks_that_begin_inside_a_name_change_nothing(tmp_path, narrow, monkeypatch):
+    name = "a\n" + ",".join('""' for _ in range(40)) + "\nb\n" * 200
+    rows = [row(name if at % 2 else "k", 100 * at, 100 * at + 9) for at in range(300)]
+    path = trace(tmp_path / "t.csv", [line.replace('""""', '""') for line in rows])
+    blocks = read(path)
+    monkeypatch.setattr(spread, "PLACES", 1 << 30)
+    assert read(path) == blocks
+    assert [kernel.calls for kernel in blocks[0].kernels] == [150, 150]
+
+
+@pytest.mark.parametrize(
+    ("change", "rejected"),
+    [("1", 0), ("start = 'x'", None), ('start = "end"', 7), ("queue_id = id % 5", 0), ("agent_id = -3", 0)],
+)
+def test_numbers_and_text_tell_the_same_of_a_database(tmp_path, monkeypatch, change, rejected):
+    path = _changed(tmp_path / "run_results.db", change)
+    if rejected is None:
+        with pytest.raises(RecordingError, match="'x'"):
+            read(path)
+        return
+    numbers = read(path)
+    monkeypatch.setattr(rocpd, "KINDS", 0)
+    assert read(path) == numbers
+    assert sum(one.rows for one in numbers) == 1500 - rejected
+
+
+def _changed(path, change):
+    shutil.copyfile(sample("rocpd", "DERIVED_mi350x_pytorch_1500_dispatches.db"), path)
+    with sqlite3.connect(path) as base:
+        ((name,),) = base.execute(
+            "select name from sqlite_master where type = 'table' and name like 'rocpd_kernel_dispatch%'"
+        )
+        if change != "1":
+            base.execute(f'update "{name}" set {change} where id % 200 = 3 and id < 1400')
+    base.close()
+    return path
+
+
+def test_a_reader_without_duckdb_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(RecordingError, match="needs duckdb to be read"):
+        read(trace(tmp_path / "t.csv", [row("k", 10, 30)]))
