@@ -218,7 +218,7 @@ def test_ncu_is_tried_until_it_finds_the_kernel(cli, on_gpu, tmp_path):
     first, second = called.read_text().splitlines()
     assert "--kernel-name regex:my_kernel --launch-skip 5 --launch-count 3 --clock-control none" in first
     assert "--launch-skip 0" in second
-    assert second.endswith("-- python3 -c print('nothing')")
+    assert second.endswith(" python3 -c print('nothing')")
     assert (tmp_path / "kept" / "ncu_2.csv").is_file()
 
 
