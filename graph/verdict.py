@@ -37,7 +37,8 @@ MeasuredReason = Literal[
     "formatted_not_better",
 ]
 """no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
-overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ. noise: improvement not resolved. undecided: budget of pairs spent.
+overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
+noise: improvement not resolved. undecided: budget of pairs spent.
 core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 

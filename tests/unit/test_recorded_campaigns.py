@@ -1,4 +1,4 @@
-"""Every campaign that is kept in `evals/campaigns` is whole, cites prompts that are still here, and gives nobody away."""
+"""Every campaign kept in `evals/campaigns` is whole, cites prompts that are still here, and gives nobody away."""
 
 import json
 import re
