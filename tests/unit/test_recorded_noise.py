@@ -60,7 +60,9 @@ def test_the_coin_that_swapped_the_twins_is_undone_by_the_order_of_capture(captu
     assert Process(captured=captured, blocks=(), seconds=0.0).sign("A", "B") == sign
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"not json", mtime=0), gzip.compress(b'{"seed": 1}')])
+@pytest.mark.parametrize(
+    "content", [b"", b"not gzip", gzip.compress(b"not json", mtime=0), gzip.compress(b'{"seed": 1}')]
+)
 def test_a_file_that_is_no_recording_is_named(tmp_path, content):
     path = tmp_path / "broken.jsonl.gz"
     path.write_bytes(content)
