@@ -61,7 +61,7 @@ def test_the_coin_that_swapped_the_twins_is_undone_by_the_order_of_capture(captu
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not gzip", gzip.compress(b"not json", mtime=0), gzip.compress(b'{"seed": 1}')]
+    "content", [b"", b"not gzip", gzip.compress(b"not json", mtime=0), gzip.compress(b'{"seed": 1}', mtime=0)]
 )
 def test_a_file_that_is_no_recording_is_named(tmp_path, content):
     path = tmp_path / "broken.jsonl.gz"
