@@ -12,6 +12,7 @@ from agent.live import Unseen
 from agent.tape import PROTOCOLS, Tape, taped
 from graph.build import CHECKPOINTED
 from graph.limits import Limits
+from graph.nodes.close.publish import restore_files
 from graph.policy.history import fold
 from graph.ports import Ports
 from graph.standing import History
@@ -46,6 +47,7 @@ class Campaign:
 
     def drive(self) -> None:
         """Begin, or go on after a crash."""
+        restore_files(self.ports)
         drive(self.saver, self.request, self.ports, Unseen())
 
     def history(self) -> History:

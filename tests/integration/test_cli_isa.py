@@ -149,7 +149,8 @@ def test_cuda_is_compiled_where_its_compiler_is(cli, given):
     said = cli("isa", path, "--target", "sm_80,sm_90", "--kernel", "copy", "--num-warps", "8", "--json")
     assert said.code == 0, said.err
     report = said.json["targets"]["sm_90"]
-    assert (report["kernel"], report["compiler"][:5]) == ("_Z4copyPK6float4PS_", "nvcc:")
+    assert "copy" in report["kernel"]
+    assert report["compiler"].startswith("nvcc:")
     assert report["resources"]["threads"] == 256
     assert {"kind": "global_load", "lane_bytes": 16, "count": 1} in report["shape"]["widths"]
     assert "those in it" in cli("isa", path, "--target", "sm_90").complaint

@@ -12,6 +12,8 @@ from tests.standins_profilers import NCU, ROCPROFV3, counted, install, trace
 from tests.standins_smi import cards, h100, stand_in
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
+SOFTMAX = tuple(DATA / f"h100_{page}.csv" for page in ("details", "raw", "source"))
+"""Three recordings of one kernel."""
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
 HOSTILE = "<script>alert(1)</script>\x1b[2Jk"
 KERNEL_KEYS = {
@@ -52,13 +54,13 @@ def test_one_object_with_every_field_of_the_promise(cli, written):
 
 
 def test_a_profile_of_ncu_is_classified_with_its_evidence(cli):
-    said = cli("profile", "parse", *sorted(DATA.glob("h100_*.csv")), "--kernel", "softmax")
+    said = cli("profile", "parse", *SOFTMAX, "--kernel", "softmax")
     assert said.code == 0, said.err
     assert "softmax_kernel: memory-bound (hbm), high confidence" in said.out
     assert "because  mem.pct_of_peak 0.861 (high from 0.6" in said.out
     assert "waits    mem_wait 43.7%" in said.out
     assert "FMNMX R29, R5, R4, !PT" in said.out
-    one = cli("profile", "parse", *sorted(DATA.glob("h100_*.csv")), "--json").json
+    one = cli("profile", "parse", *SOFTMAX, "--json").json
     assert [other["format"] for other in one["others"]] == ["ncu_raw", "ncu_source"]
     assert len(one["profiles"]) == 1
     rungs = {said["rung"] for said in one["profiles"][0]["profile"]["numbers"]}
