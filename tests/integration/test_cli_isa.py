@@ -152,8 +152,9 @@ def test_cuda_is_compiled_where_its_compiler_is(cli, given):
     assert "copy" in report["kernel"]
     assert report["compiler"].startswith("nvcc:")
     assert report["resources"]["threads"] == 256
-    if report["shape"] is not None:  # a disassembler is here too
-        assert {"kind": "global_load", "lane_bytes": 16, "count": 1} in report["shape"]["widths"]
+    if report["shape"] is None:
+        pytest.skip("the compiler is here, its disassembler is not")
+    assert {"kind": "global_load", "lane_bytes": 16, "count": 1} in report["shape"]["widths"]
     assert "those in it" in cli("isa", path, "--target", "sm_90").complaint
     broken = cli("isa", given("bad.cu", "int f( {"), "--target", "sm_90")
     assert (broken.code, "nvcc for sm_90 ended with exit code" in broken.complaint) == (2, True)
