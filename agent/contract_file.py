@@ -16,7 +16,7 @@ from agent.errors import UserError, UserErrors
 from agent.nearness import nearest
 from agent.wikis import attached, roots, unreadable, unsound
 from graph.contract import PREREQUISITES, Contract, Knowledge
-from graph.policy.formula import FormulaError, evaluate
+from graph.formula import FormulaError, evaluate
 from graph.values import Value
 
 logger = logging.getLogger(__name__)

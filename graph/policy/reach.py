@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from graph.contract import Contract
 from graph.evidence import Ceilings, Machine, Row
+from graph.formula import FormulaError
 from graph.policy.ceilings import MIB, UNCACHED_BYTES, cache_bytes
-from graph.policy.formula import FormulaError
 from graph.policy.history import best_round, standing
 from graph.policy.roofline import ABOVE_ROOF, Bound, bound_of, efficiency, shape_roofs, shares
 from graph.record import ShapeRoof, Spec

@@ -6,7 +6,7 @@ from typing import Literal
 
 from graph.contract import Scoring, Work
 from graph.evidence import Ceilings, Machine, Row
-from graph.policy.formula import evaluate
+from graph.formula import evaluate
 from graph.record import ShapeRoof, Spec
 
 Bound = Literal["compute", "memory", "unknown"]

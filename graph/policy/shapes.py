@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from graph.contract import Contract
 from graph.evidence import Row
-from graph.policy.formula import evaluate
+from graph.formula import evaluate
 from graph.policy.score import relative_stddev
 
 SPREAD_ROWS = 2

@@ -10,8 +10,8 @@ from agent.contract_file import load
 from agent.planners.catalog import CatalogPlanner
 from graph.briefing import Draft, Proposal
 from graph.contract import Contract
+from graph.formula import evaluate
 from graph.policy.define import resolve
-from graph.policy.formula import evaluate
 from graph.policy.operations.families import amount, family, types
 from graph.target import Target
 from sandbox.commands import Commands

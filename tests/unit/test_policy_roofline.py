@@ -7,7 +7,7 @@ import pytest
 
 from graph.contract import Scoring, Work
 from graph.evidence import Ceilings
-from graph.policy.formula import FormulaError
+from graph.formula import FormulaError
 from graph.policy.roofline import bound_of, efficiency, ridge, shape_roofs, shares, specs, stop_conditions
 from graph.record import ShapeRoof
 from tests.builders import make_machine, make_row
