@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -161,15 +162,28 @@ def drive(saver: SqliteSaver, request: Request, ports: Ports, live: Live) -> Non
         given = None if saved.next else initial(request)
     # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
     stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="exit")
+    asks: Sequence[Any] = ()
     for number, event in enumerate(stream):
         if number == 0:
             saver.delete_thread(THREAD)  # it has been read, and must not be gone on from once the ledger is beyond it
         if not isinstance(event, dict):
             continue
+        asks = event.get("interrupts") or asks
         if "input" in event:
             live.entered(event["name"], event["input"])
         else:
             live.left(event["name"])
+    if asks:
+        raise Waiting(_asks(asks[0]))
+
+
+def _asks(asked: Any) -> str:
+    """What an interrupt of the graph wants to know, and how to tell it."""
+    told = asked["value"] if isinstance(asked, dict) else asked.value
+    place = "" if told["gate"] == "target" else f" of round {told['round']}"
+    return (
+        f"waits for a person: {told['gate']}{place}: {told['title']}; see `ridgeline queue`, then `ridgeline approve`"
+    )
 
 
 def _request(asked: StartRequest, created: str, contract_path: str) -> Request:

@@ -79,6 +79,11 @@ def repository(start: Path) -> Path | None:
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
 
 
+def around(here: Path) -> list[Path]:
+    """Every campaign of a folder: itself, those below it, its repository's and its demos'."""
+    return [*_around(here)]
+
+
 def _newest(here: Path) -> Path:
     found = [*_around(here)]
     if not found:

@@ -3,21 +3,17 @@
 import logging
 import re
 import shutil
-import types
-import typing
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from agent.errors import UserError, UserErrors
-from agent.nearness import nearest
 from agent.wikis import attached, roots, unreadable, unsound
-from graph.contract import PREREQUISITES, Contract, Knowledge
+from graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
 from graph.formula import FormulaError, evaluate
 from graph.values import Value
+from sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
 
 logger = logging.getLogger(__name__)
 
@@ -35,19 +31,6 @@ COMMANDS = (
 )
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice; plain YAML would keep the last one and say nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        """The mapping. Raises `yaml.constructor.ConstructorError` with the place of the second key."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and not isinstance(key.value, list):
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
 class LoadedContract(Value):
     """A contract that was read from a file and agrees with the folder it lies in."""
 
@@ -63,12 +46,12 @@ class LoadedContract(Value):
 def load(path: Path) -> LoadedContract:
     """Read and check a contract, or the `ridgeline.yaml` of a folder. Raises `UserError`, several problems at once."""
     file = _find(path)
-    document = _document(file)
-    problems = [*_unknown_keys(document, Contract, ""), *_missing(document)]
+    fields = _document(file)
+    problems = [*unknown_keys(fields, Contract), *_missing(fields)]
     try:
-        contract = Contract.model_validate(document)
+        contract = Contract.model_validate(fields)
     except ValidationError as error:
-        problems.extend(line for line in _translated(error) if line.split(":")[0] not in _fields(problems))
+        problems.extend(line for line in translated(error) if line.split(":")[0] not in named(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
     problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)
@@ -108,44 +91,12 @@ def _find(path: Path) -> Path:
 
 def _document(file: Path) -> dict[str, object]:
     try:
-        document = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file.name}: byte {error.start} is not UTF-8; save the file as UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{file.name}:{mark.line + 1}:{mark.column + 1}" if mark else file.name
-        raise UserError(f"{where}: is not YAML: {error.problem}; correct that line") from None
-    except yaml.YAMLError as error:
-        said = str(error).splitlines()[0]
-        raise UserError(f"{file.name}: is not YAML: {said}; remove what YAML cannot hold") from None
-    if document is None:
-        raise UserError(f"{file.name}: is empty; write a commented one with `ridgeline init {file.parent}`")
-    if not isinstance(document, dict):
-        raise UserError(f"{file.name}: is a {type(document).__name__}, not a mapping; write `field: value` lines")
-    return {str(name): value for name, value in document.items()}
+        return document(file, empty=f"write a commented one with `ridgeline init {file.parent}`")
+    except NotReadable as error:
+        raise UserError(str(error)) from None
 
 
-def _nested(annotation: object) -> type[BaseModel] | None:
-    """The model inside an annotation such as `Profile | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return next((found for part in typing.get_args(annotation) if (found := _nested(part))), None)
-    return None
-
-
-def _unknown_keys(document: Mapping[str, object], model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, value in document.items():
-        field = model.model_fields.get(str(name))
-        if field is None:
-            yield f"{prefix}{name}: unknown field; {nearest(str(name), model.model_fields)}"
-            continue
-        nested = _nested(field.annotation)
-        if nested is not None and isinstance(value, dict):
-            yield from _unknown_keys(value, nested, f"{prefix}{name}.")
-
-
-def _missing(document: Mapping[str, object]) -> Iterator[str]:
+def _missing(fields: Mapping[str, object]) -> Iterator[str]:
     mends = {
         "kernel_source": "name the kernel's files, for example `kernel_source: [kernel.c]`",
         "test_command": "give the test of this kernel alone, for example `test_command: python test_op.py`",
@@ -157,42 +108,8 @@ def _missing(document: Mapping[str, object]) -> Iterator[str]:
         "rebuild": "write `rebuild: {required: false}`, or `required: true` and the `command`",
     }
     for name, title in PREREQUISITES.items():
-        if document.get(name) is None:
+        if fields.get(name) is None:
             yield f"{name}: missing (prerequisite {title}); {mends[name]}"
-
-
-def _fields(problems: list[str]) -> set[str]:
-    return {line.split(":")[0] for line in problems}
-
-
-def _translated(error: ValidationError) -> Iterator[str]:
-    """One line per field; the alternatives of a field that may be several things are told together."""
-    said: dict[str, list[str]] = {}
-    for problem in error.errors(include_url=False):
-        # pydantic names the member of a union in the path, for example `tuple[str, ...]`
-        where = ".".join(str(part) for part in problem["loc"] if "[" not in str(part))
-        said.setdefault(where, []).append(_said(problem))
-    for where, problems in said.items():
-        text = " or ".join(dict.fromkeys(problems))
-        yield f"{where}: {text}" if where else text
-
-
-def _said(problem: ErrorDetails) -> str:
-    message = str(problem["msg"])
-    match problem["type"]:
-        case "missing":
-            return "missing; add it"
-        case "extra_forbidden":
-            return "unknown field; remove it or correct the name"
-        case "value_error":
-            return message.removeprefix("Value error, ")
-        case _:
-            return f"{message[:1].lower()}{message[1:]}, found {_shown(problem['input'])}; correct the value"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _unmatched(contract: Contract, root: Path) -> Iterator[str]:
@@ -223,7 +140,7 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
     named.append(("profile.command", contract.profile.command if contract.profile else None))
     built = contract.rebuild.required
     for name, argv in named:
-        if not argv:
+        if not argv or argv[0] == OURSELVES:
             continue
         if _exists(argv[0], root):
             yield from _script(name, argv, root)

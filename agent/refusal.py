@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.errors import UserError
+from agent.errors import UserError, Waiting
 from graph.errors import CampaignError
 from graph.record import BaselineClosed, Opened
 from sandbox.errors import (
@@ -35,7 +35,7 @@ def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy)  # which can be resumed
+        recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy | Waiting)  # can be resumed
         if not recorded or (isinstance(error, REFUSALS) and not _measured(campaign_dir)):
             _take_back(campaign_dir, repository, made)
         full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)

@@ -30,11 +30,16 @@ PROTOCOLS: dict[str, type] = {
     "timer": declared.Timer,
     "profiler": declared.Profiler,
     "device": declared.Device,
+    "approvals": declared.Approvals,
     "clock": declared.Clock,
     "signals": declared.Signals,
 }
 ASKED_AFRESH = frozenset({"device"})
 """Ports that a live campaign always asks again: a campaign may go on on another machine."""
+
+
+UNDECIDED = frozenset({"approvals"})
+"""Ports whose None is no answer yet: asked again, it may be one."""
 
 
 class TapeMiss(UserError):
@@ -86,7 +91,7 @@ class Tape:
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         append_whole(self._path, data, synced=self._later is None)
         if self._later is not None:
-            self._later.add(self._path)
+            self._later.add(self._path, grown=True)
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
@@ -128,6 +133,8 @@ def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
         found = call(*args, **kwargs)
+        if found is None and port in UNDECIDED:
+            return None
         tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(found, mode="json"))
         return found
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from agent.approvals import ApprovalFiles
 from agent.console import note
 from agent.errors import UserError
 from agent.models.choice import Choice
@@ -79,15 +80,15 @@ def connect(
     commands = Commands(contract=contract, trees=Trees(workspace), gate=gate)
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
-    thinks = None if place.recording else model
     live = Ports(
-        planner=_planner(planner, thinks, workspace, place=place, artifacts=artifacts, limits=limits),
+        planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
         builder=builder,
         checker=ContractChecker(commands, builder),
         timer=_timer(commands, builder, artifacts=artifacts, device=device, limits=limits),
         profiler=_profiler(commands, builder, artifacts=artifacts, device=device),
         device=device,
+        approvals=ApprovalFiles(folder, artifacts),
         clock=SystemClock(),
         signals=signals,
         ledger=JsonlLedger(folder / "ledger.jsonl", rests_on=later),
@@ -135,7 +136,7 @@ def _planner(
     name: str, model: Choice | None, workspace: GitWorkspace, *, place: Place, artifacts: ArtifactStore, limits: Limits
 ) -> Planner:
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
-    if model is None:
+    if model is None or place.recording:
         return PLANNERS.get(name, _catalog)(workspace.contract)
     from agent.models.opened import opened
     from agent.planners.frugal import FrugalPlanner
@@ -170,6 +171,7 @@ def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
         timer=taped("timer", live.timer, tape),
         profiler=taped("profiler", live.profiler, tape),
         device=taped("device", live.device, tape),
+        approvals=taped("approvals", live.approvals, tape),
         clock=taped("clock", live.clock, tape),
         signals=taped("signals", live.signals, tape),
     )

@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from graph import (
+    approval,
     briefing,
     contract,
     edges,
@@ -25,6 +26,7 @@ from graph import (
     verdict,
 )
 from graph import state as carried
+from graph.nodes.approve import approve_change, approve_hypothesis, approve_target
 from graph.nodes.close.check_stop import check_stop
 from graph.nodes.close.conclude import conclude, final_test, full_validation
 from graph.nodes.close.restart import restart
@@ -53,6 +55,7 @@ from graph.ports import Ports
 from graph.state import State, Update
 
 MODULES = (
+    approval,
     briefing,
     carried,
     contract,
@@ -77,12 +80,24 @@ CHECKPOINTED = sorted(
 )
 """Every value a checkpoint may hold: what the serializer is allowed to bring back."""
 
-SETUP = (define, prepare, roofline, recall, baseline_test, baseline_measure, baseline_profile, baseline, calibrate)
-ROUND = (analyze, propose, draft, apply, compile, verify, repair, measure, trace, judge)
+SETUP = (
+    define,
+    approve_target,
+    prepare,
+    roofline,
+    recall,
+    baseline_test,
+    baseline_measure,
+    baseline_profile,
+    baseline,
+    calibrate,
+)
+ROUND = (analyze, propose, approve_hypothesis, draft, apply, compile, verify, repair, measure, trace, judge)
 CLOSE = (
     split,
     format,
     revalidate,
+    approve_change,
     accept,
     rollback,
     canary,
@@ -121,6 +136,7 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
 
     loop.add_edge("analyze", "propose")
     loop.add_conditional_edges("propose", edges.after_propose)
+    loop.add_conditional_edges("approve_hypothesis", edges.after_approve_hypothesis)
     loop.add_conditional_edges("draft", edges.after_draft)
     loop.add_conditional_edges("apply", edges.after_apply)
     loop.add_conditional_edges("compile", edges.after_compile)
@@ -132,6 +148,7 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
     loop.add_conditional_edges("split", edges.after_split)
     loop.add_edge("format", "revalidate")
     loop.add_conditional_edges("revalidate", edges.after_revalidate)
+    loop.add_conditional_edges("approve_change", edges.after_approve_change)
     loop.add_conditional_edges("accept", edges.after_round)
     loop.add_conditional_edges("rollback", edges.after_round)
     loop.add_conditional_edges("canary", edges.after_canary)

@@ -7,6 +7,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from graph.values import Engine, Value
 
+OURSELVES = "ridgeline"
+"""A command of this program is run by the very installation that reads the contract, wherever PATH leads."""
 SHELL_WORDS = frozenset({"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"})
 
 

@@ -12,7 +12,7 @@ from graph.policy.stagnate import trigger
 from graph.policy.stop import should_stop
 from graph.ports import Ports
 from graph.state import State
-from graph.trial import Broken, Built, Failed, Judged
+from graph.trial import Broken, Built, Drafted, Failed, Judged
 
 
 def where_to_begin(
@@ -29,9 +29,17 @@ def where_to_begin(
     return "calibrate" if calibration.due(known) == "calibration" else "check_stop"
 
 
-def after_propose(state: State) -> Literal["draft", "judge", "check_stop"]:
+def after_propose(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["approve_hypothesis", "draft", "judge", "check_stop"]:
     if state["trial"] is None:
         return "check_stop"
+    if isinstance(state["trial"], Failed):
+        return "judge"
+    return "approve_hypothesis" if "hypothesis" in history(runtime.context).limits.approve else "draft"
+
+
+def after_approve_hypothesis(state: State) -> Literal["draft", "judge"]:
     return "judge" if isinstance(state["trial"], Failed) else "draft"
 
 
@@ -74,8 +82,19 @@ def after_split(state: State) -> Literal["apply", "rollback"]:
     return "rollback" if isinstance(state["trial"], Judged) else "apply"
 
 
-def after_revalidate(state: State) -> Literal["accept", "rollback"]:
+def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_change", "accept", "rollback"]:
     trial = state["trial"]
+    assert isinstance(trial, Judged)
+    if not trial.verdict.accepted:
+        return "rollback"
+    return "approve_change" if "change" in history(runtime.context).limits.approve else "accept"
+
+
+def after_approve_change(state: State) -> Literal["accept", "rollback", "apply"]:
+    """An edited change is measured like any other, and asked about again."""
+    trial = state["trial"]
+    if isinstance(trial, Drafted):
+        return "apply"
     assert isinstance(trial, Judged)
     return "accept" if trial.verdict.accepted else "rollback"
 

@@ -1,12 +1,19 @@
 """Every threshold a rule may read, in one frozen place; presets are named sets of them."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from graph.approval import GATES, Gate, Late
 from graph.values import Value
 
 Preset = Literal["evidence", "campaign", "router", "autonomous"]
+
+
+def _plain(default: object) -> Callable[[object], bool]:
+    """Left out of a record where it has its default, so that a line reads as before the field existed."""
+    return lambda value: value == default
 
 
 class Limits(Value):
@@ -90,11 +97,26 @@ class Limits(Value):
     """Read-only tool calls of one planning question."""
     context_tokens: int = Field(default=24_000, ge=1_000)
     """Tokens of what a model is told at once, beside the fixed words of the prompt."""
+    # a person approves
+    approve: Annotated[tuple[Gate, ...], Field(exclude_if=_plain(()))] = ()
+    """Where the campaign waits for a person: target, hypothesis, change; a list, or one word with commas."""
+    approval_hours: Annotated[float, Field(ge=0, exclude_if=_plain(0.0))] = 0.0
+    """After so long nobody is waited for any more; 0 waits for ever."""
+    approval_late: Annotated[Late, Field(exclude_if=_plain("hold"))] = "hold"
+    """What happens then: hold, reject or accept."""
     # waiting
     poll_max_s: float = 900
     poll_stuck_windows: int = 2
     gpu_retry_interval_s: float = 600
     gpu_max_wait_s: float = 3600
+
+    @field_validator("approve", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+        if isinstance(words, list | tuple) and (unknown := [word for word in words if word and word not in GATES]):
+            raise ValueError(f"{', '.join(map(str, unknown))}: no gate; use {', '.join(GATES)}")
+        return tuple(gate for gate in GATES if gate in words) if isinstance(words, list | tuple) else words
 
 
 PRESETS: dict[Preset, Limits] = {

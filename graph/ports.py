@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from graph.approval import ApprovalRequest, Decision
 from graph.briefing import Briefing, Draft, Proposal, Review
 from graph.evidence import (
     Benchmark,
@@ -132,6 +133,14 @@ class Profiler(Protocol):
     def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...
 
 
+class Approvals(Protocol):
+    """People who decide. The request is kept where they find it."""
+
+    def decision(self, request: ApprovalRequest) -> Decision | None:
+        """What was decided, by a person or by the time-out's policy; None as long as nobody has."""
+        ...
+
+
 class Device(Protocol):
     def machine(self) -> Machine: ...
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
@@ -179,6 +188,7 @@ class Ports:
     timer: Timer
     profiler: Profiler
     device: Device
+    approvals: Approvals
     clock: Clock
     signals: Signals
     ledger: Ledger

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from graph.approval import Decision
 from graph.contract import Contract
 from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from graph.limits import Limits
@@ -25,6 +26,10 @@ def _none(value: object) -> bool:
 
 Prompts = Annotated[tuple[str, ...], Field(exclude_if=_nothing)]
 """`name.vN@sha256` of every template that a question to a model was made of."""
+
+
+Decisions = Annotated[tuple[Decision, ...], Field(exclude_if=_nothing)]
+"""What people decided on the way, with who and when."""
 
 
 class Spec(Value):
@@ -77,6 +82,7 @@ class Opened(Value):
     """Text of the tips file read before round 1; None when absent."""
     version: str
     """Ridgeline's own version."""
+    decisions: Decisions = ()
 
 
 class Rooflined(Value):
@@ -168,6 +174,7 @@ class RoundClosed(Value):
     snapshot: tuple[Artifact, ...]
     closed_at: str
     cost: Cost
+    decisions: Decisions = ()
 
     @property
     def accepted(self) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from graph.approval import Decision
 from graph.briefing import Proposal
 from graph.contract import Contract
 from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
@@ -87,6 +88,8 @@ class State(TypedDict):
     checks: tuple[StopCheck, ...] | None
     exhausted: str
     final: Final | None
+    decisions: tuple[Decision, ...]
+    """Of people, since the last line of the ledger."""
 
 
 class Update(TypedDict, total=False):
@@ -98,6 +101,7 @@ class Update(TypedDict, total=False):
     checks: tuple[StopCheck, ...] | None
     exhausted: str
     final: Final | None
+    decisions: tuple[Decision, ...]
 
 
 def initial(request: Request) -> State:
@@ -113,4 +117,5 @@ def initial(request: Request) -> State:
         checks=None,
         exhausted="",
         final=None,
+        decisions=(),
     )

@@ -117,6 +117,7 @@ class Failed(Value):
         "test_crashed",
         "tampered",
         "benchmark_failed",
+        "rejected",
     ]
     detail: str
 

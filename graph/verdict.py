@@ -24,6 +24,7 @@ UnmeasuredReason = Literal[
     "test_crashed",
     "tampered",
     "benchmark_failed",
+    "rejected",
 ]
 MeasuredReason = Literal[
     "check_failed",
@@ -39,7 +40,7 @@ MeasuredReason = Literal[
 """no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
 noise: improvement not resolved. undecided: budget of pairs spent.
-core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
+rejected: by a person. core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 
 

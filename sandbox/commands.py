@@ -3,11 +3,12 @@
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.contract import Contract
+from graph.contract import OURSELVES, Contract
 from graph.evidence import Exit
 from sandbox.devices import Kind, device_kind
 from sandbox.environment import passed
@@ -110,7 +111,7 @@ class Commands:
         A `profiler` talks to the program over sockets of this machine and writes numbers as the C locale does.
         """
         return run(
-            argv,
+            itself(argv),
             cwd=cwd,
             timeout_s=timeout_s,
             env={**self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
@@ -130,6 +131,11 @@ class Commands:
     def kind(self) -> Kind:
         """Which kind of device the contract's kernel runs on."""
         return device_kind(self.contract)
+
+
+def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that begins with `ridgeline` is run by this very installation, wherever PATH leads."""
+    return (sys.executable, "-P", "-B", "-m", "agent", *argv[1:]) if argv[:1] == (OURSELVES,) else argv
 
 
 def pinned_core() -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from agent.approvals import ApprovalFiles
 from agent.campaign import drive
 from agent.live import Unseen
 from agent.tape import PROTOCOLS, Tape, taped
@@ -90,6 +91,7 @@ def make_campaign(
         timer=timer,
         profiler=TextProfiler(timer),
         device=TestDevice(),
+        approvals=ApprovalFiles(tmp_path),
         clock=StepClock(),
         signals=Quiet(),
         ledger=JsonlLedger(tmp_path / "ledger.jsonl"),

@@ -49,6 +49,9 @@ Targets = Annotated[
 Directory = Annotated[
     Path | None, typer.Option("--dir", help="Campaign directory; default: agent/workspace/ in the repository.")
 ]
+Approve = Annotated[
+    str | None, typer.Option(help="Wait for a person at: target, hypothesis, change; several with commas.")
+]
 Wiki = Annotated[
     list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
 ]
@@ -76,6 +79,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     budget_tokens: Tokens = None,
     budget_gpu_minutes: GpuMinutes = None,
     budget_hours: Hours = None,
+    approve: Approve = None,
     assignments: Assignments = None,
     target: Targets = None,
     directory: Directory = None,
@@ -84,12 +88,10 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
 ) -> None:
     """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
     loaded = _loaded(contract, wiki or [])
-    flags: dict[str, Raw] = {
-        "preset": preset,
-        "max_rounds": max_rounds,
-        "max_minutes": _minutes(max_minutes, budget_hours),
-        **_budgets(dollars=budget_usd, tokens=budget_tokens, gpu_minutes=budget_gpu_minutes),
-    }
+    budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
+    minutes = _minutes(max_minutes, budget_hours)
+    plain = {"preset": preset, "max_rounds": max_rounds, "approve": approve, "max_minutes": minutes}
+    flags: dict[str, Raw] = {**plain, **budgets}
     outcome = launch(
         loaded,
         settings=resolved(loaded, flags, assignments or []),
@@ -159,10 +161,10 @@ def launch(
     With a `model`, that thinks instead of the planner; what it may cost is said before anything is measured.
     """
     from agent.campaign import start
-    from agent.nearness import nearest
     from agent.request import StartRequest
     from agent.spectator import progress
     from agent.wiring import PLANNERS
+    from sandbox.nearness import nearest
 
     if model is not None:
         from agent.models.forecast import forecast
@@ -194,10 +196,10 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     if outcome.problem:
         console.complain(outcome.problem)
     if outcome.request:
-        console.complain(
-            f"{outcome.campaign}: waits for an answer: read {outcome.request}, then"
-            f" `ridgeline answer {outcome.dir} FILE --resume`"
-        )
+        person = Path(outcome.request).parent.name == "approvals"
+        how = f"approve {outcome.dir} --resume" if person else f"answer {outcome.dir} FILE --resume"
+        asked = "waits for a person" if person else "waits for an answer"
+        console.complain(f"{outcome.campaign}: {asked}: read {outcome.request}, then `ridgeline {how}`")
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
 
@@ -217,11 +219,6 @@ def thinker(planner: str | None, model: str | None, base_url: str | None, fallba
     if model or base_url or fallback:
         raise UserError("--planner: is given beside --model; a model is a planner: give one of the two")
     return None
-
-
-def _budgets(**given: float | None) -> "dict[str, Raw]":
-    """What a campaign may cost, by the limit's name."""
-    return {f"max_{name}": amount for name, amount in given.items()}
 
 
 def _minutes(minutes: float | None, hours: float | None) -> float | None:

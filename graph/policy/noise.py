@@ -8,7 +8,7 @@ from graph.evidence import Comparison, ShapePairs
 from graph.noise import Noise, ShapeNoise, Spread
 from graph.policy.paired import check, pair_means, scatter
 from graph.policy.score import MixedEvidence
-from graph.policy.student import critical
+from graph.student import critical
 
 OFFSET_ALPHA = 0.02
 """Error rate at which a calibration finds that identical versions differ systematically. Missing an offset costs false

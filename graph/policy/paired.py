@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from graph.evidence import Comparison, ShapePairs
 from graph.noise import FLOOR_SD
 from graph.policy.score import MixedEvidence
-from graph.policy.student import critical
+from graph.student import critical
 from graph.values import Value
 
 TRIM = 0.2

@@ -20,6 +20,7 @@ CAUSES = {
     "test_crashed": "the correctness test crashed",
     "tampered": "evaluation files were altered",
     "benchmark_failed": "the benchmark gave no usable numbers",
+    "rejected": "a person rejected it",
 }
 """Why a trial ended before a usable measurement."""
 

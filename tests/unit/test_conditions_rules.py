@@ -1,5 +1,7 @@
 """Which blocks are left out: by what the machine did, and never by a time."""
 
+from dataclasses import replace
+
 import pytest
 
 from graph.values import Named
@@ -84,7 +86,7 @@ def test_only_the_blocks_that_met_the_load_where_slots_are_placed_in_time():
 def test_times_may_count_from_the_start_of_the_process():
     seen = conditions(foreign=0.3, seconds=2.0, slices=(load(0, began=0), load(0.6, began=1)))
     absolute = spans(2, ends=(1.0, 2.0))
-    relative = [span.model_copy(update={"at_us": span.at_us - BEGAN}) for span in absolute]
+    relative = [replace(span, at_us=span.at_us - BEGAN) for span in absolute]
     assert disturbed(absolute, [seen], host=True) == disturbed(relative, [seen], host=True)
     assert causes(disturbed(relative, [seen], host=True)) == [(1, "foreign_load")]
 

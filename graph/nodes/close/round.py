@@ -57,6 +57,7 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, app
         tree=applied.tree if commit and applied else best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
         closed_at=closed_at,
+        decisions=state["decisions"],
         cost=spent(trial, reflection, opened_at=seen.opened_at, closed_at=closed_at) + _looked(state, ports),
     )
     ports.ledger.append(body)
@@ -65,7 +66,7 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None, app
         target = told.target
         entry = tip_entry(body, history(ports).opened)
         ports.files.add_tip(target.target_gpu, target.target_op, target.target_backend, entry)
-    return {"trial": None, "proposal": None}
+    return {"trial": None, "proposal": None, "decisions": ()}
 
 
 def _looked(state: State, ports: Ports) -> Cost:

@@ -12,7 +12,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
     setting, request, ports = state["setting"], state["request"], runtime.context
     assert setting is not None
     assert setting.base is not None
-    target, base = setting.target, setting.base
+    target, base, decided = setting.target, setting.base, state["decisions"]
     ports.ledger.append(
         Opened(
             target=target,
@@ -25,10 +25,11 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             branch=base.branch,
             contract_path=base.contract_path,
             repository=base.repository,
-            confirmation="auto-confirmed",
+            confirmation=f"confirmed by {decided[0].by}, {decided[0].at}" if decided else "auto-confirmed",
             tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
             version=request.version,
+            decisions=decided,
         )
     )
     ports.ledger.append(rooflined(setting.ceilings, setting.machine, request.specs))
-    return {"setting": None}
+    return {"setting": None, "decisions": ()}

@@ -1,0 +1,105 @@
+"""Open questions of campaigns, and how an answer from the command line or a page becomes a decision."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from agent import campaigns
+from agent.approvals import ApprovalFiles, Deferred, Waits
+from agent.errors import UserError
+from graph.approval import Decision
+from graph.policy.history import fold
+from graph.values import FileEdit
+from sandbox.globs import matches
+from sandbox.ledger import JsonlLedger
+
+LARGEST = 1_000_000
+"""Bytes of an edited file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What somebody chose: exactly one of the four."""
+
+    yes: bool = False
+    reject: str | None = None
+    edit: Path | None = None
+    defer: str | None = None
+    reason: str = ""
+    by: str
+
+
+def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
+    """Of all campaigns in these folders, oldest first; without folders, of this repository."""
+    where = {campaign.resolve() for campaign in _campaigns(folders)}
+    found = [(campaign, one) for campaign in sorted(where) for one in ApprovalFiles(campaign).waiting()]
+    return sorted(found, key=lambda pair: pair[1].request.asked_at)
+
+
+def asked(campaign: Path, key: str | None) -> Waits:
+    """The open question, or the one of that key. Raises UserError where there is none, or several and no key."""
+    found = ApprovalFiles(campaign).waiting()
+    chosen = [one for one in found if key in (None, one.request.key)]
+    if not chosen:
+        known = f"; open: {', '.join(one.request.key for one in found)}" if found else ""
+        raise UserError(f"{campaign.name}: asks nothing{f' called {key}' if key else ''}{known}; see `ridgeline queue`")
+    if len(chosen) > 1:
+        raise UserError(f"{campaign.name}: asks several things; add --key {chosen[0].request.key}")
+    return chosen[0]
+
+
+def store(campaign: Path, one: Waits, answer: Answer) -> Literal["approve", "reject", "edit", "defer"]:
+    """Keep the answer with who and when. Raises UserError for a rejection without a reason, and for unusable edits."""
+    files, request, at = ApprovalFiles(campaign), one.request, datetime.now(UTC).isoformat(timespec="seconds")
+    if answer.defer is not None:
+        files.defer(request.key, Deferred(reason=answer.defer, by=answer.by, at=at))
+        return "defer"
+    if answer.reject is not None and not answer.reject.strip():
+        raise UserError("--reject: needs a reason; the planner learns from it")
+    edits = _edits(campaign, answer.edit) if answer.edit else ()
+    if edits and request.gate != "change":
+        raise UserError(f"--edit: a {request.gate} has no code to edit; reject it with a reason instead")
+    choice: Literal["approve", "reject", "edit"] = "edit" if edits else "approve" if answer.yes else "reject"
+    reason = answer.reject or answer.reason
+    files.decide(Decision(key=request.key, choice=choice, reason=reason, edits=edits, by=answer.by, at=at))
+    return choice
+
+
+def _edits(campaign: Path, given: Path) -> tuple[FileEdit, ...]:
+    """The editable files that were given: all of a folder, or the one whose name an editable file has."""
+    known = fold(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    assert known is not None
+    globs = known.contract.editable_globs
+    if given.is_dir():
+        files = {path.relative_to(given).as_posix(): path for path in sorted(given.rglob("*")) if path.is_file()}
+    elif given.is_file():
+        names = [glob for glob in globs if Path(glob).name == given.name] or [given.name]
+        files = {names[0]: given}
+    else:
+        raise UserError(f"--edit: {given}: no such file or folder; give the edited files")
+    chosen = {name: path for name, path in files.items() if matches(name, globs)}
+    if not chosen:
+        raise UserError(f"--edit: {given}: has no editable file; editable: {', '.join(globs)}")
+    return tuple(FileEdit(path=name, text=_text(path)) for name, path in chosen.items())
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > LARGEST:
+        raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"--edit: {path}: byte {error.start} is not UTF-8; save it as UTF-8 text") from None
+
+
+def _campaigns(folders: Sequence[Path]) -> list[Path]:
+    if not folders:
+        return campaigns.around(Path.cwd())
+    found: list[Path] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
+        found += [folder] if campaigns.is_campaign(folder) else campaigns.around(folder)
+    return found

@@ -1,0 +1,112 @@
+"""`queue`, `approve`: what campaigns ask people, and the answers."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import campaigns, console
+from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.approvals import Waits
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders or campaigns to look in; default: the campaigns of this repository."),
+]
+Campaign = Annotated[
+    str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
+]
+Key = Annotated[str | None, typer.Option(help="Which question, where several are open.")]
+By = Annotated[str | None, typer.Option(help="Who decides, for the record; default: your user name.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Approve without being shown the evidence.")]
+Reject = Annotated[str | None, typer.Option(metavar="REASON", help="Reject; the planner is told why.")]
+Edit = Annotated[
+    Path | None,
+    typer.Option(help="Approve with other code: a folder with edited files, or one file; tested and measured again."),
+]
+Defer = Annotated[str | None, typer.Option(metavar="NOTE", help="Leave it in the queue with a note.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign at once.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+HEADER = ("CAMPAIGN", "GATE", "ROUND", "SINCE", "WHAT")
+REASON = typer.Option("", help="Why, for the record.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(queue)
+    app.command()(approve)
+
+
+def queue(folders: Folders = None, as_json: Json = False) -> None:
+    """What campaigns wait for a person to decide. Oldest first."""
+    from agent.approving import open_questions
+
+    found = open_questions(folders or [])
+    if as_json:
+        waiting = [{"dir": str(folder), **one.model_dump(mode="json")} for folder, one in found]
+        console.emit({"waiting": waiting})
+        return
+    if not found:
+        console.say("nothing waits for a person")
+        return
+    console.table(HEADER, [_row(one) for _, one in found])
+    folder, first = found[0]
+    console.say(f"read {first.page}, then `ridgeline approve {folder}`")
+
+
+def approve(  # noqa: PLR0913 -- one parameter per option of the command line
+    campaign: Campaign = None,
+    key: Key = None,
+    yes: Yes = False,
+    reject: Reject = None,
+    edit: Edit = None,
+    defer: Defer = None,
+    reason: str = REASON,
+    by: By = None,
+    go_on: Resume = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
+    from agent.approving import Answer, asked, store
+
+    found = campaigns.find(campaign)
+    one = asked(found, key)
+    if sum((yes, reject is not None, edit is not None, defer is not None)) > 1:
+        raise UserError("give one of --yes, --reject, --edit and --defer")
+    if reject is None and edit is None and defer is None and not yes:
+        yes, reject = _shown(one)
+    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, reason=reason, by=by or getpass.getuser())
+    stored = store(found, one, answer)
+    if go_on and stored != "defer":
+        from agent.campaign import resume
+        from agent.commands.campaign import tell
+        from agent.spectator import progress
+
+        tell(resume(found, progress()), as_json=as_json)
+        return
+    if as_json:
+        console.emit({"campaign": found.name, "dir": str(found), "key": one.request.key, "choice": stored})
+        return
+    mend = "stays in the queue" if stored == "defer" else f"go on with `ridgeline resume {found}`"
+    console.say(f"{found.name}: {one.request.gate} of round {one.request.round}: {stored}; {mend}")
+
+
+def _row(one: "Waits") -> tuple[str, ...]:
+    request = one.request
+    later = f" (deferred by {one.deferred.by}: {one.deferred.reason})" if one.deferred else ""
+    what = request.title + later
+    return (request.campaign, request.gate, str(request.round), request.asked_at[:16].replace("T", " "), what)
+
+
+def _shown(one: "Waits") -> tuple[bool, str | None]:
+    """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise UserError(f"{one.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {one.page}")
+    console.say(Path(one.page).read_text(encoding="utf-8"))
+    if typer.confirm("approve?"):
+        return True, None
+    return False, typer.prompt("why not (the planner is told)")

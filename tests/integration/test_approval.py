@@ -1,0 +1,182 @@
+"""Campaigns that wait for a person: the real graph, interrupts, files and ledger around a scripted world."""
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.approvals import ApprovalFiles, Deferred
+from agent.errors import UserError, Waiting
+from agent.tape import Tape
+from graph.approval import ApprovalRequest, Decision
+from graph.nodes.approve import TargetRefused
+from graph.values import FileEdit
+from tests.builders import make_limits
+from tests.campaigns import Campaign, make_campaign, saver
+from tests.world import KERNEL
+
+FASTER = "speed 120"
+
+
+def campaign(tmp_path: Path, *gates: str, **limits: object) -> Campaign:
+    found = make_limits(target_peak_fraction=None, approve=",".join(gates), max_rounds=1, **limits)
+    return make_campaign(tmp_path, FASTER, limits=found, tape=Tape(tmp_path / "tape.jsonl"))
+
+
+def waits(made: Campaign, files: ApprovalFiles) -> ApprovalRequest:
+    """Drive until a person is asked; the one open question."""
+    with pytest.raises(Waiting, match="ridgeline queue"):
+        made.drive()
+    (one,) = files.waiting()
+    return one.request
+
+
+def decide(files: ApprovalFiles, request: ApprovalRequest, choice: str, **more: object) -> None:
+    told = {"key": request.key, "choice": choice, "by": "Ada", "at": "2026-11-22T09:00:00+00:00", **more}
+    files.decide(Decision.model_validate(told))
+
+
+def test_every_gate_asks_and_the_ledger_says_who_decided(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "target", "hypothesis", "change"), ApprovalFiles(tmp_path)
+    gates = []
+    for _ in range(3):
+        request = waits(made, files)
+        gates.append(request.gate)
+        decide(files, request, "approve")
+    made.drive()
+    known = made.history()
+    assert gates == ["target", "hypothesis", "change"]
+    assert known.opened.confirmation == "confirmed by Ada, 2026-11-22T09:00:00+00:00"
+    assert [one.by for one in known.opened.decisions] == ["Ada"]
+    assert [(one.choice, one.by) for one in known.rounds[0].decisions] == [("approve", "Ada"), ("approve", "Ada")]
+    assert known.rounds[0].accepted
+    assert files.waiting() == ()
+
+
+def test_a_campaign_that_asks_nobody_waits_for_nobody(tmp_path: Path) -> None:
+    made = campaign(tmp_path)
+    made.drive()
+    assert made.verdicts() == ["faster"]
+    assert not (tmp_path / "approvals").exists()
+
+
+def test_a_rejected_target_ends_before_anything_is_made(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "target"), ApprovalFiles(tmp_path)
+    decide(files, waits(made, files), "reject", reason="wrong kernel")
+    with pytest.raises(TargetRefused, match="rejected by Ada: wrong kernel"):
+        made.drive()
+    assert made.ports.ledger.lines() == ()
+
+
+@pytest.mark.parametrize("gate", ["hypothesis", "change"])
+def test_a_rejection_is_a_round_that_was_rolled_back_with_the_persons_words(tmp_path: Path, gate: str) -> None:
+    made, files = campaign(tmp_path, gate), ApprovalFiles(tmp_path)
+    decide(files, waits(made, files), "reject", reason="we tried that in June")
+    made.drive()
+    (closed,) = made.history().rounds
+    assert (closed.accepted, closed.judged.verdict.reason) == (False, "rejected")
+    assert "rejected by Ada: we tried that in June" in closed.judged.verdict.sentence
+    assert closed.decisions[0].reason == "we tried that in June"
+
+
+def test_an_edited_change_is_measured_and_asked_about_again(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    first = waits(made, files)
+    decide(files, first, "edit", edits=[FileEdit(path=KERNEL, text="speed 140\n").model_dump()], reason="wider")
+    second = waits(made, files)
+    assert second.key != first.key
+    decide(files, second, "approve")
+    made.drive()
+    (closed,) = made.history().rounds
+    assert [one.choice for one in closed.decisions] == ["edit", "approve"]
+    gain = closed.judged.verdict.gain
+    assert gain is not None
+    assert 0.3 < gain < 0.5  # of the edited kernel, not of the proposed one
+
+
+def test_an_edit_that_is_wrong_is_not_kept_because_a_person_wrote_it(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change", max_repairs=0), ApprovalFiles(tmp_path)
+    edits = [FileEdit(path=KERNEL, text="speed 200\nwrong\n").model_dump()]
+    decide(files, waits(made, files), "edit", edits=edits)
+    made.drive()
+    assert made.verdicts() == ["incorrect"]
+
+
+def test_what_is_deferred_stays_in_the_queue(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    request = waits(made, files)
+    files.defer(request.key, Deferred(reason="after lunch", by="Ada", at="2026-11-22T09:00:00+00:00"))
+    assert waits(made, files).key == request.key
+    (one,) = files.waiting()
+    assert one.deferred is not None
+    assert one.deferred.reason == "after lunch"
+
+
+@pytest.mark.parametrize(
+    ("late", "hours_later", "expected"),
+    [
+        ("hold", 100, None),
+        ("reject", 7.9, None),
+        ("reject", 8.1, "rejected"),
+        ("accept", 7.9, None),
+        ("accept", 8.1, "faster"),
+    ],
+)
+def test_when_nobody_decides_in_time(tmp_path: Path, late: str, hours_later: float, expected: str | None) -> None:
+    made, files = campaign(tmp_path, "change", approval_hours=8, approval_late=late), ApprovalFiles(tmp_path)
+    began = datetime(2026, 11, 21, 10, tzinfo=UTC)  # of the scripted clock
+    made.ports = replace(made.ports, approvals=ApprovalFiles(tmp_path, now=lambda: began))
+    asked = datetime.fromisoformat(waits(made, files).asked_at)
+    later = ApprovalFiles(tmp_path, now=lambda: asked.astimezone(UTC) + timedelta(hours=hours_later))
+    made.ports = replace(made.ports, approvals=later)
+    if expected is None:
+        waits(made, files)
+        return
+    made.drive()
+    assert made.verdicts() == [expected]
+    assert made.history().rounds[0].decisions[0].by == "policy"
+
+
+def test_a_killed_campaign_asks_the_same_question_and_takes_the_answer(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "hypothesis", "change"), ApprovalFiles(tmp_path)
+    request = waits(made, files)
+    decide(files, request, "approve")
+    made.saver = saver()  # the checkpoint is lost, as after a kill
+    second = waits(made, files)
+    assert (second.gate, second.round) == ("change", request.round)
+    made.saver = saver()
+    assert waits(made, files).key == second.key
+    decide(files, second, "approve")
+    made.saver = saver()
+    made.drive()
+    assert made.verdicts() == ["faster"]
+
+
+def test_a_decision_for_another_question_is_refused(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    request = waits(made, files)
+    with pytest.raises(UserError, match="has no question"):
+        decide(files, request.model_copy(update={"key": "round-9-change-000000000000"}), "approve")
+    decide(files, request, "approve")
+    with pytest.raises(UserError, match="decided already"):
+        decide(files, request, "reject")
+    path = files.folder / f"{request.key}.decision.json"
+    shutil.copy(path, path.with_name("kept.json"))
+    path.write_text(path.read_text().replace(request.key, "round-9-change-000000000000"))
+    with pytest.raises(UserError, match="the open question is"):
+        made.drive()
+    path.write_text("{}")
+    with pytest.raises(UserError, match="Field required"):
+        made.drive()
+
+
+def test_the_page_has_what_a_reviewer_needs(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    waits(made, files)
+    (one,) = files.waiting()
+    page = Path(one.page).read_text()
+    for heading in ("## Hypothesis", "## Measured", "## Correctness", "## Counters", "## Audit", "## Cost"):
+        assert heading in page
+    assert "| Shape | Class | Gain |" in page
