@@ -32,7 +32,14 @@ MINUTES = 4.5
 
 def register(app: typer.Typer) -> None:
     """Add the commands; called through the entry-point group `ridgeline.commands`."""
+    from evals.decisions import commands as decisions
+    from evals.recordings import commands as recordings
+    from evals.rejudge import commands as rejudge
+
     app.command()(demo)
+    recordings.register(app)
+    rejudge.register(app)
+    decisions.register(app)
 
 
 def folders() -> dict[str, Path]:

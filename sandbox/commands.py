@@ -116,10 +116,14 @@ class Commands:
             timeout_s=timeout_s,
             env={**self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
             network=profiler,
-            memory_mb=self.contract.memory_limit_mb if self.kind == "cpu" else None,  # CUDA reserves more than there is
+            memory_mb=self._memory_mb(argv),
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
         )
+
+    def _memory_mb(self, argv: tuple[str, ...]) -> int | None:
+        """None on a GPU, where CUDA reserves more than there is, and for the judge, who limits candidates itself."""
+        return None if self.kind != "cpu" or argv[:1] == (OURSELVES,) else self.contract.memory_limit_mb
 
     def _told(self) -> dict[str, str]:
         """What the contract lets through; which card is the gate's to say while it holds one."""

@@ -28,7 +28,7 @@ ONE, TWO = line("opened", a=1), line("round-2", b=[1, {"c": "x"}], d=None)
         ([TWO], [line("round-2", b=[1], d=None)], (1, "round-2", "body.b[1]", '{"c": "x"}', None)),
         ([ONE], [line("opened", a=1, z=0)], (1, "opened", "body.z", None, "0")),
         ([ONE], [ONE.replace(b'"prev": "0"', b'"prev": "1"')], (1, "opened", "prev", '"0"', '"1"')),
-        ([ONE], [ONE.replace(b": ", b":")], (1, "opened", "", ONE.decode().strip()[:-1], None)),
+        ([ONE], [ONE.replace(b'"body": ', b'"body":')], (1, "opened", "", None, None)),
     ],
 )
 def test_first_difference(recorded, replayed, expected):

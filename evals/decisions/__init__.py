@@ -1,0 +1,1 @@
+"""Recorded decision points: what was asked of a model, what it said, and what was known later."""

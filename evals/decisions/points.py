@@ -1,0 +1,132 @@
+"""The decision points of a recording: each question to a model whose answer changed what was tried."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
+
+from agent.models.base import Ask
+from agent.models.tape import FILE, ModelTape
+from agent.planners.model_checks import Tried, meant, tried
+from agent.tape import Tape
+from evals.recordings.folder import WORKSPACE, Folder
+from evals.recordings.workspace import ToldWorkspace, playing
+from graph.contract import Contract
+from graph.policy import history as fold
+from graph.record import Line, RoundClosed
+from graph.standing import History
+from graph.trial import proposed
+from graph.values import Hypothesis, Value
+
+Kind = Literal["propose", "draft", "repair"]
+PURPOSE = re.compile(r"round-(\d+) (propose|draft|repair)\b.* (\d+)")
+
+
+class Outcome(Value):
+    """What came of the round; nobody knew it when the question was asked."""
+
+    hypothesis: Hypothesis
+    """Whose turn it was in the end."""
+    accepted: bool
+    reason: str
+    speedup: float | None
+    """Measured time of the best version over time of the candidate; None where it was not measured."""
+
+
+class Decision(Value):
+    """One question and its recorded answer."""
+
+    recording: str
+    round: int
+    kind: Kind
+    attempt: int
+    """1, and more where the answer before was refused."""
+    question: Ask
+    answer: str
+    tokens: int
+    contract: Contract
+    classes: tuple[str, ...]
+    """Configuration classes of the benchmark."""
+    sources: tuple[tuple[str, str], ...]
+    """Path and text of the best version's editable files."""
+    tried: tuple[Tried, ...]
+    """Rounds before this one that may influence planning."""
+    outcome: Outcome | None
+    """None for a round that was never closed."""
+    good: tuple[Hypothesis, ...]
+    """Directions that were accepted in this round or later."""
+
+    @property
+    def failed(self) -> bool:
+        """The round was rolled back."""
+        return self.outcome is not None and not self.outcome.accepted
+
+
+def decisions(path: Path) -> tuple[Decision, ...]:
+    """In the order of asking. Raises UserError for no recording, TapeMiss where the repository's answers lack one."""
+    folder = Folder(path)
+    lines = folder.lines()
+    known = fold.fold(lines)
+    assert known is not None
+    tape = ModelTape(folder.path / FILE, repaired=False)
+    git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
+    found: list[Decision] = []
+    for ask, number, kind, attempt in _asked(tape):
+        before, said = _before(lines, number), tape.answered(ask)
+        if said is None or before is None or before.baseline is None:
+            continue
+        sources, classes = git.sources(fold.standing(before).commit), before.baseline.classes
+        found.append(
+            Decision(
+                recording=folder.name,
+                round=number,
+                kind=kind,
+                attempt=attempt,
+                question=ask,
+                answer=said.text,
+                tokens=said.cost.tokens,
+                contract=known.contract,
+                classes=classes,
+                sources=tuple((edit.path, edit.text) for edit in sources if edit.text is not None),
+                tried=tuple(_tried(closed, classes) for closed in fold.unmasked_rounds(before)),
+                outcome=_outcome(known, number, classes),
+                good=tuple(_direction(c, classes) for c in known.rounds if c.accepted and c.round >= number),
+            )
+        )
+    return tuple(found)
+
+
+def _asked(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
+    for ask in tape.asks:
+        if match := PURPOSE.fullmatch(ask.purpose):
+            kind: Kind = "propose" if match[2] == "propose" else "draft" if match[2] == "draft" else "repair"
+            yield ask, int(match[1]), kind, int(match[3])
+
+
+def _before(lines: Sequence[Line], round: int) -> History | None:
+    """The campaign as it was when that round began."""
+    return fold.fold(tuple(takewhile(lambda line: line.key != f"round-{round}", lines)))
+
+
+def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
+    """As it was tried, its class spelled as the benchmark does, whatever version recorded it."""
+    found = proposed(closed.judged).hypothesis
+    return found.model_copy(update={"target_class": meant(found.target_class, classes)})
+
+
+def _tried(closed: RoundClosed, classes: Sequence[str]) -> Tried:
+    return tried(closed).model_copy(update={"hypothesis": _direction(closed, classes)})
+
+
+def _outcome(known: History, round: int, classes: Sequence[str]) -> Outcome | None:
+    closed = next((one for one in known.rounds if one.round == round), None)
+    if closed is None:
+        return None
+    gain = closed.judged.verdict.gain
+    return Outcome(
+        hypothesis=_direction(closed, classes),
+        accepted=closed.accepted,
+        reason=closed.judged.verdict.reason,
+        speedup=None if gain is None or gain <= -1 else 1 + gain,
+    )

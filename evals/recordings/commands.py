@@ -1,0 +1,123 @@
+"""`ridgeline replay` and `ridgeline export-recording`; `ridgeline schema` learns to describe a recording."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from evals.recordings.replay import Replayed
+    from evals.recordings.scrub import Private
+
+Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
+Campaign = Annotated[Path, typer.Argument(help="The campaign's folder; a recording, to have it written again.")]
+Target = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make; its name is the recording's.")]
+Hide = Annotated[list[str] | None, typer.Option(help="Another word to take out, for example a team's; repeatable.")]
+Licence = Annotated[str, typer.Option(help="SPDX expression for the sources, answers and numbers in it.")]
+Retell = Annotated[
+    bool,
+    typer.Option("--retell", help="Write what another version of Ridgeline ran in the words of this one."),
+]
+Which = Annotated[
+    str,
+    typer.Argument(
+        help="contract (ridgeline.yaml), ledger (a line of ledger.jsonl), outcome, or recording (a recorded campaign)."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+DIFFERENT = 1
+"""Exit code of a replay that wrote another ledger: the command worked, the answer is no."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands; `schema` takes the place of the one that knows no recordings."""
+    app.command()(replay)
+    app.command("export-recording")(export_recording)
+    app.command()(schema)
+
+
+def replay(recordings: Recordings, as_json: Json = False) -> None:
+    """Run the real graph on a recording: no GPU, no model. Does it write the same ledger? Exit code 1 if not."""
+    from agent import console
+    from evals.recordings.replay import replay as play
+
+    found = [play(path) for path in recordings]
+    if as_json:
+        console.emit(found[0] if len(found) == 1 else {"recordings": [one.model_dump(mode="json") for one in found]})
+    else:
+        for one in found:
+            console.say(told(one))
+    if not all(one.good for one in found):
+        raise typer.Exit(DIFFERENT)
+
+
+def told(found: "Replayed") -> str:
+    """What a replay found, for people."""
+    rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
+    head = f"{found.recording}: {'equal' if found.equal else 'different'}, {rounds}, {found.seconds:.2f} s"
+    lines = [head]
+    if found.open and found.equal:
+        asked = found.stopped.removeprefix("tape: ").partition("(")[0]
+        lines.append(f"  was never concluded; it ends where the tape does, at {asked}")
+    elif found.stopped and not found.equal:
+        lines.append(f"  stopped: {found.stopped}")
+    if found.first_difference:
+        lines.append(f"  first difference: {found.first_difference.text}".replace("\n", "\n  "))
+    if found.unused:
+        lines.append(f"  {found.unused} of {found.answers} recorded answers were not asked for")
+    lines += [f"  changed since it was exported: {name}" for name in found.changed]
+    return "\n".join(lines)
+
+
+def export_recording(
+    campaign: Campaign,
+    directory: Target,
+    hide: Hide = None,
+    licence: Licence = "Apache-2.0",
+    retell: Retell = False,
+    as_json: Json = False,
+) -> None:
+    """Make a recording of a campaign to give away: no names, no paths, under 3 MB, refused where a key stands."""
+    from agent import console
+    from evals.recordings.export import export
+
+    done = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
+    if as_json:
+        console.emit({"folder": str(done.folder), "bytes": done.bytes, "card": done.card.model_dump(mode="json")})
+        return
+    card = done.card
+    taken = ", ".join(f"{count} {kind}" for kind, count in card.scrubbed) or "nothing"
+    console.say(f"{done.folder}: {card.rounds} rounds, {card.kept} kept, {done.bytes / 1e6:.2f} MB; replays equal")
+    console.say(f"taken out: {taken}; read it through before you publish it")
+    if card.left_out:
+        console.say(f"left out to stay small: {len(card.left_out)} artifacts")
+    if card.retold:
+        console.say(f"retold in the words of this version; first at {card.retold.splitlines()[0]}")
+
+
+def schema(which: Which = "contract") -> None:
+    """JSON Schema of a file that Ridgeline reads or writes."""
+    from agent import console
+    from agent.commands import diagram
+    from evals.recordings.card import schema as recording
+
+    if which == "recording":
+        console.emit(recording())
+    else:
+        diagram.schema(which)
+
+
+def _private(words: list[str]) -> "Private":
+    """Names of this machine and of who is logged in, and what was asked for beside them."""
+    import getpass
+    import socket
+
+    from evals.recordings.scrub import Private
+
+    host = socket.gethostname()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id that has no name, as in many containers
+        user = ""
+    hosts = tuple({host, host.partition(".")[0]})
+    return Private(hosts=hosts, users=(user,) if user else (), words=tuple(word for word in words if word))

@@ -1,0 +1,253 @@
+"""Makes a recording of a campaign: played once to hear every answer, freed of names, and played again to be written.
+
+A ledger is a chain and a tape is addressed by its questions, so text in them cannot be replaced in place. The campaign
+is played on its own answers with names taken out, and what the graph then writes is the recording: whole, and proven to
+replay before anybody gets it.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agent.errors import UserError
+from agent.models.tape import FILE as MODEL_TAPE
+from agent.models.tape import ModelTape
+from agent.tape import PROTOCOLS, Tape, taped
+from evals.recordings import difference, retell, script
+from evals.recordings.card import Card, write_card
+from evals.recordings.folder import ARTIFACTS, LEDGER, REQUEST, TAPE, WORKSPACE, read_ledger, read_request
+from evals.recordings.replay import replay
+from evals.recordings.scrub import Private, Scrub, artifacts_in
+from evals.recordings.secrets import secrets
+from evals.recordings.stage import perform, wired
+from evals.recordings.summary import card_of
+from evals.recordings.workspace import Answer, ToldWorkspace, asking, playing, recording
+from graph.record import Line
+from graph.state import Request
+from graph.values import Artifact
+from sandbox.artifacts import ArtifactStore
+from sandbox.durable import Unsynced
+from sandbox.ledger import JsonlLedger
+from sandbox.worktree import GitWorkspace
+
+MOST_BYTES = 3_000_000
+"""Of a whole recording: a repository keeps many of them."""
+NOWHERE = Path("/kernels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What an export did."""
+
+    folder: Path
+    card: Card
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Heard:
+    """The first performance."""
+
+    answers: tuple[script.Spoken, ...]
+    difference: difference.Difference | None
+    """From the campaign's ledger, in words alone."""
+
+
+def export(campaign: Path, folder: Path, private: Private, *, licence: str, retold: bool = False) -> Exported:
+    """Write a recording of `campaign` to `folder`, which must not exist. Raises UserError and leaves nothing behind.
+
+    Refused: a campaign in which a key stands, and one that does not replay. `retold`: one that another version of
+    Ridgeline ran is written in the words of this one, if every decision is the same.
+    """
+    if folder.exists():
+        raise UserError(f"{folder}: exists already; name a folder that does not, or remove it first")
+    request, recorded = read_request(campaign), read_ledger(campaign)
+    first = _first(campaign, request, recorded, retold=retold)
+    heard = first.answers
+    cited = _cited(heard, campaign)
+    if held := [line for name, path in _files(campaign, cited) for line in secrets(path, name)]:
+        raise UserError("\n".join(f"{line}; take it out of the project, and campaign again" for line in held))
+    private = private.model_copy(update={"folders": (*_folders(campaign, request, folder.name), *private.folders)})
+    with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
+        made = Path(scratch) / folder.name
+        made.mkdir()
+        scrub = Scrub(private)
+        left = _write(made, campaign, request, heard, cited=cited, scrub=scrub)
+        told = first.difference.text if first.difference else ""
+        card = card_of(made, folder.name, licence).model_copy(
+            update={"left_out": left, "scrubbed": tuple(sorted(scrub.done.items())), "retold": scrub.text(told)}
+        )
+        write_card(made, card)
+        _prove(made, recorded)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(made, folder)
+    total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Exported(folder=folder, card=card, bytes=total)
+
+
+def _first(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _Heard:
+    """Every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
+    heard: list[script.Spoken] = []
+    with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
+        work = Path(scratch)
+        tape = Tape(campaign / TAPE, mode="replay")
+        spoken = script.Overheard(script.tape_lines(campaign / TAPE), heard, tape)
+        ports = {name: taped(name, None, spoken) for name in PROTOCOLS}
+        git, known = _git(campaign, work, request), JsonlLedger(campaign / LEDGER).lines()
+        if retold:
+            ports["planner"] = retell.planner(campaign / TAPE, heard)
+            git = retell.same_commits(git, known)
+        workspace = ToldWorkspace(script.overheard(git, heard))
+        played = perform(request, wired(ports, workspace, known, work / LEDGER), work / LEDGER)
+    found = difference.first(recorded, played.lines)
+    if found is not None and not (retold and _stories(played.lines) == _stories(recorded)):
+        raise UserError(
+            f"{campaign / LEDGER}: line {found.line}: this version of Ridgeline writes it otherwise than the one that"
+            f" ran the campaign; export it with that version ({request.version}), or with --retell where only words"
+            f" differ\n{found.text}"
+        )
+    return _Heard(answers=tuple(heard), difference=found)
+
+
+def _git(campaign: Path, work: Path, request: Request) -> Answer:
+    """A campaign's repository, or what a recording has of it."""
+    if (campaign / WORKSPACE).is_file():
+        return playing(Tape(campaign / WORKSPACE, mode="replay"))
+    return asking(_workspace(campaign, work, request))
+
+
+def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
+    """On a copy of the campaign's mirror, so that nothing of the campaign is moved."""
+    for name in ("mirror.git", "base.json"):
+        if not (campaign / name).exists():
+            raise UserError(f"{campaign / name}: not found; give the whole folder of a campaign, or a recording")
+    shutil.copytree(campaign / "mirror.git", work / "mirror.git")
+    shutil.copy(campaign / "base.json", work / "base.json")
+    path = PurePosixPath(request.contract_path).parent
+    return GitWorkspace(
+        repo_root=work / "no repository",
+        contract_dir=path,
+        campaign_dir=work,
+        contract=request.contract,
+        artifacts=ArtifactStore(work, later=Unsynced()),
+    )
+
+
+def _cited(heard: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
+    """Artifacts that answers name and that are there."""
+    found = {artifact.sha256: artifact for spoken in heard for artifact in artifacts_in(spoken.answer)}
+    store = ArtifactStore(campaign)
+    return tuple(artifact for _, artifact in sorted(found.items()) if store.path(artifact).is_file())
+
+
+def _files(campaign: Path, cited: Sequence[Artifact]) -> Iterator[tuple[str, Path]]:
+    """Everything that a recording is made of, with the name to call it by."""
+    for name in (LEDGER, TAPE, MODEL_TAPE, REQUEST):
+        if (campaign / name).is_file():
+            yield name, campaign / name
+    store = ArtifactStore(campaign)
+    for artifact in cited:
+        yield f"{store.path(artifact).relative_to(campaign)} ({artifact.name})", store.path(artifact)
+
+
+def _folders(campaign: Path, request: Request, name: str) -> tuple[tuple[str, str], ...]:
+    """The campaign's own folders, under a name that is nobody's."""
+    kept = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
+    neutral = str(NOWHERE / name)
+    known = {str(campaign.resolve()): f"{neutral}/agent/workspace/campaign", kept["repository"]: neutral}
+    return tuple((folder, instead) for folder, instead in known.items() if folder not in ("", "/"))
+
+
+def _write(
+    made: Path,
+    campaign: Path,
+    request: Request,
+    heard: Sequence[script.Spoken],
+    *,
+    cited: Sequence[Artifact],
+    scrub: Scrub,
+) -> tuple[Artifact, ...]:
+    """Everything but the card; the artifacts that were left out."""
+    kept = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
+    _artifacts(made, campaign, cited, scrub)
+    clean = scrub.value(kept)
+    clean["repository"], clean["recording"] = str(NOWHERE / made.name), None
+    (made / REQUEST).write_text(json.dumps(clean, indent=1) + "\n", encoding="utf-8")
+    prompter = script.Prompter([replace(one, answer=scrub.value(one.answer)) for one in heard])
+    later = Unsynced()
+    tape, git = Tape(made / TAPE, later=later), Tape(made / WORKSPACE, later=later)
+    ports = {name: taped(name, prompter.port(name), tape) for name in PROTOCOLS}
+    told = ToldWorkspace(recording(prompter.workspace, git))
+    known = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
+    perform(read_request(made), wired(ports, told, known, made / LEDGER), made / LEDGER)
+    _conversation(made, campaign, scrub)
+    return _shrink(made)
+
+
+def _clean(line: Line, scrub: Scrub) -> Line:
+    """A line of the campaign without names: for what is read of it beside the answers."""
+    return Line.model_validate(scrub.value(line.model_dump(mode="json")))
+
+
+def _artifacts(made: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scrub) -> None:
+    theirs, ours = ArtifactStore(campaign), ArtifactStore(made, later=Unsynced())
+    for artifact in cited:
+        before = theirs.get(artifact)
+        stored = ours.put(artifact.name, scrub.data(before))
+        if stored.sha256 != artifact.sha256:
+            scrub.moved(artifact.sha256, stored)
+
+
+def _conversation(made: Path, campaign: Path, scrub: Scrub) -> None:
+    """What was asked of a model and answered, each question under the digest of what it says now."""
+    if not (campaign / MODEL_TAPE).is_file():
+        return
+    theirs, ours = ModelTape(campaign / MODEL_TAPE, repaired=False), ModelTape(made / MODEL_TAPE)
+    for ask in theirs.asks:
+        clean = type(ask).model_validate(scrub.value(ask.model_dump(mode="json")))
+        said, why = theirs.answered(ask), theirs.refused(ask)
+        if said is not None:
+            ours.record(clean, type(said).model_validate(scrub.value(said.model_dump(mode="json"))))
+        elif why is not None:
+            ours.refuse(clean, scrub.text(why))
+
+
+def _shrink(made: Path) -> tuple[Artifact, ...]:
+    """Leave out the largest blobs until the recording is small enough. Raises UserError where that does not suffice."""
+    files = [path for path in made.rglob("*") if path.is_file()]
+    total = sum(path.stat().st_size for path in files)
+    blobs = sorted((path for path in files if ARTIFACTS in path.parts), key=lambda path: -path.stat().st_size)
+    left: list[Artifact] = []
+    while total > MOST_BYTES and blobs:
+        largest = blobs.pop(0)
+        total -= largest.stat().st_size
+        left.append(Artifact(sha256=largest.name, name=largest.name[:12], size=largest.stat().st_size))
+        largest.unlink()
+    if total > MOST_BYTES:
+        raise UserError(f"{made.name}: {total / 1e6:.1f} MB without any artifact, more than {MOST_BYTES / 1e6:.0f} MB")
+    return tuple(left)
+
+
+def _prove(made: Path, recorded: Sequence[bytes]) -> None:
+    """The recording replays, and tells the same story as the campaign."""
+    found = replay(made)
+    if not found.good:
+        why = found.first_difference.text if found.first_difference else ", ".join(found.changed) or found.stopped
+        raise UserError(f"{made.name}: the exported recording does not replay: {why}")
+    if _stories(read_ledger(made)) != _stories(recorded):
+        raise UserError(f"{made.name}: a decision changed when names were taken out; report this as a bug")
+
+
+def _stories(lines: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    return [_story(line) for line in lines]
+
+
+def _story(line: bytes) -> tuple[Any, ...]:
+    """What a line decides, without its words."""
+    found = json.loads(line)
+    verdict = found["body"].get("judged", {}).get("verdict", {})
+    return (found["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))

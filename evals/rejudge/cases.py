@@ -1,0 +1,141 @@
+"""The decisions of a recording, each with all that was measured for it, and identical versions to be fooled by."""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from evals.recordings.folder import Folder
+from evals.rejudge.samples import Process, processes
+from evals.rejudge.truth import Worth, pooled, reconciled
+from graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
+from graph.noise import Noise
+from graph.policy import history as fold
+from graph.policy.noise import noise_of
+from graph.record import Line, RoundClosed
+from graph.standing import History, Standing
+from graph.trial import Applied, Timed, Traced, Verified, find
+from graph.values import Value
+from sandbox.artifacts import ArtifactStore
+
+
+class Case(Value):
+    """One candidate that was measured against the best version of its time."""
+
+    recording: str
+    round: int
+    identical: bool
+    """Both are the original, so the truth is exactly 0."""
+    standing: Standing
+    verified: Verified
+    profile: Profiled | None
+    best_profile: Profiled | None
+    bench: Benchmark | None
+    """The candidate's one ordinary run; None for identical versions, which have none."""
+    comparisons: tuple[Comparison, ...]
+    """One process pair each, in order."""
+    processes: tuple[Process, ...]
+    """Raw times of the same pairs; none where the recording does not have them."""
+    truth: Worth
+    recorded: bool
+    """Whether the campaign kept it."""
+
+
+def cases(path: Path) -> tuple[Case, ...]:
+    """Every measured round of a recording, then its identical versions. Raises UserError for no recording."""
+    folder = Folder(path)
+    lines, store = folder.lines(), ArtifactStore(folder.path)
+    known = fold.fold(lines)
+    assert known is not None
+    rounds = [made for closed in known.rounds if (made := _round(folder.name, lines, closed, store)) is not None]
+    final = known.concluded.final if known.concluded else None
+    spread = fold.noise(known)
+    worths = reconciled(
+        {case.round: case.truth for case in rounds},
+        [case.round for case in rounds if case.recorded],
+        pooled((final,), spread.sd if spread else 0.0) if final else None,
+    )
+    told = [case.model_copy(update={"truth": worths[case.round]}) for case in rounds]
+    return (*told, *(_identical(known, told[0], store) if told else ()))
+
+
+def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: ArtifactStore) -> Case | None:
+    """None for a round that ended before its candidate was compared: no rule would have kept that."""
+    timed, traced, verified = (find(closed.judged, kind) for kind in (Timed, Traced, Verified))
+    if not isinstance(timed, Timed) or not isinstance(verified, Verified):
+        return None
+    comparisons = tuple(item for item in timed.evidence if isinstance(item, Comparison))
+    if not comparisons:
+        return None
+    before = fold.fold(tuple(takewhile(lambda line: line.key != f"round-{closed.round}", lines)))
+    assert before is not None
+    standing = fold.standing(before)
+    runs = [item for item in timed.evidence if isinstance(item, Benchmark) and item.commit != standing.commit]
+    return Case(
+        recording=name,
+        round=closed.round,
+        identical=False,
+        standing=standing,
+        verified=verified,
+        profile=traced.profile if isinstance(traced, Traced) else None,
+        best_profile=fold.best_profile(before),
+        bench=next((run for run in runs if run.level == "full"), None),
+        comparisons=tuple(one for item in comparisons for one in single(item)),
+        processes=processes(comparisons, store),
+        truth=pooled(comparisons, standing.noise.sd if standing.noise else 0.0),
+        recorded=closed.accepted,
+    )
+
+
+def single(comparison: Comparison) -> Iterator[Comparison]:
+    """A comparison of one process pair for each of its pairs."""
+    for number in range(len(comparison.shapes[0].pairs)):
+        shapes = tuple(shape.model_copy(update={"pairs": (shape.pairs[number],)}) for shape in comparison.shapes)
+        yield comparison.model_copy(update={"shapes": shapes})
+
+
+def _identical(known: History, like: Case, store: ArtifactStore) -> Iterator[Case]:
+    """Every stretch of half the calibration's pairs, both ways round, judged by the noise that the other half shows."""
+    fresh = [item.comparison for item in known.calibrations if item.fresh and item.comparison is not None]
+    if not fresh:
+        return
+    pairs, raw = tuple(single(fresh[0])), processes(fresh[:1], store)
+    count = len(pairs)
+    for first in range(count):
+        chosen = [(first + step) % count for step in range(max(1, count // 2))]
+        others = [pairs[place] for place in range(count) if place not in chosen]
+        noise = noise_of(others) if len(others) > 1 else None
+        for swapped in (False, True):
+            taken = tuple(_turned(pairs[place], swapped) for place in chosen)
+            times = tuple(raw[place].swapped() if swapped else raw[place] for place in chosen) if raw else ()
+            yield _twin(like, taken, times, noise)
+
+
+def _turned(pair: Comparison, swapped: bool) -> Comparison:
+    if not swapped:
+        return pair
+    return pair.model_copy(update={"shapes": tuple(_mirrored(shape) for shape in pair.shapes)})
+
+
+def _mirrored(shape: ShapePairs) -> ShapePairs:
+    pairs = tuple(tuple(-block for block in blocks) for blocks in shape.pairs)
+    return shape.model_copy(update={"pairs": pairs, "best_us": shape.candidate_us, "candidate_us": shape.best_us})
+
+
+def _twin(like: Case, pairs: tuple[Comparison, ...], times: tuple[Process, ...], noise: Noise | None) -> Case:
+    """The first round's candidate, had it been a copy of the original."""
+    applied = find(like.verified, Applied)
+    assert applied is not None
+    own = {"best": like.standing.commit, "candidate": applied.commit}
+    return like.model_copy(
+        update={
+            "identical": True,
+            "standing": like.standing.model_copy(update={"noise": noise}),
+            "bench": None,
+            "profile": None,
+            "best_profile": None,
+            "comparisons": tuple(pair.model_copy(update=own) for pair in pairs),
+            "processes": times,
+            "truth": Worth(theta=0.0, variance=0.0),
+            "recorded": False,
+        }
+    )

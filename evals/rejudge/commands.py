@@ -1,0 +1,90 @@
+"""`ridgeline rejudge`: recorded measurements under other rules."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from evals.rejudge.rules import Rule
+    from evals.rejudge.table import Tally
+
+Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
+Rules = Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; repeatable. Default: all.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Judge by this preset with what --set changes: evidence, campaign, router, autonomous."),
+]
+Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table for a page.")]
+Each = Annotated[bool, typer.Option("--each", help="Also print what each rule says of each candidate.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw it too; .png or .svg.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(rejudge)
+
+
+def rejudge(  # noqa: PLR0913 -- one parameter per option of the command line
+    recordings: Recordings,
+    rule: Rules = None,
+    preset: Preset = None,
+    assignments: Assignments = None,
+    markdown: Markdown = False,
+    each: Each = False,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """What other rules would have kept of recorded candidates, what they would have claimed, and what was true."""
+    from agent import console
+    from evals.rejudge.cases import cases
+    from evals.rejudge.table import HEAD, rows, tally
+    from evals.rejudge.table import markdown as page
+
+    known = [case for path in recordings for case in cases(path)]
+    tallies = [tally(one, known) for one in _chosen(rule or [], preset, assignments or [])]
+    if plot:
+        from evals.rejudge.plot import draw
+
+        draw(plot, tallies)
+    if as_json:
+        console.emit({"recordings": [path.name for path in recordings], "rules": [one.model_dump() for one in tallies]})
+    elif markdown:
+        console.say(page(tallies))
+    else:
+        console.table(HEAD, rows(tallies))
+    if each and not as_json:
+        _say_each(tallies)
+
+
+def _say_each(tallies: "list[Tally]") -> None:
+    from agent import console
+
+    console.say()
+    told = [
+        (one.rule, d.recording, str(d.round), d.answer, f"{d.claimed:.4f}x", f"{d.true:.4f}x", d.why)
+        for one in tallies
+        for d in one.decisions
+    ]
+    console.table(("rule", "recording", "round", "answer", "claimed", "true", "why"), told)
+
+
+def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "list[Rule]":
+    """The asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
+    from agent import settings
+    from agent.errors import UserError
+    from evals.rejudge import rules as known
+
+    every = list(known.rules())
+    if unknown := [name for name in names if name not in {rule.name for rule in every}]:
+        raise UserError(f"--rule: {unknown[0]!r} is unknown; known: {', '.join(rule.name for rule in every)}")
+    own: list[Rule] = []
+    if preset or assignments:
+        layers = [settings.from_flags({"preset": preset}), settings.from_assignments(assignments)]
+        limits = settings.resolve(layers).limits
+        told = " ".join([limits.preset, *assignments])
+        own = [known.preset(told, "limits of one's own", limits)]
+        every = every[:1]
+    return [*[rule for rule in every if not names or rule.name in names], *own]

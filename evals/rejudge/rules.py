@@ -1,0 +1,136 @@
+"""The rules: Ridgeline's presets, judged by the very policy that judges campaigns, and those of the field."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Literal
+
+from evals.rejudge.cases import Case
+from evals.rejudge.supply import Exhausted, measured, stored_gain
+from graph.limits import PRESETS, Limits
+from graph.policy.accept import judge
+from graph.values import Value
+
+Answer = Literal["kept", "dropped", "unrecorded"]
+"""unrecorded: the rule wants more measurements than the campaign took, so nobody can say."""
+ONE_PERCENT = math.log(1.01)
+LEVEL = 0.01
+"""Nominal false-accept rate of the rank test."""
+
+
+class Ruling(Value):
+    """What one rule says of one case."""
+
+    answer: Answer
+    claimed: float = 0.0
+    """ln of the speedup that the rule would report; 0.0 unless kept."""
+    why: str = ""
+
+
+class Rule(Value):
+    """A way to decide."""
+
+    name: str
+    told: str
+    """One line: who decides so, and how."""
+    decide: Callable[[Case], Ruling]
+
+
+def preset(name: str, told: str, limits: Limits) -> Rule:
+    """A preset of Ridgeline, or any limits."""
+    return Rule(name=name, told=told, decide=lambda case: _by_policy(case, limits))
+
+
+def rules() -> tuple[Rule, ...]:
+    """All that are known, ours first."""
+    return (
+        preset("evidence", "interleaved pairs, bound above a margin, checked at every look", PRESETS["evidence"]),
+        preset("campaign", "single runs; near noise three more, mean and spread", PRESETS["campaign"]),
+        preset("router", "one run; any gain that passes the gates", PRESETS["router"]),
+        preset("autonomous", "full runs; within noise twice in the same direction", PRESETS["autonomous"]),
+        Rule(name="mean", told="one run each, at different times; the smaller mean wins", decide=_mean),
+        Rule(name="one-percent-twice", told="at least 1 % in both of two runs", decide=_twice),
+        Rule(name="rank-test", told="all samples unpaired, Mann-Whitney one-sided at 1 %", decide=_ranks),
+        Rule(name="best-of-k", told="the fastest of all runs of each; the smaller wins", decide=_best_of),
+    )
+
+
+def _by_policy(case: Case, limits: Limits) -> Ruling:
+    try:
+        trial = measured(case, limits)
+    except Exhausted as wanted:
+        return Ruling(answer="unrecorded", why=f"wants {wanted}, which was not taken")
+    verdict = judge(trial, case.standing, limits, best_profile=case.best_profile)
+    if not verdict.accepted or verdict.gain is None:
+        return Ruling(answer="dropped", why=verdict.reason)
+    return Ruling(answer="kept", claimed=math.log1p(verdict.gain), why=verdict.reason)
+
+
+def _kept_if(condition: bool, claimed: float, why: str) -> Ruling:
+    return Ruling(answer="kept", claimed=claimed, why=why) if condition else Ruling(answer="dropped", why=why)
+
+
+def _mean(case: Case) -> Ruling:
+    gain = stored_gain(case)
+    if gain is None:
+        return Ruling(answer="unrecorded", why="wants a run of each")
+    return _kept_if(gain > 0, gain, f"{math.expm1(gain):+.2%}")
+
+
+def _twice(case: Case) -> Ruling:
+    gains = [process.level("best") - process.level("candidate") for process in case.processes[:2]]
+    told = ", ".join(f"{math.expm1(gain):+.2%}" for gain in gains)
+    if any(gain < ONE_PERCENT for gain in gains):
+        return Ruling(answer="dropped", why=told)
+    if len(gains) < 2:
+        return Ruling(answer="unrecorded", why="wants a second run")
+    return _kept_if(True, statistics.fmean(gains), told)
+
+
+def _best_of(case: Case) -> Ruling:
+    if not case.processes:
+        return Ruling(answer="unrecorded", why="wants runs of each")
+    best, candidate = (min(process.level(side) for process in case.processes) for side in ("best", "candidate"))
+    return _kept_if(candidate < best, best - candidate, f"{math.expm1(best - candidate):+.2%} of {len(case.processes)}")
+
+
+def _ranks(case: Case) -> Ruling:
+    """Every sample on the scale of its shape, all processes in one heap."""
+    best: list[float] = []
+    candidate: list[float] = []
+    for process in case.processes:
+        for shape in process.shapes:
+            middle = _usual(case, shape.label)
+            best += [math.log(time) - middle for time in shape.best]
+            candidate += [math.log(time) - middle for time in shape.candidate]
+    if not best:
+        return Ruling(answer="unrecorded", why="wants samples")
+    chance = rank_test(candidate, best)
+    return _kept_if(chance < LEVEL, statistics.fmean(best) - statistics.fmean(candidate), f"p = {chance:.2g}")
+
+
+def _usual(case: Case, label: str) -> float:
+    """Mean logarithm of all times of that shape, either version."""
+    shapes = [shape for process in case.processes for shape in process.shapes if shape.label == label]
+    return statistics.fmean([math.log(time) for shape in shapes for time in (*shape.best, *shape.candidate)])
+
+
+def rank_test(smaller: Sequence[float], larger: Sequence[float]) -> float:
+    """One-sided p of Mann-Whitney that the first are no smaller: normal approximation, corrected for ties.
+
+    Good from about ten values on each side.
+    """
+    n, m = len(smaller), len(larger)
+    ordered = sorted([(value, True) for value in smaller] + [(value, False) for value in larger])
+    rank, ranks, ties = 0, 0.0, 0.0
+    for _, group in groupby(ordered, key=lambda item: item[0]):
+        members = list(group)
+        ranks += sum(own for _, own in members) * (rank + (len(members) + 1) / 2)
+        ties += len(members) ** 3 - len(members)
+        rank += len(members)
+    total = n + m
+    spread = math.sqrt(n * m / 12 * (total + 1 - ties / (total * (total - 1))))
+    if spread == 0:
+        return 1.0
+    return statistics.NormalDist().cdf((ranks - n * (n + 1) / 2 - n * m / 2 + 0.5) / spread)

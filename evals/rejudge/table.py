@@ -1,0 +1,130 @@
+"""What the rules say of all cases together: counts, claimed and true gain, as values, text and Markdown."""
+
+import math
+from collections.abc import Sequence
+
+from evals.rejudge.cases import Case
+from evals.rejudge.rules import Rule, Ruling
+from graph.values import Value
+
+SURE = 2.33
+"""Standard deviations of a one-sided bound at 1 %."""
+
+
+class Decided(Value):
+    """One case under one rule."""
+
+    recording: str
+    round: int
+    answer: str
+    claimed: float
+    """Speedup that the rule would report; 1.0 unless kept."""
+    true: float
+    """Speedup by all that was measured."""
+    why: str
+
+
+class Tally(Value):
+    """One rule over all recordings."""
+
+    rule: str
+    told: str
+    candidates: int
+    kept: int
+    unrecorded: int
+    """The rule wants more than was measured; neither kept nor dropped."""
+    unproven: int
+    """Kept although all that was measured together does not show that it is faster."""
+    missed: int
+    """Dropped although surely faster."""
+    claimed: float
+    """Of a campaign, geometric mean: the product of the speedups that it would report of what it keeps."""
+    true: float
+    """Likewise, the true speedups of the same candidates."""
+    twins: int
+    """Stretches of identical versions that were shown to it."""
+    twins_kept: int
+    twins_claimed: float
+    """Largest speedup that it would have reported of identical versions; 1.0 when it kept none."""
+    decisions: tuple[Decided, ...]
+
+    @property
+    def inflation(self) -> float:
+        """Claimed over true: 1.0 is honest."""
+        return self.claimed / self.true
+
+
+def tally(rule: Rule, cases: Sequence[Case]) -> Tally:
+    """Every case once."""
+    ruled = [(case, rule.decide(case)) for case in cases if not case.identical]
+    twins = [rule.decide(case) for case in cases if case.identical]
+    campaigns = max(len({case.recording for case in cases}), 1)
+    kept = [(case, ruling) for case, ruling in ruled if ruling.answer == "kept"]
+    fooled = [ruling.claimed for ruling in twins if ruling.answer == "kept"]
+    return Tally(
+        rule=rule.name,
+        told=rule.told,
+        candidates=len(ruled),
+        kept=len(kept),
+        unrecorded=sum(ruling.answer == "unrecorded" for _, ruling in ruled),
+        unproven=sum(not _surely(case) for case, _ in kept),
+        missed=sum(ruling.answer == "dropped" and _surely(case) for case, ruling in ruled),
+        claimed=math.exp(math.fsum(ruling.claimed for _, ruling in kept) / campaigns),
+        true=math.exp(math.fsum(case.truth.theta for case, _ in kept) / campaigns),
+        twins=len(twins),
+        twins_kept=len(fooled),
+        twins_claimed=math.exp(max(fooled, default=0.0)),
+        decisions=tuple(_decided(case, ruling) for case, ruling in ruled),
+    )
+
+
+def _surely(case: Case) -> bool:
+    return case.truth.theta > SURE * math.sqrt(case.truth.variance)
+
+
+def _decided(case: Case, ruling: Ruling) -> Decided:
+    return Decided(
+        recording=case.recording,
+        round=case.round,
+        answer=ruling.answer,
+        claimed=math.exp(ruling.claimed),
+        true=math.exp(case.truth.theta),
+        why=ruling.why,
+    )
+
+
+HEAD = (
+    "rule",
+    "kept",
+    "not recorded",
+    "kept, not shown faster",
+    "gains missed",
+    "claimed",
+    "true",
+    "claimed / true",
+    "identical versions kept",
+)
+
+
+def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
+    """A row of words for each rule, under `HEAD`."""
+    return [
+        (
+            one.rule,
+            f"{one.kept} of {one.candidates}",
+            str(one.unrecorded),
+            str(one.unproven),
+            str(one.missed),
+            f"{one.claimed:.2f}x",
+            f"{one.true:.2f}x",
+            f"{one.inflation - 1:+.2%}",
+            f"{one.twins_kept} of {one.twins}" + (f", up to {one.twins_claimed - 1:+.2%}" if one.twins_kept else ""),
+        )
+        for one in tallies
+    ]
+
+
+def markdown(tallies: Sequence[Tally]) -> str:
+    """The table for a page."""
+    lines = [" | ".join(HEAD), "|".join(["---", *["--:"] * (len(HEAD) - 1)]), *(" | ".join(r) for r in rows(tallies))]
+    return "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:])])
