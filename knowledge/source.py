@@ -80,9 +80,15 @@ def line_of(text: str, offset: int) -> int:
 def fresh_name(text: str, wanted: str) -> str:
     """The wanted identifier, numbered when the text already uses it."""
     name, number = wanted, 2
-    while re.search(rf"\b{re.escape(name)}\b", text):
+    used = _words(text)
+    while name in used:
         name, number = f"{wanted}{number}", number + 1
     return name
+
+
+@lru_cache(maxsize=16)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
 
 
 class _Bracing:

@@ -1,6 +1,7 @@
 """Blobs of a campaign, stored once under what they contain."""
 
 import hashlib
+import os
 from pathlib import Path
 
 from graph.values import Artifact
@@ -20,7 +21,7 @@ class ArtifactStore:
         """Store the bytes, once, under a name for people. Raises DiskFull."""
         artifact = Artifact(sha256=hashlib.sha256(data).hexdigest(), name=name, size=len(data))
         path = self.path(artifact)
-        if not path.exists() or path.stat().st_size != len(data):
+        if _size(path) != len(data):
             write_whole(path, data, synced=self._later is None)
             if self._later is not None:
                 self._later.add(path)
@@ -39,4 +40,11 @@ class ArtifactStore:
 
     def path(self, artifact: Artifact) -> Path:
         """Where the blob lies."""
-        return self._root / artifact.sha256[:2] / artifact.sha256
+        return Path(f"{self._root}/{artifact.sha256[:2]}/{artifact.sha256}")
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 (asked of every blob, written or not)
+    except FileNotFoundError:
+        return None

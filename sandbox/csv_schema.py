@@ -61,13 +61,12 @@ def table(data: bytes | None, columns: Sequence[str]) -> list[Cells] | Problem:
     if found != (expected := header(columns)):
         return Problem(reason="schema_drift", detail=difference(expected, found))
     rows: list[Cells] = []
-    for line, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
-        if None in row or None in row.values():
-            width = len([cell for key, cell in row.items() if key is not None and cell is not None])
-            width += len(row.get(None) or ())
-            detail = f"row {line} has {width} cells, the header has {len(columns)}: a partial or malformed row"
+    names, *lines = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    for line, row in enumerate(lines, start=2):
+        if len(row) != len(names):
+            detail = f"row {line} has {len(row)} cells, the header has {len(columns)}: a partial or malformed row"
             return Problem(reason="schema_drift", detail=detail)
-        rows.append(dict(row))
+        rows.append(dict(zip(names, row, strict=True)))
     if not rows:
         return Problem(reason="zero_rows", detail="the CSV has a header and no rows")
     return rows

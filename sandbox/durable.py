@@ -3,14 +3,21 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from sandbox.errors import DiskFull
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+SYNCING = 8
+"""Files that are brought to the disk at a time."""
 
 
 def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
@@ -19,19 +26,27 @@ def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
     Not `synced`, it may be the old file again after the power failed: for what is only shown, or can be made again.
     """
     with full_disk_named(path):
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        folder, name = os.path.split(path)
+        fresh = f"{folder or '.'}/.{name}.{secrets.token_hex(4)}.tmp"
         try:
-            with fresh.open("wb") as file:
+            with _opened(fresh, path) as file:
                 file.write(data)
                 if synced:
                     file.flush()
                     os.fsync(file.fileno())
-            fresh.replace(path)
+            os.replace(fresh, path)  # noqa: PTH105 (dozens of times a round, and the name was just made)
         except BaseException:
-            fresh.unlink(missing_ok=True)
+            Path(fresh).unlink(missing_ok=True)
             raise
+
+
+def _opened(fresh: str, path: Path) -> BinaryIO:
+    """A new file beside `path`; its folder is made where it is missing."""
+    try:
+        return open(fresh, "wb")  # noqa: PTH123 (as above)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(fresh, "wb")  # noqa: PTH123
 
 
 def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
@@ -40,14 +55,26 @@ def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
     Padded with spaces to `room` bytes, so that a shorter line leaves nothing of a longer one. Raises DiskFull.
     """
     line = data.ljust(room - 1) + b"\n"
-    if len(line) > room or not path.exists() or path.stat().st_size != room:
+    handle = _of_size(path, room) if len(line) == room else None
+    if handle is None:
         write_whole(path, line, synced=False)
         return
-    handle = os.open(path, os.O_WRONLY)
     try:
         os.pwrite(handle, line, 0)
     finally:
         os.close(handle)
+
+
+def _of_size(path: Path, size: int) -> int | None:
+    """The file, open for writing, if it is there and has that many bytes."""
+    try:
+        handle = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return None
+    if os.fstat(handle).st_size == size:
+        return handle
+    os.close(handle)
+    return None
 
 
 def append_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
@@ -56,20 +83,30 @@ def append_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
     Not `synced`, the end may be missing after the power failed; a killed process loses nothing either way.
     """
     with full_disk_named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = not path.exists()
-        with path.open("ab", buffering=0) as file:
-            before = file.seek(0, os.SEEK_END)
+        handle, new = _end_of(path)
+        try:
+            before = os.fstat(handle).st_size
             try:
-                if file.write(data) != len(data):
+                if os.write(handle, data) != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if synced:
-                    os.fsync(file.fileno())
+                    os.fsync(handle)
             except OSError:
-                file.truncate(before)
+                os.ftruncate(handle, before)
                 raise
+        finally:
+            os.close(handle)
         if new and synced:
             sync_folder(path.parent)
+
+
+def _end_of(path: Path) -> tuple[int, bool]:
+    """The file, open for appending, and whether it was made now."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND), False
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666), True
 
 
 class Unsynced:
@@ -80,22 +117,41 @@ class Unsynced:
 
     def __init__(self) -> None:
         self._paths: dict[Path, None] = {}
+        self._folders: dict[Path, None] = {}
+        """With names that may not be on the disk yet."""
+        self._named: set[Path] = set()
+        """Files that grow, whose names were given to `_folders` before."""
 
-    def add(self, path: Path) -> None:
-        """Something was written to that file."""
+    def add(self, path: Path, *, grown: bool = False) -> None:
+        """Something was written to that file: it is new, or it has `grown`."""
         self._paths[path] = None
+        if path not in self._named:
+            self._folders[path.parent] = None
+        if grown:
+            self._named.add(path)
 
     def sync(self) -> None:
-        """Bring them to the disk. Raises DiskFull; a file that is gone is nobody's loss."""
-        folders: dict[Path, None] = {}
-        for path in tuple(self._paths):
-            with full_disk_named(path), contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                os.fsync(file.fileno())
-            folders[path.parent] = None
-            del self._paths[path]
-        for folder in folders:
-            with contextlib.suppress(FileNotFoundError):
-                sync_folder(folder)
+        """Bring them to the disk, all at once. Raises DiskFull; a file that is gone is nobody's loss."""
+        places = (*self._paths, *self._folders)
+        sent = [_syncing().submit(_brought, place) for place in places]
+        for place, done in zip(places, sent, strict=True):
+            with full_disk_named(place):
+                done.result()
+        self._paths.clear()
+        self._folders.clear()
+
+
+def _brought(place: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        sync_folder(place)
+
+
+@functools.cache
+def _syncing() -> "ThreadPoolExecutor":
+    """Threads that wait for the disk: a journal writes down together what is asked of it together."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(SYNCING, thread_name_prefix="sync")
 
 
 @contextlib.contextmanager
@@ -110,7 +166,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name in the folder durable."""
+    """Make a new name in the folder durable, or what is in a file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -27,8 +27,8 @@ def scrubbed(private: Path, *, mark: str, extra: Mapping[str, str] | None) -> di
     """The whole environment of one run: search path, private folders, the caller's own additions."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": str(private / "home"),
-        "TMPDIR": str(private / "tmp"),
+        "HOME": f"{private}/home",
+        "TMPDIR": f"{private}/tmp",
         "LANG": "C.UTF-8",
         MARK: mark,
         **(extra or {}),

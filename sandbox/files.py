@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from graph.ports import Artifacts
 from graph.values import Artifact
@@ -36,14 +36,14 @@ class CampaignFiles:
             ArtifactLost: an artifact is not in the store.
         """
         root = self._dir.resolve()
+        inside: set[str] = set()
         for name, content in files.items():
-            path = self._inside(name, root)
+            path = self._inside(name, root, inside)
             data = content.encode() if isinstance(content, str) else self._artifacts.get(content)
-            if path.is_dir():
-                raise FilesConflict(f"{path}: is a folder, but a file of that name must be written; move it away")
-            if PurePosixPath(name).parts[0] == APPEND_ONLY:
-                _grow(path, data)
-            elif not path.exists() or path.read_bytes() != data:
+            present = _present(path)
+            if name.startswith(f"{APPEND_ONLY}/"):
+                _grow(path, present or b"", data)
+            elif present != data:
                 write_whole(path, data, synced=False)
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None:
@@ -65,19 +65,30 @@ class CampaignFiles:
         """Where the tips lie: `<root>/<gpu>/<op>/<backend in lower case>/tips.md`."""
         return self._tips_root.joinpath(_plain(gpu), _plain(op), _plain(backend.lower()), "tips.md")
 
-    def _inside(self, name: str, root: Path) -> Path:
-        """`root`: the campaign's folder with its links followed."""
-        parts = PurePosixPath(name).parts
-        path = self._dir.joinpath(*parts)
-        escapes = not parts or name.startswith("/") or ".." in parts
-        if escapes or not path.parent.resolve().is_relative_to(root):
+    def _inside(self, name: str, root: Path, inside: set[str]) -> Path:
+        """`root`: the campaign's folder with its links followed. `inside`: folders that were found to lie in it."""
+        parts = name.split("/")
+        if not name or ".." in parts or name.startswith("/"):
             raise FilesConflict(f"{name!r}: leads out of the campaign's folder {self._dir}")
-        return path
+        folder = name.rpartition("/")[0]
+        if folder not in inside and not self._dir.joinpath(folder).resolve().is_relative_to(root):
+            raise FilesConflict(f"{name!r}: leads out of the campaign's folder {self._dir}")
+        inside.add(folder)
+        return self._dir.joinpath(name)
 
 
-def _grow(path: Path, data: bytes) -> None:
+def _present(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError as error:
+        told = f"{path}: is a folder, but a file of that name must be written; move it away"
+        raise FilesConflict(told) from error
+
+
+def _grow(path: Path, present: bytes, data: bytes) -> None:
     """Append what is new. A log that somebody edited is moved aside whole, so that nothing is lost."""
-    present = path.read_bytes() if path.exists() else b""
     if present.startswith(data):  # the same again, or an earlier state told again after a crash
         return
     if data.startswith(present):

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from sandbox.errors import GitFailed, NoSuchBase
-from sandbox.fresh import fresh_folder
 from sandbox.process import Captured, capture
+from sandbox.stream import Change, Grown, grown, stream
 
 TIMEOUT_S = 600
 NAME, EMAIL = "Ridgeline", "ridgeline@localhost"
@@ -24,6 +25,8 @@ OVERRIDES = {
     "protocol.version": "2",
 }
 """Stronger than the repository's own settings: no hook of a project runs because Ridgeline commits."""
+
+SETTINGS = tuple(word for name, value in OVERRIDES.items() for word in ("-c", f"{name}={value}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,16 @@ class Git:
         done = self.attempt("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
+    def branch(self, ref: str) -> tuple[str | None, bool]:
+        """The commit that a branch, by its full name, points at (None: no such), and whether some checkout is on it."""
+        told = self.run("for-each-ref", "--format=%(refname)%00%(objectname)%00%(worktreepath)", ref)
+        for row in told.decode(errors="replace").splitlines():
+            name, _, about = row.partition("\0")
+            if name == ref:
+                commit, _, place = about.partition("\0")
+                return commit, bool(place)
+        return None, False
+
     def contains(self, ancestor: str, *, tip: str) -> bool:
         """Whether `ancestor` is `tip` or lies before it."""
         return self.attempt("merge-base", "--is-ancestor", ancestor, tip).returncode == 0
@@ -109,24 +122,18 @@ class Git:
             at = end + 1 + size + 1
         return tuple(found)
 
-    def edited(self, commit: str, changes: Mapping[str, tuple[str, bytes] | None]) -> str:
-        """The tree of `commit` with files (path -> mode and content; None deletes) changed. No checkout is touched."""
-        rows: list[str] = []
-        for path, change in changes.items():
-            if change is None:
-                rows.append(f"0 {'0' * len(commit)}\t{path}\0")
-            else:
-                oid = self.line("hash-object", "-w", "--stdin", stdin=change[1])
-                rows.append(f"{change[0]} {oid}\t{path}\0")
-        with fresh_folder() as folder:
-            env = {"GIT_INDEX_FILE": str(folder / "index")}
-            self.run("read-tree", f"{commit}^{{tree}}", env=env)
-            self.run("update-index", "-z", "--index-info", stdin="".join(rows).encode(), env=env)
-            return self.line("write-tree", env=env)
+    def grow(self, changes: Mapping[str, Change], *, parent: str, ref: str, message: str, at: str) -> Grown:
+        """Commit files (path from the root -> mode and content; None deletes) on top of `parent`, named by `ref`.
+
+        No checkout is touched; the same arguments give the same commit. `at` is ISO-8601 with an offset or Z.
+        """
+        author = f"{NAME} <{EMAIL}> {_moment(at)}"
+        words = stream(changes, parent=parent, ref=ref, author=author, message=message)
+        return grown(self.run("fast-import", "--quiet", "--done", stdin=words), changes)
 
     def commit(self, tree: str, *, parent: str, message: str, at: str) -> str:
         """A commit object: the same arguments give the same id. `at` is ISO-8601 with an offset or Z."""
-        moment = f"@{int(datetime.fromisoformat(at).timestamp())} +0000"
+        moment = f"@{_moment(at)}"
         env = {"GIT_AUTHOR_DATE": moment, "GIT_COMMITTER_DATE": moment}
         return self.line("commit-tree", tree, "-p", parent, stdin=message.encode(), env=env)
 
@@ -138,9 +145,18 @@ class Git:
         """Store the objects of a pack."""
         self.run("unpack-objects", "-q", stdin=pack)
 
+    def moved(self, ref: str, *, new: str, old: str) -> bool:
+        """Point a full reference name at `new`, if it still is at `old`; whether it was."""
+        return self.attempt("update-ref", ref, new, old).returncode == 0
+
     def move(self, ref: str, *, new: str, old: str | None) -> None:
         """Point a full reference name at `new`, if it still is at `old` (None: does not exist)."""
         self.run("update-ref", ref, new, old or "0" * len(new))
+
+
+def _moment(at: str) -> str:
+    """Seconds since 1970 and an offset, as git writes them."""
+    return f"{int(datetime.fromisoformat(at).timestamp())} +0000"
 
 
 def _unknown(folder: Path, commit: str) -> NoSuchBase:
@@ -149,12 +165,17 @@ def _unknown(folder: Path, commit: str) -> NoSuchBase:
 
 def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
     """Run git with our settings and none of the user's. Raises ProgramMissing when there is no git."""
-    settings = [word for name, value in OVERRIDES.items() for word in ("-c", f"{name}={value}")]
-    fixed = {
+    return capture(
+        ("git", *SETTINGS, *words), cwd=cwd, timeout_s=TIMEOUT_S, stdin=stdin, env={**_fixed(), **(env or {})}
+    )
+
+
+@cache
+def _fixed() -> Mapping[str, str]:
+    return {
         "GIT_CONFIG_GLOBAL": str(files("sandbox").joinpath("harness", "gitconfig")),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",  # status must not rewrite the user's index
         "GIT_TERMINAL_PROMPT": "0",
     }
-    return capture(("git", *settings, *words), cwd=cwd, timeout_s=TIMEOUT_S, stdin=stdin, env={**fixed, **(env or {})})

@@ -64,7 +64,7 @@ class JsonlLedger:
 
         Raises LedgerCorrupt naming the first line that is not what was written, SchemaMismatch for another version.
         """
-        size = self._path.stat().st_size if self._path.exists() else 0
+        size = self._size()
         if size != self._read:
             data = self._path.read_bytes() if size else b""
             whole = data[: data.rfind(b"\n") + 1]
@@ -73,6 +73,12 @@ class JsonlLedger:
             self._lines = _parsed(whole, self._path)
             self._read = len(data)
         return self._lines
+
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def _cut_torn_line(self) -> None:
         """Move what a killed writer left behind to `<name>.torn`, so that the next line begins on its own."""

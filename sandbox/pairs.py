@@ -3,6 +3,8 @@
 import math
 import statistics
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 from graph.evidence import ShapePairs
@@ -20,10 +22,15 @@ HEADERS = (HEADER, PLACED_HEADER, WATCHED_HEADER)
 SLOTS = 4
 
 Side = Literal["best", "candidate"]
+_PLACE = attrgetter("slot")
 
 
-class Slot(Value):
-    """One timed slot; time in microseconds per call, None where the harness itself marked it invalid."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One timed slot; time in microseconds per call, None where the harness itself marked it invalid.
+
+    Hundreds are made in a round, each from cells that were just looked at: nothing checks them a second time.
+    """
 
     label: str
     block: int
@@ -56,10 +63,9 @@ class Pair(Value):
 
     def without(self, dropped: Collection[tuple[str, int]]) -> "Pair":
         """The same with these blocks marked invalid, all four slots of each."""
-        slots = (
-            slot.model_copy(update={"time_us": None}) if (slot.label, slot.block) in dropped else slot
-            for slot in self.slots
-        )
+        if not dropped:
+            return self
+        slots = (replace(slot, time_us=None) if (slot.label, slot.block) in dropped else slot for slot in self.slots)
         return self.model_copy(update={"slots": tuple(slots)})
 
 
@@ -84,13 +90,15 @@ def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks:
 
 def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePairs, ...] | Problem:
     """Log-ratios per shape, pair and block; blocks with a slot that has no time are left out on both sides."""
-    labels = list(dict.fromkeys(slot.label for pair in pairs for slot in pair.slots))
+    by_label: dict[str, list[list[Slot]]] = {}
+    for number, pair in enumerate(pairs):
+        for slot in pair.slots:
+            by_label.setdefault(slot.label, [[] for _ in pairs])[number].append(slot)
     shapes: list[ShapePairs] = []
-    for label in labels:
+    for label, found in by_label.items():
         ratios: list[tuple[float, ...]] = []
-        for pair in pairs:
-            blocks = _blocks(slot for slot in pair.slots if slot.label == label)
-            valid = [block for block in blocks if all(slot.time_us is not None for slot in block)]
+        for pair, slots in zip(pairs, found, strict=True):
+            valid = [block for block in _blocks(slots) if all(slot.time_us is not None for slot in block)]
             if not valid:
                 detail = f"shape {label!r} has no valid block in pair {pair.pair}"
                 return Problem(reason="not_a_number", detail=detail)
@@ -100,8 +108,8 @@ def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePair
                 label=label,
                 config_class=classes.get(label, "all"),
                 pairs=tuple(ratios),
-                best_us=_median(pairs, label, "best"),
-                candidate_us=_median(pairs, label, "candidate"),
+                best_us=_median(found, "best"),
+                candidate_us=_median(found, "candidate"),
             )
         )
     return tuple(shapes)
@@ -141,13 +149,15 @@ def _slot(cells: Cells, sides: dict[str, Side], line: int) -> Slot | Problem:
 
 
 def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) -> Problem | None:
-    labels = list(dict.fromkeys(slot.label for slot in slots))
-    if missing := [label for label in requested if label not in labels]:
+    by_label: dict[str, list[Slot]] = {}
+    for slot in slots:
+        by_label.setdefault(slot.label, []).append(slot)
+    if missing := [label for label in requested if label not in by_label]:
         return Problem(reason="crash", detail=f"requested shapes were not timed (rule R2): {', '.join(missing)}")
-    if extra := [label for label in labels if requested and label not in requested]:
+    if extra := [label for label in by_label if requested and label not in requested]:
         return Problem(reason="crash", detail=f"shapes were timed that were not asked for: {', '.join(extra)}")
-    for label in labels:
-        found = _blocks(slot for slot in slots if slot.label == label)
+    for label, own in by_label.items():
+        found = _blocks(own)
         if len(found) != blocks:
             return Problem(reason="crash", detail=f"shape {label!r} has {len(found)} blocks, {blocks} were asked for")
         for block in found:
@@ -163,9 +173,9 @@ def _blocks(slots: Iterable[Slot]) -> list[list[Slot]]:
     blocks: dict[int, list[Slot]] = {}
     for slot in slots:
         blocks.setdefault(slot.block, []).append(slot)
-    return [sorted(block, key=lambda slot: slot.slot) for block in blocks.values()]
+    return [sorted(block, key=_PLACE) for block in blocks.values()]
 
 
-def _median(pairs: Sequence[Pair], label: str, side: Side) -> float:
-    times = [s.time_us for pair in pairs for s in pair.slots if s.label == label and s.side == side]
+def _median(found: Iterable[Iterable[Slot]], side: Side) -> float:
+    times = [slot.time_us for slots in found for slot in slots if slot.side == side]
     return statistics.median(time for time in times if time is not None)

@@ -1,14 +1,16 @@
 """Puts committed files back, byte for byte, wherever a run left something else."""
 
+import functools
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from sandbox.edits import LINK
 from sandbox.git import Entry, Git
-from sandbox.signs import Signs, is_folder, settled, signs_of
+from sandbox.signs import Signs, contents, is_folder, settled, signs_of
 
 EXECUTABLE = "100755"
 
@@ -44,22 +46,24 @@ class Pristine:
         """Whether the file's contents are right; then its signs are remembered, if they can be relied on."""
         self._right.pop(path, None)
         signs = signs_of(self._places[path])
-        right = _same(self._root, path, self._committed[path])
+        straight = all(is_folder(f"{self._root}/{folder}") for folder in _parents(path))
+        right = straight and _same(self._places[path], self._committed[path])
         if right and signs is not None and settled(signs):
             self._right[path] = signs
         return right
 
 
-def _same(root: Path, path: str, entry: Entry) -> bool:
-    place = root / path
-    if any((root / parent).is_symlink() for parent in _parents(path)):
+def _same(place: str, entry: Entry) -> bool:
+    """Whether this very file, whose folders are known to be folders, is the committed one."""
+    try:
+        kind = os.lstat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    if place.is_symlink():
-        return entry.mode == LINK and _oid(os.fsencode(place.readlink()), entry) == entry.oid
-    if not place.is_file() or entry.mode == LINK:
+    if stat.S_ISLNK(kind):
+        return entry.mode == LINK and _oid(os.fsencode(Path(place).readlink()), entry) == entry.oid
+    if not stat.S_ISREG(kind) or entry.mode == LINK:
         return False
-    executable = bool(place.stat().st_mode & 0o100)
-    return executable == (entry.mode == EXECUTABLE) and _oid(place.read_bytes(), entry) == entry.oid
+    return bool(kind & 0o100) == (entry.mode == EXECUTABLE) and _oid(contents(place), entry) == entry.oid
 
 
 def _put(root: Path, path: str, entry: Entry, data: bytes) -> None:
@@ -79,9 +83,10 @@ def _put(root: Path, path: str, entry: Entry, data: bytes) -> None:
     place.chmod(0o755 if entry.mode == EXECUTABLE else 0o644)
 
 
-def _parents(path: str) -> list[str]:
+@functools.lru_cache(maxsize=4096)
+def _parents(path: str) -> tuple[str, ...]:
     """The folders above a path, outermost first."""
-    return [str(parent) for parent in reversed(PurePosixPath(path).parents) if str(parent) != "."]
+    return tuple(str(parent) for parent in reversed(PurePosixPath(path).parents) if str(parent) != ".")
 
 
 def _oid(data: bytes, entry: Entry) -> str:

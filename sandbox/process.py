@@ -173,14 +173,22 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     return (process.returncode if in_time else None), seconds
 
 
-def _given(data: bytes | None) -> BinaryIO:
+@contextlib.contextmanager
+def _given(data: bytes | None) -> Iterator[BinaryIO]:
     """What the process reads: the data, or nothing."""
     if data is None:
-        return Path(os.devnull).open("rb")
-    file = _unnamed()
-    file.write(data)
-    file.seek(0)
-    return file
+        yield _nothing()
+        return
+    with _unnamed() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+@functools.cache
+def _nothing() -> BinaryIO:
+    """Opened once: nearly every process is given it."""
+    return Path(os.devnull).open("rb")
 
 
 def _unnamed() -> BinaryIO:
@@ -229,7 +237,7 @@ def _prepared(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
         raise ProgramMissing(first, field=command.field, why=why)
     confined = wrapped(memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network)
     # without wrappers the name is kept as written: some programs look at how they were called
-    return (*confined, str(Path(program).absolute()), *command.argv[1:])
+    return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
 
 
 def _trusted(command: Command) -> bool:

@@ -2,13 +2,14 @@
 
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from graph.contract import Contract
 from sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NotAGitRepository
 from sandbox.git import Git, git
 from sandbox.globs import matches
+from sandbox.signs import signs_of
 
 logger = logging.getLogger(__name__)
 
@@ -22,18 +23,29 @@ class Repository:
     """A git repository with a checkout in which a person works."""
 
     root: Path
+    _known: list["_Place"] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def git(self) -> Git:
-        """The repository for reading and for moving the campaign's branch."""
-        return Git(git_dir=self._git_dir(), work_tree=self.root)
+        """The repository for reading and for moving the campaign's branch. Raises NotAGitRepository."""
+        return Git(git_dir=self._found().inside, work_tree=self.root)
 
     def exists(self) -> bool:
         """Whether the root is the top of a git checkout."""
         try:
-            return find_repository(self.root) == self.root.resolve()
+            return self._found().top == self.root.resolve()
         except NotAGitRepository:
             return False
+
+    def _found(self) -> "_Place":
+        """Where git is, asked once as long as the same `.git` stands there."""
+        for known in self._known:
+            if known.signs == _signs(self.root / ".git", known.inside):
+                return known
+        self._known.clear()
+        top, inside = find_repository(self.root), _git_dir(self.root)
+        self._known.append(_Place(top=top, inside=inside, signs=_signs(self.root / ".git", inside)))
+        return self._known[0]
 
     def require_clean(self, contract: Contract, contract_dir: str) -> str:
         """The commit that a campaign may stand on.
@@ -77,17 +89,6 @@ class Repository:
                 f" git branch -D {branch}, or set another git_branch"
             )
 
-    def checked_out(self, branch: str) -> bool:
-        """Whether some checkout is on that branch, so that moving it would make the checkout look changed."""
-        listed = self.git.run("worktree", "list", "--porcelain").decode(errors="replace").splitlines()
-        return f"branch refs/heads/{branch}" in listed
-
-    def _git_dir(self) -> Path:
-        done = git("rev-parse", "--absolute-git-dir", cwd=self.root)
-        if done.returncode != 0:
-            raise NotAGitRepository(f"{self.root}: is not a git repository; run git init and commit the kernel first")
-        return Path(os.fsdecode(done.stdout.rstrip(b"\n")))
-
     def _require_committed(self, here: Git) -> None:
         out = here.run("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames")
         changed = [row[3:] for row in out.decode(errors="replace").split("\0") if row]
@@ -112,6 +113,35 @@ class Repository:
         for glob in contract.kernel_source:
             if not any(matches(path, (glob,)) for path in tracked):
                 raise DirtyTree(f"kernel_source: {glob!r} matches no committed file; git add and commit the kernel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """What git said of a folder: top of the checkout, git's own folder; and the signs of both when it was asked."""
+
+    top: Path
+    inside: Path
+    signs: tuple[object, ...]
+
+
+def _signs(*places: Path) -> tuple[object, ...]:
+    """By what another repository in the same place is seen. Times of a folder are not told: every ref moves them."""
+    found: list[object] = []
+    for place in places:
+        try:
+            status = os.lstat(place)
+        except OSError:  # gone: the question is asked again, and git says so
+            return (place, None)
+        found.append((status.st_dev, status.st_ino, status.st_mode))
+        found.append(signs_of(place))
+    return tuple(found)
+
+
+def _git_dir(root: Path) -> Path:
+    done = git("rev-parse", "--absolute-git-dir", cwd=root)
+    if done.returncode != 0:
+        raise NotAGitRepository(f"{root}: is not a git repository; run git init and commit the kernel first")
+    return Path(os.fsdecode(done.stdout.rstrip(b"\n")))
 
 
 def find_repository(folder: Path) -> Path:

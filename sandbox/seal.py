@@ -2,12 +2,11 @@
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.signs import Signs, settled, signs_of
+from sandbox.signs import Signs, contents, settled, signs_of
 
 CACHES = frozenset({"__pycache__", ".pytest_cache", ".git"})
 """Folders that interpreters and test runners write for themselves."""
@@ -35,7 +34,7 @@ class Seals:
     def close(self, content: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
         """Seal the files of `tree` whose path below it `covers` admits."""
         paths = (path for path in _files(tree) if covers(path))
-        self._marks[content] = {path: _mark(tree / path) for path in paths}
+        self._marks[content] = {path: _mark(f"{tree}/{path}") for path in paths}
 
     def open(self, content: str) -> None:
         """Forget the seal: the tree is about to be made anew."""
@@ -66,18 +65,20 @@ def discard(tree: Path) -> None:
 
 
 def _files(tree: Path) -> list[str]:
+    """Plain files below the tree, by their paths from there."""
     found: list[str] = []
+    start = len(f"{tree}/")
     for folder, folders, names in os.walk(tree):
         folders[:] = [name for name in folders if name not in CACHES]
-        paths = (Path(folder) / name for name in names if not name.endswith(".pyc") and name not in CACHES)
-        found += [path.relative_to(tree).as_posix() for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+        places = (f"{folder}/{name}" for name in names if not name.endswith(".pyc") and name not in CACHES)
+        found += [place[start:] for place in places if signs_of(place) is not None]
     return found
 
 
-def _mark(path: Path) -> Mark:
-    signs = signs_of(path)
-    return Mark(sha256=_sha256(path), signs=signs if signs is not None and settled(signs) else None)
+def _mark(place: str) -> Mark:
+    signs = signs_of(place)
+    return Mark(sha256=_sha256(place), signs=signs if signs is not None and settled(signs) else None)
 
 
-def _sha256(place: Path | str) -> str:
-    return hashlib.sha256(Path(place).read_bytes()).hexdigest()
+def _sha256(place: str) -> str:
+    return hashlib.sha256(contents(place)).hexdigest()

@@ -4,7 +4,7 @@ import json
 import platform
 import shutil
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from graph.contract import Contract
 from sandbox.durable import write_whole
@@ -58,7 +58,7 @@ class Trees:
     def tree(self, commit: str) -> str:
         """The content of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
         if commit not in self._tree_of:
-            tree = self._workspace.repository().tree(_real(commit))
+            tree = self._workspace.tree(_real(commit))
             self._tree_of[commit] = tree if commit == _real(commit) else f"{tree}{TWIN}"
         return self._tree_of[commit]
 
@@ -113,9 +113,8 @@ class Trees:
     def _evaluation(self, commit: str) -> dict[str, Entry]:
         tree = self.tree(commit)
         if tree not in self._known:
-            folder, contract = self._workspace.contract_dir, self._workspace.contract
-            found = self._workspace.repository().entries(_real(commit), str(folder))
-            paths = ((_below(entry.path, folder), entry) for entry in found if entry.mode != MODULE)
+            contract, files = self._workspace.contract, self._workspace.files(_real(commit))
+            paths = ((path, entry) for path, entry in files.items() if entry.mode != MODULE)
             self._known[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
         return self._known[tree]
 
@@ -154,8 +153,9 @@ class Trees:
             return False
         # a candidate can point this file, which build scripts' own git calls follow, at the user's repository
         (self._dir / slot / ".git").write_text(f"gitdir: {here.git_dir.resolve()}\n", encoding="utf-8")
-        checkout = ("checkout", "-q", "--detach", "-f", _real(commit))
-        steps = (checkout, ("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
+        # nor may a branch move, wherever this slot's HEAD was pointed at: it is made to name a commit, as a new file
+        write_whole(here.git_dir / "HEAD", f"{_real(commit)}\n".encode(), synced=False)
+        steps = (("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
         return all(here.attempt(*step).returncode == 0 for step in steps)
 
     def _made(self, mirror: Git, slot: str, commit: str) -> None:
@@ -200,7 +200,3 @@ def _slots(commit: str) -> tuple[str, ...]:
 
 def _may_change(path: str, contract: Contract) -> bool:
     return matches(path, contract.editable_globs) and not matches(path, contract.protected)
-
-
-def _below(path: str, folder: PurePosixPath) -> str:
-    return path if str(folder) == "." else path.removeprefix(f"{folder}/")

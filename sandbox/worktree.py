@@ -2,6 +2,7 @@
 
 import logging
 import re
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from graph.contract import Contract
@@ -14,8 +15,10 @@ from sandbox.edits import CONTRACT_FILE, LINK, MODULE, refusal
 from sandbox.errors import BranchTaken, NoSuchBase
 from sandbox.git import Entry, Git
 from sandbox.globs import matches
+from sandbox.holdings import Holdings
 from sandbox.mirror import mirror_of
 from sandbox.repository import Repository, find_repository
+from sandbox.stream import Change, Grown
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +26,6 @@ __all__ = ["GitWorkspace", "find_repository"]
 
 NO_BRANCH = "none"
 NEW_FILE = "100644"
-KEPT = 3
-"""Commits whose lists of files are remembered: the best version, a candidate, its formatted form, and the newest."""
 
 
 class GitWorkspace:
@@ -42,8 +43,7 @@ class GitWorkspace:
         self._mirror: Git | None = None
         self._read: dict[str, tuple[FileEdit, ...]] = {}
         """Sources by commit: what a commit holds never changes, and every planner call is told them."""
-        self._files: dict[str, dict[str, Entry]] = {}
-        """Likewise, of the commits that were asked for last."""
+        self._holdings = Holdings(contract_dir)
 
     @property
     def contract_dir(self) -> PurePosixPath:
@@ -101,6 +101,14 @@ class GitWorkspace:
             self._publish(mirror, base, tip or base.commit)
         return base
 
+    def tree(self, commit: str) -> str:
+        """The tree of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
+        return self._holdings.tree(self.repository(), commit)
+
+    def files(self, commit: str) -> dict[str, Entry]:
+        """The contract's files at a commit, by their paths below its folder. Raises NoSuchBase likewise."""
+        return self._holdings.files(self.repository(), commit)
+
     def sources(self, commit: str) -> tuple[FileEdit, ...]:
         """Text of every editable file at a commit; binary files, links and submodules are left out."""
         if commit not in self._read:
@@ -108,15 +116,18 @@ class GitWorkspace:
         return self._read[commit]
 
     def _sources(self, commit: str) -> tuple[FileEdit, ...]:
-        mirror = self.repository()
-        chosen = [(path, e) for path, e in self._present(mirror, commit).items() if self._editable(path, e)]
-        contents = mirror.blobs(tuple(entry.oid for _, entry in chosen))
+        chosen = [(path, entry) for path, entry in self.files(commit).items() if self._editable(path, entry)]
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
         texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
         return tuple(FileEdit(path=path, text=text) for path, text in texts if text is not None)
 
     def snapshot(self, commit: str) -> tuple[Artifact, ...]:
         """The kernel's files and the flags file of a commit, stored and named by their paths."""
-        return self._snapshot(self.repository(), commit)
+        flags = (self._contract.flags_file,) if self._contract.flags_file else ()
+        globs = (*self._contract.kernel_source, *flags)
+        chosen = [(p, e) for p, e in self.files(commit).items() if matches(p, globs) and e.mode != MODULE]
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
+        return tuple(self._artifacts.put(path, data) for (path, _), data in zip(chosen, contents, strict=True))
 
     def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
         """Commit edits on top of `parent`, touching no checkout; the same arguments give the same commit.
@@ -124,23 +135,40 @@ class GitWorkspace:
         The commit is kept under `refs/ridgeline/<campaign>/`. Raises NoSuchBase when the parent is not known.
         """
         mirror = self.repository()
-        present = self._present(mirror, parent)
+        present = self.files(parent)
         if problem := refusal(edits, self._contract, present):
             return Refused(detail=problem)
-        changes = {self._from_root(edit.path): _change(edit, present.get(edit.path)) for edit in edits}
-        tree = mirror.edited(parent, changes)
-        commit = mirror.commit(tree, parent=parent, message=f"candidate round-{round}\n", at=at)
-        self._keep(mirror, f"round-{round}", commit)
-        words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, commit)
-        now = self._present(mirror, commit)
+        changes = {edit.path: _change(edit, present.get(edit.path)) for edit in edits}
+        new = self._grown(mirror, present, changes, round=round, parent=parent, at=at)
+        now = self.files(new.commit)
+        words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, new.commit)
         return Applied(
-            commit=commit,
-            tree=tree,
+            commit=new.commit,
+            tree=new.tree,
             diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
-            snapshot=self._snapshot(mirror, commit),
+            snapshot=self.snapshot(new.commit),
             changed=tuple(sorted(path for path in {**present, **now} if present.get(path) != now.get(path))),
             audit=self._audit(parent, edits),
         )
+
+    def _grown(
+        self, mirror: Git, present: dict[str, Entry], changes: dict[str, Change], *, round: int, parent: str, at: str
+    ) -> Grown:
+        """Commit the changes, held by a reference, so that git never throws them away."""
+        told = sha256(repr((parent, at, sorted(changes.items()))).encode(errors="surrogateescape")).hexdigest()
+        rooted = {self._holdings.at_root(path): change for path, change in changes.items()}
+        message, ref = f"candidate round-{round}\n", self._ref(f"round-{round}", told)
+        new = mirror.grow(rooted, parent=parent, ref=ref, message=message, at=at)
+        files, contents = dict(present), {}
+        for path, change in changes.items():
+            if change is None:
+                del files[path]
+                continue
+            oid = new.blobs[self._holdings.at_root(path)]
+            files[path] = Entry(mode=change[0], oid=oid, path=self._holdings.at_root(path))
+            contents[oid] = change[1]
+        self._holdings.made(new, files, contents)
+        return new
 
     def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
         """What reading the edits finds that the parent's files do not have."""
@@ -155,15 +183,18 @@ class GitWorkspace:
         """
         base, mirror = self._base(), self.repository()
         commit = mirror.commit(tree, parent=parent, message=message, at=at)
+        self._holdings.same(commit, tree)
         if not self._publishes(base):
-            self._keep(mirror, "accepted", commit)
+            mirror.run("update-ref", self._ref("accepted", commit), commit)
             return commit
         ref = f"refs/heads/{base.branch}"
-        tip = mirror.tip(ref)
-        if tip is None or not mirror.contains(commit, tip=tip):
-            mirror.move(ref, new=commit, old=tip)
-            tip = commit
-        self._publish(mirror, base, tip)
+        tip = commit
+        if not mirror.moved(ref, new=commit, old=parent):  # done before, or not where it should be
+            found = mirror.tip(ref)
+            tip = found if found is not None and mirror.contains(commit, tip=found) else commit
+            if tip != found:
+                mirror.move(ref, new=tip, old=found)
+        self._publish(mirror, base, tip, before=parent)
         return commit
 
     def reset(self, commit: str) -> None:
@@ -198,62 +229,43 @@ class GitWorkspace:
     def _publishes(self, base: Base) -> bool:
         return self._contract.git_commit and base.branch != NO_BRANCH
 
-    def _publish(self, mirror: Git, base: Base, tip: str) -> None:
-        """Bring the branch in the user's repository to `tip`, where it is in the mirror, moving nobody else's work."""
+    def _publish(self, mirror: Git, base: Base, tip: str, *, before: str | None = None) -> None:
+        """Bring the branch in the user's repository to `tip`, where it is in the mirror, moving nobody else's work.
+
+        `before`: a commit of this campaign that the branch is likely at; from there nothing needs to be asked.
+        """
         ref = f"refs/heads/{base.branch}"
         user = self._user.git if self._user.exists() else None
-        present = user.tip(ref) if user else None
+        present, looked_at = user.branch(ref) if user else (None, False)
         if present == tip:
             return
-        if user is None or not user.has(base.commit):
+        ours = present is not None and present == before
+        if user is None or not (ours or user.has(base.commit)):
             logger.info("%s: not here; the branch is kept in %s", self._user.root, mirror.git_dir)
             return
-        if present is not None and not mirror.has(present):
+        if present is not None and not (ours or mirror.has(present)):
             raise BranchTaken(
                 f"{base.branch}: points at {present}, which this campaign did not make; move those commits"
                 f" to another branch and run git branch -f {base.branch} {base.commit}"
             )
-        if self._user.checked_out(base.branch):
+        if looked_at:
             logger.warning("%s is checked out and stays where it is; it is brought up to date later", base.branch)
             return
-        user.unpack(mirror.pack(tip, beyond=base.commit))
+        user.unpack(mirror.pack(tip, beyond=before if before and ours else base.commit))
         user.move(ref, new=tip, old=present)
 
-    def _keep(self, mirror: Git, name: str, commit: str) -> None:
-        """Hold a commit that is on no branch, so that git never throws it away."""
+    def _ref(self, name: str, told: str) -> str:
+        """Holds a commit that is on no branch, so that git never throws it away."""
         campaign = re.sub(r"[^A-Za-z0-9_-]+", "-", self._campaign_dir.name)
-        ref = f"refs/ridgeline/{campaign}/{name}-{commit[:10]}"
-        mirror.run("update-ref", ref, commit)
-
-    def _present(self, mirror: Git, commit: str) -> dict[str, Entry]:
-        """The contract's files at a commit, by their paths below its folder."""
-        if commit not in self._files:
-            found = {self._from_contract(entry.path): entry for entry in mirror.entries(commit, self._folder)}
-            kept = list(self._files.items())[-KEPT:]
-            self._files = {**dict(kept), commit: found}
-        return self._files[commit]
-
-    def _snapshot(self, mirror: Git, commit: str) -> tuple[Artifact, ...]:
-        flags = (self._contract.flags_file,) if self._contract.flags_file else ()
-        present = self._present(mirror, commit)
-        globs = (*self._contract.kernel_source, *flags)
-        chosen = [(p, e) for p, e in present.items() if matches(p, globs) and e.mode != MODULE]
-        contents = mirror.blobs(tuple(entry.oid for _, entry in chosen))
-        return tuple(self._artifacts.put(path, data) for (path, _), data in zip(chosen, contents, strict=True))
+        return f"refs/ridgeline/{campaign}/{name}-{told[:10]}"
 
     def _editable(self, path: str, entry: Entry) -> bool:
         guarded = (*self._contract.protected, CONTRACT_FILE)
         plain = entry.mode not in (LINK, MODULE) and path.isprintable()
         return plain and matches(path, self._contract.editable_globs) and not matches(path, guarded)
 
-    def _from_root(self, path: str) -> str:
-        return path if self._folder == "." else f"{self._folder}/{path}"
 
-    def _from_contract(self, path: str) -> str:
-        return path if self._folder == "." else path.removeprefix(f"{self._folder}/")
-
-
-def _change(edit: FileEdit, present: Entry | None) -> tuple[str, bytes] | None:
+def _change(edit: FileEdit, present: Entry | None) -> Change:
     """What an edit does to the tree: the file's mode stays as it was."""
     if edit.text is None:
         return None

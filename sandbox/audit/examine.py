@@ -1,6 +1,7 @@
 """Findings of a source text, and those that a change adds to what was there before."""
 
 import ast
+import functools
 import re
 import textwrap
 from collections import Counter
@@ -24,6 +25,8 @@ FLAGS = re.compile(
     r"-Ofast|-f(?:unsafe-math-optimizations|fast-math)|-?-use_fast_math|-ffinite-math-only|-cl-fast-relaxed-math"
 )
 IMPORT = re.compile(r"(?:import [\w., ]+|from [\w.]+ import [\w, ]+)")
+REMEMBERED = 32
+"""Texts whose findings are kept: a file is examined as the change, and again as what the next one changes."""
 MOST_LINES = 1000
 """Lines of a text that is no Python which are looked at one by one."""
 SHADOWING = frozenset({"sitecustomize.py", "usercustomize.py", "conftest.py"})
@@ -55,6 +58,7 @@ def examined(path: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=REMEMBERED)
 def audit(path: str, text: str, *, dtype: str = "fp32") -> tuple[Finding, ...]:
     """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
 

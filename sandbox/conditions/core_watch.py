@@ -1,10 +1,12 @@
 """Watches the timed core while one process runs, from a thread that keeps off it."""
 
 import contextlib
+import functools
 import os
 import resource
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -28,6 +30,60 @@ class Look:
     own_s: float | None
 
 
+@functools.cache
+def _siblings(core: int) -> frozenset[int]:
+    """How the machine is built does not change while we look."""
+    return siblings(core)
+
+
+class _Watcher:
+    """A thread that looks every `SLICE_S` while it was asked to. It lives on: one is needed for every timed process."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._look: Callable[[], Look] | None = None
+        self._keep_to: frozenset[int] = frozenset()
+        self._looks: list[Look] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def begin(self, look: Callable[[], Look], *, keep_to: frozenset[int]) -> None:
+        """Look again and again, from those cores, until `end`."""
+        with self._changed:
+            self._look, self._keep_to, self._looks = look, keep_to, []
+            self._changed.notify()
+
+    def end(self) -> list[Look]:
+        """What was seen; a look that is under way is nobody's any more."""
+        with self._changed:
+            found, self._looks, self._look = self._looks, [], None
+            self._changed.notify()
+        return found
+
+    def _run(self) -> None:
+        while True:
+            look, looks = self._asked()
+            while self._time_for_another(looks):
+                found = look()
+                with self._changed:
+                    if self._looks is looks:
+                        looks.append(found)
+
+    def _asked(self) -> tuple[Callable[[], Look], list[Look]]:
+        with self._changed:
+            while self._look is None:
+                self._changed.wait()
+            with contextlib.suppress(OSError):  # a core may be taken away from us meanwhile
+                os.sched_setaffinity(0, self._keep_to)
+            return self._look, self._looks
+
+    def _time_for_another(self, looks: list[Look]) -> bool:
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._looks is not looks, SLICE_S)
+
+
+_idle: list[_Watcher] = []
+
+
 class CoreWatch:
     """`with CoreWatch(core) as watch:` around one process; then `watch.seen()`. Used once, by one thread."""
 
@@ -35,11 +91,10 @@ class CoreWatch:
         """`core` None watches all usable cores."""
         self._core = core
         self._cores = usable() if core is None else frozenset({core})
-        self._siblings = frozenset() if core is None else siblings(core)
+        self._siblings = frozenset() if core is None else _siblings(core)
         self._looks: list[Look] = []
         self._mhz: list[float | None] = []
         self._switches = 0
-        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         self._mhz.append(None if self._core is None else mhz(self._core))
@@ -47,8 +102,8 @@ class CoreWatch:
         self._others = frozenset(children(self._parent) or ())
         self._used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self._looks.append(self._look(0.0))
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._watcher = _idle.pop() if _idle else _Watcher()
+        self._watcher.begin(self._look_between, keep_to=usable() - self._cores or usable())
         return self
 
     def __exit__(
@@ -56,8 +111,8 @@ class CoreWatch:
     ) -> None:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         last = self._look(used.ru_utime + used.ru_stime - self._used.ru_utime - self._used.ru_stime)
-        self._over.set()
-        self._thread.join()
+        self._looks += self._watcher.end()
+        _idle.append(self._watcher)
         self._looks = [look for look in self._looks if look.at_s <= last.at_s - SLICE_S / 2 or look is self._looks[0]]
         self._looks.append(last)
         self._switches = used.ru_nivcsw - self._used.ru_nivcsw
@@ -77,13 +132,9 @@ class CoreWatch:
             notes=notes,
         )
 
-    def _watch(self) -> None:
-        if elsewhere := usable() - self._cores:
-            with contextlib.suppress(OSError):  # a core may be taken away from us while we look
-                os.sched_setaffinity(0, elsewhere)
-        while not self._over.wait(SLICE_S):
-            used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
-            self._looks.append(self._look(None if used is None else used * TICK_S))
+    def _look_between(self) -> Look:
+        used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
+        return self._look(None if used is None else used * TICK_S)
 
     def _look(self, own_s: float | None) -> Look:
         return Look(

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.signs import contents
+
 PROC = Path("/proc")
 CPUS = Path("/sys/devices/system/cpu")
 
@@ -55,7 +57,7 @@ def parse_list(text: str) -> frozenset[int]:
 def ticks(cores: Collection[int]) -> Ticks | None:
     """The counters now; None where the kernel gives none."""
     try:
-        return parse_stat((PROC / "stat").read_text(encoding="ascii"), cores)
+        return parse_stat(_text(f"{PROC}/stat"), cores)
     except OSError:
         return None
 
@@ -63,21 +65,28 @@ def ticks(cores: Collection[int]) -> Ticks | None:
 def siblings(core: int, root: Path = CPUS) -> frozenset[int]:
     """The other hardware threads of the core; empty where there are none or the kernel does not say."""
     try:
-        text = (root / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
-        return parse_list(text) - {core}
+        return parse_list(_text(f"{root}/cpu{core}/topology/thread_siblings_list")) - {core}
     except (OSError, ValueError):
         return frozenset()
 
 
 def mhz(core: int, root: Path = CPUS, proc: Path = PROC) -> float | None:
     """The core's clock now: cpufreq, else /proc/cpuinfo, else None."""
-    current, cpuinfo = root / f"cpu{core}" / "cpufreq" / "scaling_cur_freq", proc / "cpuinfo"
     try:
-        if current.is_file():
-            return int(current.read_text(encoding="ascii")) / 1000
-        return parse_mhz(cpuinfo.read_text(errors="replace"), core) if cpuinfo.is_file() else None
+        return int(_text(f"{root}/cpu{core}/cpufreq/scaling_cur_freq")) / 1000
+    except FileNotFoundError:
+        pass
     except (OSError, ValueError):  # cpufreq answers <unknown> for a core that is offline
         return None
+    try:
+        return parse_mhz(_text(f"{proc}/cpuinfo"), core)
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: str) -> str:
+    """What the kernel tells in a file."""
+    return contents(path).decode(errors="replace")
 
 
 def parse_mhz(cpuinfo: str, core: int) -> float | None:
@@ -91,20 +100,20 @@ def parse_mhz(cpuinfo: str, core: int) -> float | None:
 
 def children(thread: int) -> tuple[int, ...] | None:
     """Processes started by that thread of ours which live; None without CONFIG_PROC_CHILDREN."""
-    return _children(PROC / "self" / "task" / str(thread))
+    return _children(f"{PROC}/self/task/{thread}")
 
 
 def own_ticks(roots: Collection[int]) -> int | None:
     """Ticks used by these processes and everything under them; None when none of them lives any more."""
     total, seen, waiting = 0, 0, list(roots)
     while waiting:
-        place = PROC / str(waiting.pop())
+        process = waiting.pop()
         try:
-            used = parse_own((place / "stat").read_text(errors="replace"))
+            used = parse_own(_text(f"{PROC}/{process}/stat"))
         except OSError:  # it ended between two looks
             continue
         total, seen = total + (used or 0), seen + 1
-        waiting += _children(place / "task" / place.name) or ()
+        waiting += _children(f"{PROC}/{process}/task/{process}") or ()
     return total if seen else None
 
 
@@ -113,8 +122,8 @@ def usable() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0))
 
 
-def _children(task: Path) -> tuple[int, ...] | None:
+def _children(task: str) -> tuple[int, ...] | None:
     try:
-        return tuple(int(word) for word in (task / "children").read_text(encoding="ascii").split())
+        return tuple(int(word) for word in _text(f"{task}/children").split())
     except OSError:
         return None

@@ -38,7 +38,8 @@ Block = tuple[str, int]
 """Shape and number."""
 
 
-class Span(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
     """One timed slot without its time: which version ran in which process, and until when."""
 
     label: str
@@ -68,15 +69,35 @@ class Disturbed(Value):
     """Processes or slowdowns."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """The conditions of one process, and where its slices end, in order."""
+
+    conditions: Conditions
+    ends_us: tuple[float, ...]
+
+    def loaded(self) -> bool:
+        """Whether a block in it can exceed a limit at all: its share lies between those of what it met."""
+        return any(
+            one.seconds > 0
+            and ((one.foreign_s or 0) / one.seconds > FOREIGN_SHARE or (one.steal_s or 0) / one.seconds > STEAL_SHARE)
+            for one in (self.conditions.load, *self.conditions.slices)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Stretch:
     """What one slot lasted at most: from the end of the one before it to its own."""
 
     span: Span
-    conditions: Conditions
+    told: _Told
     began_us: float
     ended_us: float
     exact: bool
+
+    @property
+    def conditions(self) -> Conditions:
+        return self.told.conditions
 
     def loads(self) -> tuple[tuple[Load, float], ...]:
         """The slices it met and for how many seconds; the whole process where it cannot be placed."""
@@ -85,11 +106,12 @@ class _Stretch:
         if self.ended_us <= self.began_us:  # the later slots of a block that has one time for all of them
             return ()
         found: list[tuple[Load, float]] = []
-        slices = self.conditions.slices
-        for one in slices[bisect_right(slices, self.began_us, key=_end) :]:
+        slices, ends_us = self.conditions.slices, self.told.ends_us
+        for place in range(bisect_right(ends_us, self.began_us), len(slices)):
+            one = slices[place]
             if one.began_us >= self.ended_us:
                 break
-            met_us = min(one.ended_us, self.ended_us) - max(one.began_us, self.began_us)
+            met_us = min(ends_us[place], self.ended_us) - max(one.began_us, self.began_us)
             found.append((one, met_us / 1e6))
         return tuple(found)
 
@@ -99,34 +121,35 @@ class _Stretch:
         return tuple(one for one in during if one.at_us is not None and self.began_us <= one.at_us <= self.ended_us)
 
 
-def _end(slice_: Load) -> float:
-    return slice_.ended_us
-
-
 def disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
     """The blocks to drop, in the order they ran, each with its first cause.
 
     `host`: times were taken by the processor (engine wall), so what else it did counts. A device's own clock does not
     care: launches are queued before they are timed.
     """
+    told = tuple(_Told(conditions=seen, ends_us=tuple(one.ended_us for one in seen.slices)) for seen in conditions)
+    host = host and any(one.loaded() for one in told)
+    if not host and not any(seen.card for seen in conditions):
+        return ()
     blocks: dict[Block, list[_Stretch]] = {}
-    for stretch in _stretches(spans, conditions):
+    for stretch in _stretches(spans, told):
         blocks.setdefault(stretch.span.name, []).append(stretch)
     found = (_cause(name, stretches, host=host) for name, stretches in blocks.items())
     return tuple(one for one in found if one is not None)
 
 
-def _stretches(spans: Sequence[Span], conditions: Sequence[Conditions]) -> Iterable[_Stretch]:
+def _stretches(spans: Sequence[Span], told: Sequence[_Told]) -> Iterable[_Stretch]:
     reached: dict[int, float] = {}
     for span in spans:
-        seen = conditions[span.process]
-        began, end = reached.get(span.process, seen.load.began_us), seen.load.ended_us
-        at = _monotonic(span.at_us, seen.load)
+        of = told[span.process]
+        load = of.conditions.load
+        began, end = reached.get(span.process, load.began_us), load.ended_us
+        at = _monotonic(span.at_us, load)
         if at is None or not began <= at <= end:  # no time, or one of another clock: it may have been any moment
-            yield _Stretch(span=span, conditions=seen, began_us=seen.load.began_us, ended_us=end, exact=False)
+            yield _Stretch(span=span, told=of, began_us=load.began_us, ended_us=end, exact=False)
             continue
         reached[span.process] = at
-        yield _Stretch(span=span, conditions=seen, began_us=began, ended_us=at, exact=True)
+        yield _Stretch(span=span, told=of, began_us=began, ended_us=at, exact=True)
 
 
 def _monotonic(at_us: float | None, load: Load) -> float | None:

@@ -1,12 +1,10 @@
 """Counters from valgrind's cache and branch simulation: exact, repeatable, and blind to time."""
 
-import tempfile
-from pathlib import Path
-
 from graph.evidence import Exit
 from graph.values import Named
 from sandbox.commands import Commands, tail
 from sandbox.errors import ProgramMissing
+from sandbox.fresh import fresh_folder
 from sandbox.profiler.cachegrind import Costs, Malformed, parse
 from sandbox.profiler.seen import Seen, Tree, Unavailable
 
@@ -42,8 +40,8 @@ def last_level(size: int | None) -> str | None:
 
 def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> Seen | Unavailable:
     geometry = last_level(tree.cache_bytes)
-    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-        out = Path(folder) / "callgrind.out"
+    with fresh_folder() as folder:
+        out = folder / "callgrind.out"
         argv = (
             *("valgrind", "--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"),
             *((f"--LL={geometry}",) if geometry else ()),

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sandbox import pristine as pristine_module
+from sandbox import seal as seal_module
 from sandbox.pristine import Pristine
 from sandbox.seal import Seals
-from sandbox.signs import SETTLED_NS, settled, signs_of
+from sandbox.signs import SETTLED_NS, contents, settled, signs_of
 from tests.repositories import FOLDER, applied, git, make_repository, workspace
 
 PATIENCE_S = SETTLED_NS / 1e9 + 0.02
@@ -33,8 +35,8 @@ def settle() -> None:
 def counted(monkeypatch) -> list[Path]:
     """Which files are read from now on."""
     seen: list[Path] = []
-    read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: (seen.append(self), read(self))[1])
+    for module in (pristine_module, seal_module):
+        monkeypatch.setattr(module, "contents", lambda place: (seen.append(Path(place)), contents(place))[1])
     return seen
 
 

@@ -1,0 +1,75 @@
+"""What is written together is on the disk together, and a folder only where a name in it is new."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox import durable
+from sandbox.durable import Unsynced, append_whole, overwrite, write_whole
+from sandbox.errors import DiskFull
+
+
+@pytest.fixture
+def synced(monkeypatch) -> list[str]:
+    """Names of what is brought to the disk from now on."""
+    seen: list[str] = []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return seen
+
+
+def test_everything_is_there_when_sync_returns(tmp_path, synced):
+    later = Unsynced()
+    for name in ("x/one", "x/two", "y/three"):
+        write_whole(tmp_path / name, b"1", synced=False)
+        later.add(tmp_path / name)
+    (tmp_path / "y" / "three").unlink()
+    later.sync()
+    assert sorted(synced) == ["one", "two", "x", "y"]
+    later.sync()
+    assert len(synced) == 4
+
+
+def test_the_folder_of_a_file_that_grows_is_brought_once(tmp_path, synced):
+    later = Unsynced()
+    for _ in range(3):
+        append_whole(tmp_path / "tape", b"line\n", synced=False)
+        later.add(tmp_path / "tape", grown=True)
+        later.sync()
+    assert sorted(synced) == sorted([*(["tape"] * 3), tmp_path.name])
+
+
+def test_a_full_disk_is_named_and_nothing_is_forgotten(tmp_path, monkeypatch):
+    later = Unsynced()
+    write_whole(tmp_path / "one", b"1", synced=False)
+    later.add(tmp_path / "one")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable.os, "fsync", full)
+        with pytest.raises(DiskFull, match="one"):
+            later.sync()
+    seen: list[int] = []
+    monkeypatch.setattr(durable.os, "fsync", seen.append)
+    later.sync()
+    assert len(seen) == 2
+
+
+def test_a_line_that_was_shown_is_overwritten_in_place(tmp_path):
+    path = tmp_path / "deep" / "status.json"
+    overwrite(path, b"long first line", room=32)
+    place = path.stat().st_ino
+    overwrite(path, b"short", room=32)
+    assert path.read_bytes() == b"short".ljust(31) + b"\n"
+    assert path.stat().st_ino == place
+    overwrite(path, b"x" * 40, room=32)
+    assert path.read_bytes() == b"x" * 40 + b"\n"
