@@ -6,7 +6,7 @@ import typer
 
 from agent import console
 from agent.errors import UserError
-from agent.nearness import nearest
+from sandbox.nearness import nearest
 
 Json = Annotated[bool, typer.Option("--json", help="Print nodes and edges as one JSON object.")]
 Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (one line of ledger.jsonl) or outcome.")]

@@ -11,12 +11,11 @@ from agent.errors import UserError
 
 if TYPE_CHECKING:
     from agent.isa.hot import Placed
-    from agent.isa.request import Asked
+    from agent.isa.section import Section
     from sandbox.isa.report import Inspected
-    from sandbox.isa.values import IsaFinding
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
-Kernel = Annotated[str | None, typer.Option(help="Name of the kernel, where the file has several.")]
+Kernel = Annotated[str | None, typer.Option(help="Only this kernel, where the file has several.")]
 Signature = Annotated[str | None, typer.Option(help='Types of what is passed: "*fp16,*fp16,i32:16".')]
 Constants = Annotated[str | None, typer.Option(help="Values of what is constant: BLOCK=128,EVEN=true.")]
 Call = Annotated[str | None, typer.Option(help='Or a call to imitate: "run(fp16[4096,4096])".')]
@@ -57,52 +56,44 @@ def isa(  # noqa: PLR0913 -- one parameter per option of the command line
 ) -> None:
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
     given = dict(locals())
-    from agent.isa.hot import hotspots, placed
+    from agent.isa.hot import hotspots
     from agent.isa.request import Asked
-    from sandbox.isa.difference import compared
+    from agent.isa.section import sections
+    from agent.isa.several import inspected
 
     asked = Asked.model_validate({name: given[name] for name in Asked.model_fields})
     spots = hotspots(trace) if trace is not None else ()
-    found = _inspected(asked)
-    before = _inspected(asked.model_copy(update={"file": diff})) if diff is not None else ()
-    findings = compared([one.report for one in before], [one.report for one in found])
-    hot = [placed(one.code, spots) if spots and one.code else None for one in found]
+    found = inspected(asked)
+    before = inspected(asked.model_copy(update={"file": diff})) if diff is not None else None
+    told = sections(found, before or (), spots)
     if as_json:
-        console.emit(_document(file, found, findings, hot))
+        console.emit(_document(file, told))
     else:
-        _tell(found, findings, hot, whole=listing)
-    if diff is not None and not {one.report.target for one in before} & {one.report.target for one in found}:
-        console.note("--diff: the two have no target in common, so nothing was compared")
+        _tell_all(told, whole=listing)
+    for one in told if before is not None else ():
+        if not one.compared:
+            console.note(f"--diff: {one.kernel}: the two have no target in common, so nothing was compared")
     if html is not None:
-        _write(html, found, findings, hot)
+        _write(html, told)
 
 
-def _inspected(asked: "Asked") -> "tuple[Inspected, ...]":
-    from agent.isa.request import targets, wanted
-    from sandbox.isa.report import inspect
-
-    what = wanted(asked)
-    chosen = targets(asked.model_copy(update={"file": what.file}))
-    return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
+def _document(file: Path, told: "Sequence[Section]") -> dict[str, object]:
+    """One kernel's object; of several a list of them under `kernels`."""
+    if len(told) == 1:
+        return {"file": str(file), **_kernel(told[0])}
+    return {"file": str(file), "kernels": [_kernel(one) for one in told]}
 
 
-def _document(
-    file: Path, found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]"
-) -> dict[str, object]:
+def _kernel(told: "Section") -> dict[str, object]:
     """Reports whole, listings left out: `--listing` and `--html` are for people."""
     return {
-        "file": str(file),
-        "kernel": found[0].report.kernel,
-        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in found},
-        "findings": [finding.model_dump(mode="json") for finding in findings],
+        "kernel": told.kernel,
+        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in told.found},
+        "findings": [finding.model_dump(mode="json") for finding in told.findings],
         "hot": {
-            one.report.target.arch: [_line(one, *at) for at in (h.shares if h else ())] for one, h in _with(found, hot)
+            one.report.target.arch: [_line(one, *at) for at in (hot.shares if hot else ())] for one, hot in told.placed
         },
     }
-
-
-def _with(found: "Sequence[Inspected]", hot: "Sequence[Placed | None]") -> "list[tuple[Inspected, Placed | None]]":
-    return list(zip(found, hot, strict=True))
 
 
 def _line(one: "Inspected", index: int, share: float) -> dict[str, object]:
@@ -111,28 +102,33 @@ def _line(one: "Inspected", index: int, share: float) -> dict[str, object]:
     return {"index": index, "share": share, "isa": text, "source": source}
 
 
-def _tell(
-    found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]", *, whole: bool
-) -> None:
+def _tell_all(told: "Sequence[Section]", *, whole: bool) -> None:
+    for at, one in enumerate(told):
+        if at:
+            console.say()
+        _tell(one, whole=whole)
+
+
+def _tell(told: "Section", *, whole: bool) -> None:
     from agent.isa.table import header, hot_loop, launches, rows
 
-    reports = [one.report for one in found]
+    reports = [one.report for one in told.found]
     console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
     console.table(header(reports), rows(reports))
     if looks := [text for report in reports if (text := hot_loop(report))]:
         console.say("\nhot loop, by its look")
         for text in looks:
             console.say(f"  {text}")
-    if findings:
+    if told.findings:
         console.say()
         console.table(
-            ("TARGET", "WEIGHT", "AGAINST THE OTHER VERSION"), [(f.target, f.weight, f.text) for f in findings]
+            ("TARGET", "WEIGHT", "AGAINST THE OTHER VERSION"), [(f.target, f.weight, f.text) for f in told.findings]
         )
     for text in launches(reports):
         console.note(f"note: {text}")
-    if any(finding.weight == "against" for finding in findings):
+    if any(finding.weight == "against" for finding in told.findings):
         console.note(GATED)
-    for one, placed in _with(found, hot):
+    for one, placed in told.placed:
         if whole or placed:
             _list(one, placed, whole=whole)
 
@@ -151,12 +147,10 @@ def _list(one: "Inspected", placed: "Placed | None", *, whole: bool) -> None:
         console.note(f"hot, but not placed: {missed}")
 
 
-def _write(
-    path: Path, found: "Sequence[Inspected]", findings: "Sequence[IsaFinding]", hot: "Sequence[Placed | None]"
-) -> None:
+def _write(path: Path, told: "Sequence[Section]") -> None:
     from agent.isa.page import page
 
-    text = page(found, findings, hot, title=f"{found[0].report.kernel}: {found[0].report.compiler}")
+    text = page(told)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

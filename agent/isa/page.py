@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from agent.isa.hot import Placed
+from agent.isa.section import Section
 from agent.isa.table import header, listing, rows
 from sandbox.isa.report import Inspected
 from sandbox.isa.values import IsaFinding
@@ -16,17 +17,22 @@ STYLE = (
 )
 
 
-def page(
-    found: Sequence[Inspected], findings: Sequence[IsaFinding], traced: Sequence[Placed | None], *, title: str
-) -> str:
-    """HTML of the table, the differences, the notes and every listing."""
-    reports = [one.report for one in found]
-    listings = "".join(_listing(one, hot) for one, hot in zip(found, traced, strict=True))
+def page(told: Sequence[Section]) -> str:
+    """HTML of each kernel's table, differences, notes and listings."""
     return (
-        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
-        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        f"<title>{escape(', '.join(one.kernel for one in told))}</title>"
+        f"<style>{STYLE}</style></head><body>{''.join(_kernel(one) for one in told)}</body></html>\n"
+    )
+
+
+def _kernel(told: Section) -> str:
+    reports = [one.report for one in told.found]
+    listings = "".join(_listing(one, hot) for one, hot in told.placed)
+    return (
+        f"<h1>{escape(f'{told.kernel}: {reports[0].compiler}')}</h1>"
         f"<table>{_line(header(reports), 'th')}{''.join(_line(row, 'td') for row in rows(reports))}</table>"
-        f"{_findings(findings)}{''.join(_notes(one) for one in found)}{listings}</body></html>\n"
+        f"{_findings(told.findings)}{''.join(_notes(one) for one in told.found)}{listings}"
     )
 
 

@@ -1,9 +1,12 @@
 """What the command line asks of a kernel's file, with what `isa.toml` beside the file adds."""
 
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from agent.errors import UserError
+from agent.isa.outline import Outline, outlines
 from graph.values import Value
 from sandbox.isa.errors import NotCompiled
 from sandbox.isa.given import is_compiled
@@ -13,6 +16,8 @@ from sandbox.isa.targets import KNOWN, UnknownTarget, target_of
 from sandbox.isa.triton import Call, Wanted
 from sandbox.isa.values import Target
 
+WORDS = ("target", "signature", "constants", "call", "num_warps", "num_stages", "python")
+"""Options that a command for one kernel of several repeats."""
 EXAMPLE = (
     '--signature "*fp16,*fp16,i32" --constants BLOCK=128 --num-warps 4, or --call "run(fp16[4096,4096])", '
     f"or write one of the two into {FILE_NAME} beside the file"
@@ -42,12 +47,12 @@ class Asked(Value):
 def wanted(asked: Asked) -> Wanted:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(asked.file)
-    if is_compiled(path) or path.suffix != ".py" or is_flydsl(path):
+    if is_compiled(path) or not is_triton(path):
         warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
         return Wanted(file=path, kernel=asked.kernel, options=warps)
     kernel, noted = asked.kernel, Noted.model_validate(asked.model_dump(include=set(Noted.model_fields)))
     if noted.signature is None and noted.call is None:
-        kernel, found = _from_file(path, asked.kernel)
+        kernel, found = _from_file(path, asked)
         noted = found.model_copy(update=noted.model_dump(exclude_none=True))
     if noted.signature is not None and noted.call is not None:
         raise UserError("--signature: not together with --call; leave one of them out")
@@ -60,6 +65,28 @@ def wanted(asked: Asked) -> Wanted:
         call=_call(noted.call) if noted.call is not None else None,
         options=tuple((name, value) for name, value in own.items() if value is not None),
     )
+
+
+def each(asked: Asked) -> tuple[Asked, ...]:
+    """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
+    path = _source(asked.file)
+    if asked.kernel is not None or asked.signature is not None or asked.call is not None or not is_triton(path):
+        return (asked,)
+    known, inside = _entries(path), {one.name for one in outlines(path)}
+    own = [kernel for kernel in known if kernel in inside] or known  # the notes may be of other files here as well
+    return tuple(asked.model_copy(update={"kernel": kernel}) for kernel in own) or (asked,)
+
+
+def is_triton(path: Path) -> bool:
+    """Whether a launch has to be known before the file can be compiled."""
+    return path.suffix == ".py" and not is_flydsl(path)
+
+
+def command(asked: Asked, kernel: str, **more: str) -> str:
+    """What to type for one kernel of a file, with the options that were given and `more`."""
+    given = {name: value for name in WORDS if (value := getattr(asked, name)) is not None} | more
+    options = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return shlex.join(("ridgeline", "isa", str(asked.file), "--kernel", kernel, *options))
 
 
 def targets(asked: Asked) -> tuple[Target, ...]:
@@ -87,20 +114,40 @@ def _source(path: Path) -> Path:
     return path.resolve()
 
 
-def _from_file(path: Path, kernel: str | None) -> tuple[str, Noted]:
+def _from_file(path: Path, asked: Asked) -> tuple[str, Noted]:
     """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
-    notes = path.parent / FILE_NAME
+    notes, kernel = path.parent / FILE_NAME, asked.kernel
     if not notes.is_file():
-        raise UserError(f"--signature: missing, and {notes} is not there either; give {EXAMPLE}")
-    try:
-        found = entries(path)
-    except NotCompiled as error:
-        raise UserError(f"{notes}: {error.text}") from None
+        raise UserError(
+            f"--signature: missing, and {notes} is not there either; give {EXAMPLE}{_commands(path, asked)}"
+        )
+    found = _entries(path)
     if kernel is None and len(found) == 1:
         return next(iter(found.items()))
     if kernel is None or kernel not in found:
         raise UserError(f"--kernel: {notes} knows {', '.join(found) or 'none'}; name one, or give {EXAMPLE}")
     return kernel, found[kernel]
+
+
+def _entries(path: Path) -> Mapping[str, Noted]:
+    try:
+        return entries(path)
+    except NotCompiled as error:
+        raise UserError(f"{path.parent / FILE_NAME}: {error.text}") from None
+
+
+def _commands(path: Path, asked: Asked) -> str:
+    """A command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
+    typed = [
+        command(asked, one.name, signature=",".join(one.passed), **_preset(one))
+        for one in outlines(path)
+        if asked.kernel in (None, one.name)
+    ]
+    return f". Put a type for each name in: {'; or '.join(typed)}" if typed else ""
+
+
+def _preset(one: Outline) -> dict[str, str]:
+    return {"constants": ",".join(f"{name}=VALUE" for name in one.constant)} if one.constant else {}
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:

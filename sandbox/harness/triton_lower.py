@@ -22,11 +22,12 @@ UNUSED = frozenset({"grid", "warmup"})
 
 
 class Refused(Exception):
-    """The request cannot be met; the text is for the person who made it."""
+    """The request cannot be met; the text is for the person who made it. `several`: kernels, one had to be named."""
 
-    def __init__(self, field: str, text: str) -> None:
+    def __init__(self, field: str, text: str, several: list[str] | None = None) -> None:
         super().__init__(text)
         self.field = field
+        self.several = several or []
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
     try:
         answer = answered(request)
     except Refused as refused:
-        answer = {"refused": {"field": refused.field, "text": str(refused)}}
+        answer = {"refused": {"field": refused.field, "text": str(refused), "several": refused.several}}
     Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
 
 
@@ -79,7 +80,7 @@ def chosen(module: ModuleType, name: str | None) -> Any:
         return found[name]
     listed = ", ".join(found) or "none"
     what = f"no Triton kernel {name!r}" if name else "the file has not exactly one Triton kernel"
-    raise Refused("--kernel", f"{what}; those of the file: {listed}")
+    raise Refused("--kernel", f"{what}; those of the file: {listed}", [] if name else list(found))
 
 
 def unwrapped(value: Any) -> Any:
@@ -136,8 +137,8 @@ def imitated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     kernel, args, kwargs = found[0]
     kinds = {id(launch[0]) for launch in seen}
     if wanted is None and len(kinds) > 1:
-        listed = ", ".join(dict.fromkeys(launch[0].fn.__name__ for launch in seen))
-        raise Refused("--kernel", f"{name} launches several kernels ({listed}); name one")
+        several = list(dict.fromkeys(launch[0].fn.__name__ for launch in seen))
+        raise Refused("--kernel", f"{name} launches several kernels ({', '.join(several)}); name one", several)
     launch = as_launched(kernel, args, kwargs, request["options"])
     launch["notes"] = notes
     return launch

@@ -32,7 +32,9 @@ def taken(path: Path, kernel: str | None, targets: Sequence[Target], place: Plac
     data = path.read_bytes()
     try:
         found = _binary(path, data, kernel, place) if data.startswith(elf.MAGIC) else _text(path, data, kernel, targets)
-    except (NotReadable, UnknownTarget) as error:
+    except NotReadable as error:
+        raise NotCompiled(path.name, str(error), error.several) from None
+    except UnknownTarget as error:
         raise NotCompiled(path.name, str(error)) from None
     if targets and found.target not in targets:
         listed = ", ".join(target.arch for target in targets)

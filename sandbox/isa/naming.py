@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 
 class NotReadable(ValueError):
-    """The text or file is not the code of a kernel; the message says what is missing."""
+    """The text or file is not the code of a kernel; the message says what is missing.
+
+    `several`: the kernels in it, where one of them had to be named and none was.
+    """
+
+    def __init__(self, text: str, several: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.several = tuple(several)
 
 
 def named(found: Sequence[str], kernel: str | None) -> str:
@@ -18,7 +25,8 @@ def named(found: Sequence[str], kernel: str | None) -> str:
         if len(longer) == 1:
             return longer[0]
     listed = ", ".join(found) or "none"
-    raise NotReadable(f"{f'no kernel {kernel!r}' if kernel else 'not exactly one kernel'}; those in it: {listed}")
+    what = f"no kernel {kernel!r}" if kernel else "not exactly one kernel"
+    raise NotReadable(f"{what}; those in it: {listed}", () if kernel else found)
 
 
 def _stands_for(name: str, kernel: str) -> bool:

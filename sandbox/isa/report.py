@@ -48,7 +48,7 @@ def read(assembled: Assembled) -> Inspected:
     try:
         code = _code(assembled)
     except NotReadable as error:
-        raise NotCompiled("--kernel", str(error)) from None
+        raise NotCompiled("--kernel", str(error), error.several) from None
     told = assembled.resources or Resources()
     if assembled.form == "amdgcn":
         told = amdgcn.resources(assembled.assembly, code.kernel)

@@ -92,16 +92,23 @@ def _lowered(wanted: Wanted, targets: Sequence[Target], place: Place) -> _Lowere
     answer = asked(place, "triton_lower.py", request)
     refused = answer.get("refused")
     if isinstance(refused, dict):
-        field, text = str(refused.get("field", "FILE"))[:40], str(refused.get("text", ""))[:500]
-        if field == "triton":
-            raise CompilerMissing(
-                f"{text}; install Ridgeline's extra `triton`, or name an interpreter that has it with --python"
-            )
-        raise NotCompiled(field, text)
+        raise _refusal(refused)
     lowered = _checked(_Lowered, answer)
     if any(len(text) > IR_LIMIT for text in lowered.lowered.values()):
         raise NotCompiled("FILE", f"its IR is longer than {IR_LIMIT} characters")
     return lowered
+
+
+def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
+    """What the child said of a request, which the kernel's file may have written in its place."""
+    field, text = str(refused.get("field", "FILE"))[:40], str(refused.get("text", ""))[:500]
+    if field == "triton":
+        return CompilerMissing(
+            f"{text}; install Ridgeline's extra `triton`, or name an interpreter that has it with --python"
+        )
+    told = refused.get("several")
+    names = [name for name in told if isinstance(name, str) and name.isidentifier()] if isinstance(told, list) else []
+    return NotCompiled(field, text, names)
 
 
 def _assembled(target: Target, lowered: _Lowered, place: Place) -> Assembled:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph.kernel_profile import KernelCalls, Launched, Recording, ThreadTrace
-from sandbox.recordings import att_code, att_matrix, att_stalls, att_valid, att_waves, header, json_text, names
+from sandbox.recordings import att_code, att_matrix, att_stalls, att_valid, att_waves, csv_head, json_text, names
 from sandbox.recordings.att_code import Instruction
 from sandbox.recordings.att_waves import Life, Waits
 from sandbox.recordings.fault import RecordingError
@@ -33,7 +33,7 @@ def sniff(path: Path) -> bool:
         return bool(_folders(path))
     if path.name == "code.json":
         return _is_viewer(path.parent)
-    return header.columns(path) == att_code.STATS
+    return csv_head.columns(path) == att_code.STATS
 
 
 def read(path: Path) -> Recording:

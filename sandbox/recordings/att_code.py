@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.recordings import header, json_text
+from sandbox.recordings import csv_head, json_text
 from sandbox.recordings.amd_instructions import kind
 from sandbox.recordings.fault import RecordingError
 
@@ -75,7 +75,7 @@ def viewer_rows(path: Path) -> tuple[list[str], list[list[object]]]:
 def from_stats(path: Path) -> tuple[Instruction, ...]:
     """Instructions of a `stats_ui_output_*.csv`. Lines are numbered by row, as in the viewer's listing."""
     lines = json_text.read_text(path).replace("\r\n", "\n").split("\n")
-    if header.names(lines[0]) != STATS:
+    if csv_head.titles(lines[0]) != STATS:
         raise RecordingError(path, f"its header is not {','.join(STATS)}", line=1)
     cells: list[Sequence[object]] = []
     for number, line in enumerate(lines[1:], start=2):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graph.kernel_profile import KernelCalls, Launched, Recording
 from graph.values import Named
-from sandbox.recordings.csv_head import Head, ends_open
+from sandbox.recordings.csv_head import Head, is_ended
 from sandbox.recordings.dispatches import Symbol
 from sandbox.recordings.engine import Engine, opened
 from sandbox.recordings.fault import RecordingError
@@ -48,7 +48,7 @@ def read(path: Path, head: Head) -> tuple[Recording, ...]:
     Raises `RecordingError` when a row is damaged, a value is no number, or there is no row.
     """
     found = cells(path, path, head)
-    warnings = ("the last line has no line end: the file may be cut",) if ends_open(path, head.packed) else ()
+    warnings = ("the last line has no line end: the file may be cut",) if not is_ended(path) else ()
     return recordings(found, files=(str(path),), warnings=warnings)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sandbox.recordings.csv_head import Head, ends_open
+from sandbox.recordings.csv_head import Head, is_ended
 from sandbox.recordings.dispatches import LAUNCH, Dispatches, Key, counted, numbered
 from sandbox.recordings.engine import Engine
 from sandbox.recordings.fault import RecordingError
@@ -39,7 +39,7 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
                 f"select distinct hash({table.key}) h, {table.named} from {table.all} where h not in (select h from k)"
             )
         }
-    if ends_open(source, head.packed):
+    if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
     keys = {h: _key(known[h], unpack) for h in counts}
     return numbered(engine, keys, counts, tuple(warnings))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
 from graph.values import Named
-from sandbox.recordings import header, names, pc_sampling_viewer
+from sandbox.recordings import csv_head, names, pc_sampling_viewer
 from sandbox.recordings.amd_instructions import kind, stall
 from sandbox.recordings.att_stalls import HOTSPOTS, RAW_NAMES
 from sandbox.recordings.fault import RecordingError
@@ -51,7 +51,7 @@ def sniff(path: Path) -> bool:
     """Whether `path` is a CSV of PC samples, or a viewer folder (or its code.json) that holds samples."""
     if path.is_dir() or path.name == "code.json":
         return pc_sampling_viewer.sniff(path if path.is_dir() else path.parent)
-    columns = header.columns(path)
+    columns = csv_head.columns(path)
     return "sample_timestamp" in columns and "instruction" in columns
 
 
@@ -75,7 +75,7 @@ def read(path: Path) -> Recording:
         format="pc_sampling", tool="rocprofv3", vendor="amd", stalls=_stalls(counted.samples, stochastic),
         hotspots=_hotspots(counted.samples, stochastic), counters=tuple(Named(name=n, value=v) for n, v in counters),
         rows=counted.rows, rejected=counted.rejected, files=(str(path),),
-        warnings=_warnings(stochastic, counted.rejected, ended=header.is_ended(path)),
+        warnings=_warnings(stochastic, counted.rejected, ended=csv_head.is_ended(path)),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from statistics import median, stdev
 from graph.kernel_profile import KernelCalls, Recording
 from graph.values import Named
 from sandbox.recordings import (
-    header,
+    csv_head,
     names,
     rocprof_compute_db,
     rocprof_compute_long,
@@ -30,7 +30,7 @@ def sniff(path: Path) -> bool:
         return (path / TABLE).is_file() and sniff(path / TABLE)
     if path.is_file() and _is_database(path):
         return rocprof_compute_db.sniff(path)
-    return set(rocprof_compute_table.KEYS) <= set(header.columns(path))
+    return set(rocprof_compute_table.KEYS) <= set(csv_head.columns(path))
 
 
 def read(path: Path) -> Recording:
@@ -58,7 +58,7 @@ def read(path: Path) -> Recording:
 
 
 def _kernels(table: Path) -> list[Kernel]:
-    titles = header.columns(table)
+    titles = csv_head.columns(table)
     if not any(titles):
         raise RecordingError(table, "is empty or no table; record again")
     missing = [name for name in rocprof_compute_table.KEYS if name not in titles]

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.recordings import header
+from sandbox.recordings import csv_head
 from sandbox.recordings.engine import Engine, opened
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.rocprof_compute_rows import TIMES, Kernel, duration, launched
@@ -24,7 +24,7 @@ def is_long(titles: Sequence[str]) -> bool:
 
 def kernels(path: Path) -> list[Kernel]:
     """All kernels of the table. Raises RecordingError where it is cut, damaged or holds what is no counter."""
-    titles = header.columns(path)
+    titles = csv_head.columns(path)
     with opened(path) as engine:
         source = _source(engine, path, titles)
         counted = engine.rows(
@@ -32,7 +32,7 @@ def kernels(path: Path) -> list[Kernel]:
             f"min(counter_value), max(counter_value) {source} group by all order by all"
         )
         taken = engine.rows(_dispatches(source, titles))
-    if not header.is_ended(path):
+    if not csv_head.is_ended(path):
         raise RecordingError(path, "is cut: its last line has no end")
     found: dict[str, Kernel] = {}
     for name, counter, *told in counted:

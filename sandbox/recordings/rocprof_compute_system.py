@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph.values import Named
+from sandbox.recordings.csv_head import is_ended
 from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.header import is_ended
 from sandbox.recordings.json_text import read_text
 
 FACTS = {

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sandbox.recordings import header
+from sandbox.recordings import csv_head
 from sandbox.recordings.fault import RecordingError
 
 KEYS = ("dispatch_id", "gpu_id", "kernel_name", "grid_size", "workgroup_size", "lds_per_workgroup")
@@ -124,7 +124,7 @@ def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise RecordingError(path, f"is cut or damaged: {error}", line=number + 1) from error
     if not width:
         raise RecordingError(path, "is empty; record again")
-    if not header.is_ended(path):
+    if not csv_head.is_ended(path):
         raise RecordingError(path, "is cut: its last line has no end", line=number)
 
 
