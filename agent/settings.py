@@ -14,11 +14,11 @@ from itertools import pairwise
 from pydantic import ValidationError
 
 from agent.errors import UserError
-from agent.nearness import nearest
 from graph.contract import Contract
 from graph.limits import PRESETS, Limits
 from graph.values import Value
 from sandbox.devices import device_kind
+from sandbox.nearness import nearest
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from agent.errors import UserError
 from agent.extensions import tasks
-from agent.nearness import nearest
 from sandbox.errors import GitFailed
+from sandbox.nearness import nearest
 from sandbox.process import run
 
 IDENTITY = ("-c", "user.name=Ridgeline", "-c", "user.email=ridgeline@localhost")

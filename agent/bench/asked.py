@@ -8,9 +8,9 @@ from typing import get_args
 
 from agent import settings
 from agent.errors import UserError
-from agent.nearness import nearest
 from graph.limits import Limits
 from graph.values import Engine, Value
+from sandbox.nearness import nearest
 from sandbox.reported import ByCsv, ByRegex
 from sandbox.versus import Metric
 

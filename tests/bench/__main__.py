@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup, traces
+from tests.bench import judge, knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup, traces
 
 SUITES = {
     "startup": startup.run,
@@ -17,6 +17,7 @@ SUITES = {
     "knowledge": knowledge.run,
     "prompts": prompts.run,
     "traces": traces.run,
+    "judge": judge.run,
 }
 
 

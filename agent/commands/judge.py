@@ -1,0 +1,157 @@
+"""`judge`: a task's candidate, judged in a process that never runs its code."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from agent import console
+
+if TYPE_CHECKING:
+    from sandbox.judge.judgment import Judgment
+    from sandbox.judge.options import Options
+    from sandbox.judge.timing import Refused
+
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its folder has the reference.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Csv = Annotated[Path, typer.Option(help="Where to write the rows.")]
+Shapes = Annotated[str, typer.Option(help="Labels of timed sizes, separated by commas; default: all.")]
+Candidate = Annotated[Path | None, typer.Option(help="Folder with the task's sources; default: the task's own.")]
+Against = Annotated[Path | None, typer.Option(help="Folder with the version to beat; default: the task's own.")]
+Without = Annotated[list[str] | None, typer.Option(help="Switch a defence off, to see what it keeps out.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        help="Judge a task's candidate: correct? faster? its own work? Its code runs apart, on values nobody has seen.",
+        no_args_is_help=True,
+    )
+    group.command(name="candidate")(candidate)
+    group.command(name="test")(check)
+    group.command(name="bench")(bench)
+    group.command(name="pair")(pair)
+    group.command(name="lint")(lint)
+    app.add_typer(group, name="judge")
+
+
+def candidate(
+    task: TaskFile,
+    candidate: Candidate = None,
+    against: Against = None,
+    pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs before the first look.")] = 4,
+    margin: Annotated[float, typer.Option(min=0, help="Least gain that counts, as a share.")] = 0.005,
+    without: Without = None,
+    as_json: Json = False,
+) -> None:
+    """The whole judgement: tests on sizes and values it could not know, then timings of which every call is judged.
+
+    Exit code 0 when the candidate is accepted, 1 when it is not.
+    """
+    from agent.judging import WRONG, opened
+    from sandbox.judge.judgment import judge
+
+    opened(task)
+    options = _options(without, pairs=pairs, margin=margin)
+    found = judge(task, candidate=candidate, against=against, options=options)
+    if as_json:
+        console.emit(found)
+    else:
+        _tell(found)
+    if not found.accepted:
+        raise typer.Exit(WRONG)
+
+
+def check(task: TaskFile, candidate: Candidate = None, without: Without = None, as_json: Json = False) -> None:
+    """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
+    from agent.judging import WRONG, tested
+
+    found = tested(task, candidate, _options(without))
+    if as_json:
+        console.emit(found)
+    else:
+        _tell(found)
+    own = found.own_work.answer == "yes" or not _own_only(task)
+    if found.correct.answer != "yes" or not own:
+        console.say(
+            "MISMATCH" if found.correct.answer != "yes" else "MISMATCH: the result is not the candidate's own work"
+        )
+        raise typer.Exit(WRONG)
+
+
+def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
+    """Time each size in fresh processes; every timed call is judged."""
+    from agent.judging import benched, write_bench
+    from sandbox.judge.timing import Refused
+
+    read, found = benched(task, _labels(shapes), _options(None))
+    if isinstance(found, Refused):
+        _refuse(found)
+    write_bench(csv, read, found)
+
+
+def pair(
+    task: TaskFile,
+    a: Annotated[Path, typer.Argument(help="Folder of one version.")],
+    b: Annotated[Path, typer.Argument(help="Folder of the other.")],
+    csv: Csv,
+    shapes: Shapes = "",
+    blocks: Annotated[int, typer.Option(min=1, help="A B B A blocks per size.")] = 8,
+    seed: Annotated[int, typer.Option(help="Accepted and not used: order and values come from the system.")] = 0,
+) -> None:
+    """Time two versions against each other, A B B A, in one process pair; every timed call is judged."""
+    from agent.judging import paired, write_pairs
+    from sandbox.judge.timing import Refused
+
+    found = paired(task, a, b, shapes=_labels(shapes), blocks=blocks, options=_options(None))
+    if isinstance(found, Refused):
+        _refuse(found)
+    write_pairs(csv, found)
+
+
+def lint(task: TaskFile, as_json: Json = False) -> None:
+    """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
+    from agent.judging import WRONG, linted
+
+    found = linted(task)
+    if as_json:
+        console.emit({"findings": [one.model_dump(mode="json") for one in found]})
+    else:
+        for one in found:
+            console.say(f"{one.severity}: {one.rule}: {one.detail}")
+        console.say("the task can be used" if not found else f"{len(found)} findings")
+    if any(one.severity == "error" for one in found):
+        raise typer.Exit(WRONG)
+
+
+def _labels(shapes: str) -> tuple[str, ...]:
+    return tuple(word for word in shapes.split(",") if word)
+
+
+def _options(without: list[str] | None, **more: float) -> "Options":
+    from agent.judging import defences
+    from sandbox.judge.options import Options
+
+    return Options.model_validate({"without": defences(without or ()), **more})
+
+
+def _own_only(task: Path) -> bool:
+    from agent.judging import opened
+
+    return opened(task)[0].library == "forbidden"
+
+
+def _refuse(found: "Refused") -> NoReturn:
+    console.complain(f"MISMATCH: side {found.side}: {found.detail}")
+    raise typer.Exit(1)
+
+
+def _tell(found: "Judgment") -> None:
+    for question, answered in (("correct", found.correct), ("faster", found.faster), ("own work", found.own_work)):
+        console.say(f"{question}: {answered.answer}")
+        for line in answered.evidence:
+            console.say(f"  {line}")
+    console.say(f"{found.calls} judged calls, isolation: {found.isolation}")
+    if found.defences_off:
+        console.say(f"switched off: {', '.join(found.defences_off)}")
+    console.say("accepted" if found.accepted else "not accepted")

@@ -1,0 +1,113 @@
+"""What `ridgeline judge` does: a task's test, benchmark and paired timing, with candidates in other processes."""
+
+import csv
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agent.errors import UserError
+from graph.task import Shape, Task
+from sandbox.judge.freeze import frozen
+from sandbox.judge.judgment import Judged, Judgment
+from sandbox.judge.options import DEFENCES, Options
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import TaskError, load_task
+from sandbox.judge.timing import Pairs, Refused, Slot
+
+if TYPE_CHECKING:
+    from sandbox.judge.lint import LintFinding
+
+WRONG = 1
+"""Exit code: the candidate is not right, or not measurable by its own doing."""
+SLOTS = 4
+BENCH_BLOCKS = 6
+PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
+
+
+def opened(task_file: Path) -> tuple[Task, Path]:
+    """The task and its folder. Raises UserError for a file that is none."""
+    try:
+        return load_task(task_file)
+    except TaskError as error:
+        raise UserError(str(error)) from None
+
+
+def tested(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
+    """Correctness and own work, without timing."""
+    task, folder = opened(task_file)
+    with Reference(task, folder) as reference, frozen(task, candidate or folder) as version:
+        return Judged(task=task, reference=reference, new=version, old=version, options=options).tested()
+
+
+def benched(task_file: Path, shapes: Sequence[str], options: Options) -> tuple[Task, list[Slot] | Refused]:
+    """The folder's own version in two processes that take turns: every call judged, both times count."""
+    task, folder = opened(task_file)
+    return task, paired(task_file, folder, folder, shapes=shapes, blocks=BENCH_BLOCKS, options=options)
+
+
+def paired(
+    task_file: Path, a: Path, b: Path, *, shapes: Sequence[str], blocks: int, options: Options
+) -> list[Slot] | Refused:
+    """One process pair of two folders with the task's sources."""
+    task, folder = opened(task_file)
+    wanted = chosen(task, shapes)
+    with Reference(task, folder) as reference, frozen(task, a) as first, frozen(task, b) as second:
+        judged = Judged(task=task, reference=reference, new=second, old=first, options=options)
+        pairs = Pairs(bench=judged.bench(np.random.default_rng()))
+        return pairs.run({"a": judged.opener(first), "b": judged.opener(second)}, wanted, blocks)
+
+
+def chosen(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
+    """The timed sizes with these labels; all for none. Raises UserError for an unknown one."""
+    known = {shape.label: shape for shape in task.timed}
+    if missing := [label for label in labels if label not in known]:
+        raise UserError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(known)}")
+    return tuple(known[label] for label in labels) or task.timed
+
+
+def columns(task: Task) -> tuple[str, ...]:
+    """Header of the benchmark's CSV."""
+    return ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)", "Time (ms)_stddev")
+
+
+def write_bench(path: Path, task: Task, slots: Sequence[Slot]) -> None:
+    """One row per size; the time is the median of its calls."""
+    rows = []
+    for shape in task.timed:
+        times = [slot.time_us / 1e3 for slot in slots if slot.label == shape.label]
+        if times:
+            spread = statistics.stdev(times) if len(times) > 1 else 0.0
+            number = (f"{statistics.median(times):.6g}", f"{spread:.3g}")
+            rows.append((shape.label, *shape.dims.values(), shape.config_class, "PASS", *number))
+    _write(path, columns(task), rows)
+
+
+def write_pairs(path: Path, slots: Sequence[Slot]) -> None:
+    """One row per timed call, in the order in which they ran."""
+    rows = [(s.label, s.block, s.slot, s.side, f"{s.time_us:.4f}", f"{s.at_us:.1f}") for s in slots]
+    _write(path, PAIR_COLUMNS, rows)
+
+
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def defences(names: Sequence[str]) -> frozenset[str]:
+    """The defences with these names. Raises UserError for an unknown one."""
+    if unknown := sorted(set(names) - DEFENCES):
+        raise UserError(f"--without: {', '.join(unknown)}: no such defence; there are {', '.join(sorted(DEFENCES))}")
+    return frozenset(names)
+
+
+def linted(task_file: Path) -> "tuple[LintFinding, ...]":
+    """Findings about the task itself."""
+    from sandbox.judge.lint import lint
+
+    task, folder = opened(task_file)
+    return lint(task, folder)

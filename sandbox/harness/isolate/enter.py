@@ -1,0 +1,106 @@
+"""Shuts a worker in and stays outside, until the worker has ended, the judge says so, or the judge has gone.
+
+Started by `sandbox.judge.isolation` with a plan as its only word. It ends as the worker ended: same code, same signal.
+"""
+
+import os
+import select
+import sys
+
+from sandbox.harness.isolate import kernel, locks, room
+from sandbox.harness.isolate.plan import Plan, unpacked
+from sandbox.harness.isolate.watch import Watch
+
+_ASIDE = kernel.NEW_MOUNTS | kernel.NEW_HOSTNAME | kernel.NEW_IPC | kernel.NEW_NETWORK
+_CHANGED_BY_PYTHON = (2, 13, 25)
+"""Signals that the interpreter ignores or catches: INT, PIPE, XFSZ."""
+_FAULT = 127
+_KILL = 9
+
+
+def main() -> None:
+    """Carry out the plan that the command line holds."""
+    plan = unpacked(sys.argv[1])
+    for number in (plan.report, plan.line, plan.said):
+        os.set_inheritable(number, False)
+    try:
+        watch = Watch(plan)
+        if plan.mode == "user":
+            locks.own_users(os.geteuid(), os.getegid())
+        if plan.own:
+            kernel.unshare(kernel.NEW_PROCESSES)  # for the child; this process goes on seeing the machine's files
+        else:
+            kernel.prctl(kernel.SUBREAPER, 1)
+        child = os.fork()
+    except OSError as error:
+        _give_up(plan, error)
+    if child == 0:
+        watch.leave()
+        _inside(plan, watch)
+    for number in (plan.report, *plan.keep):
+        os.close(number)
+    _end_like(watch.until_end(child), plan)
+
+
+def _inside(plan: Plan, watch: Watch) -> None:
+    """The first process of the namespaces, or the worker itself where there are none."""
+    try:
+        kernel.prctl(kernel.PARENT_DEATH_SIGNAL, _KILL)
+        if watch.alone():
+            os._exit(_FAULT)
+        for group in plan.groups:
+            _join(group)
+        if not plan.own:
+            _become(plan, watch)
+        kernel.unshare(_ASIDE)
+        room.build(plan)
+        worker = os.fork()
+    except OSError as error:
+        _give_up(plan, error)
+    if worker == 0:
+        _become(plan, watch)
+    kernel.prctl(kernel.DUMPABLE, 0)
+    for number in (plan.report, watch.print_here, *plan.keep):
+        os.close(number)
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == worker:
+            os.write(watch.status_here, status.to_bytes(4, "little"))
+            os._exit(0)  # and with it everything that is left in here
+
+
+def _become(plan: Plan, watch: Watch) -> None:
+    try:
+        os.chdir(plan.folder)
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        os.dup2(watch.print_here, 1)
+        os.dup2(watch.print_here, 2)
+        missing = locks.apply(plan)
+        os.write(plan.report, "".join((*(f"missing: {word}\n" for word in missing), "ready\n")).encode())
+        for number in _CHANGED_BY_PYTHON:
+            kernel.default_signal(number)
+        os.execve(plan.argv[0], plan.argv, plan.environment)
+    except OSError as error:
+        _give_up(plan, error)
+
+
+def _join(group: str) -> None:
+    handle = os.open(f"{group}/cgroup.procs", os.O_WRONLY)
+    os.write(handle, b"0")
+    os.close(handle)
+
+
+def _give_up(plan: Plan, error: OSError) -> None:
+    os.write(plan.report, f"fault: {error}\n".encode())
+    os._exit(_FAULT)
+
+
+def _end_like(status: int, plan: Plan) -> None:
+    code = os.waitstatus_to_exitcode(status)
+    if plan.mode == "bubblewrap" and code > 128:  # as that tool says that a signal ended the worker
+        code = 128 - code
+    if code < 0:
+        kernel.default_signal(-code)
+        os.kill(os.getpid(), -code)
+        select.select([], [], [], 1)  # a signal that does not end a process by itself
+    os._exit(code if code >= 0 else 128 - code)

@@ -1,0 +1,91 @@
+"""System calls that Python has no name for. Linux on x86_64 and aarch64; each raises OSError that names the call."""
+
+import ctypes
+import os
+
+NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC = 0x00020000, 0x04000000, 0x08000000
+NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+READ_ONLY, NO_SUID, NO_DEV, NO_EXEC = 0x1, 0x2, 0x4, 0x8
+BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+DETACH = 2
+PARENT_DEATH_SIGNAL, DUMPABLE, DROP_BOUND, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
+
+_HERE = -100  # AT_FDCWD
+_WHOLE_TREE = 0x8000  # AT_RECURSIVE
+_MOUNT_SETATTR = 442  # this number and the later ones are the same on every processor
+_ARM = os.uname().machine == "aarch64"
+_PIVOT_ROOT = 41 if _ARM else 155
+_CAPSET = 91 if _ARM else 126
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+_libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_libc.signal.restype = ctypes.c_void_p
+_libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
+
+Word = int | bytes | ctypes.Array[ctypes.c_char] | None
+
+
+def syscall(name: str, number: int, *words: Word) -> int:
+    """Make the system call of that number; memory is given as bytes or as a buffer. `name` is for the error."""
+    given = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+    return _checked(name, int(_libc.syscall(ctypes.c_long(number), *given)))
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces that the flags name for new ones."""
+    _checked("unshare", _libc.unshare(flags))
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """Mount as mount(2) does."""
+    words = (os.fsencode(source), os.fsencode(target), kind.encode())
+    _checked(f"mount {target}", _libc.mount(*words, flags, options.encode()))
+
+
+def hold(target: str, *, put: int = 0, take: int = 0, whole: bool = False) -> None:
+    """Change the attributes of the mount at the target, or of the whole tree of them. Needs Linux 5.12."""
+    words = b"".join(number.to_bytes(8, "little") for number in (put, take, 0, 0))
+    path = os.fsencode(target) + b"\0"
+    syscall(f"mount_setattr {target}", _MOUNT_SETATTR, _HERE, path, _WHOLE_TREE if whole else 0, words, len(words))
+
+
+def change_root(new: str) -> None:
+    """Make `new`, a mount, the root of this mount namespace and let go of everything that was there before."""
+    os.chdir(new)
+    syscall("pivot_root", _PIVOT_ROOT, b".\0", b".\0")
+    _checked("umount", _libc.umount2(b".", DETACH))
+    os.chdir("/")
+
+
+def pivot(new: str, old: str) -> None:
+    """Make `new` the root; what was there before is found at `old`, a folder inside of it."""
+    syscall("pivot_root", _PIVOT_ROOT, os.fsencode(new) + b"\0", os.fsencode(old) + b"\0")
+    os.chdir("/")
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process."""
+    _checked("prctl", _libc.prctl(option, value, 0, 0, 0))
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, and every way of being given one by a program."""
+    for capability in range(64):
+        if _libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
+            break  # the first number that this kernel does not know, or no right to touch the bound: emptied below
+    nobody = (0x20080522).to_bytes(4, "little") + bytes(4)  # version 3, this process
+    syscall("capset", _CAPSET, nobody, bytes(24))
+
+
+def default_signal(number: int) -> None:
+    """Let the signal do what it does to a program that never asked."""
+    _libc.signal(number, None)
+
+
+def _checked(name: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result

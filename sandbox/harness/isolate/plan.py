@@ -1,0 +1,60 @@
+"""What the judge tells the programs that shut a worker in."""
+
+import marshal
+
+Mounts = list[tuple[str, str, str]]
+"""(kind, what, where), parents before children. Kinds: `read` a file or folder, read-only; `device` likewise, with the
+right to open device files; `scratch` a folder of that name in the worker's own memory file system; `folder` one in it;
+`link` a symbolic link that says `what`; `processes` a view of the worker's own processes."""
+
+
+class Plan:
+    """One start of one worker. Made by `packed` in the judge and by `unpacked` in the program that reads it."""
+
+    mode: str
+    """`root` changes to another user, `user` to a user namespace, `bubblewrap` leaves both to that tool, `weak` does
+    without namespaces."""
+    argv: list[str]
+    environment: dict[str, str]
+    folder: str
+    """Where the worker starts, with everything that it may write."""
+    mounts: Mounts
+    scratch_bytes: int
+    scratch_files: int
+    limits: list[tuple[int, int]]
+    """Resource and its limit, as setrlimit(2) has them."""
+    tasks: int
+    """Processes and threads of the worker."""
+    groups: list[str]
+    """Control groups to join, made by the judge and removed at the end."""
+    keep: list[int]
+    """Descriptors that the worker inherits."""
+    report: int
+    """Where a fault of the isolation, or a layer that this kernel lacks, is said; closed when the worker starts."""
+    line: int
+    """Nothing is ever written here: it closes when the worker has to end."""
+    said: int
+    """A file for what the worker prints."""
+    said_bytes: int
+    judge: int
+    """Process id of the judge."""
+    gpu: bool
+    """Sockets of the local kind stay allowed."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self.__dict__.update(fields)
+
+    @property
+    def own(self) -> bool:
+        """Whether the namespaces are made here."""
+        return self.mode in ("root", "user")
+
+
+def packed(plan: Plan) -> str:
+    """The plan as one word of a command line. Both ends run the same interpreter."""
+    return marshal.dumps(plan.__dict__).hex()
+
+
+def unpacked(word: str) -> Plan:
+    """The plan that `packed` made this word of."""
+    return Plan(marshal.loads(bytes.fromhex(word)))

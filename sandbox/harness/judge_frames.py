@@ -1,0 +1,54 @@
+"""The words that judge and worker exchange: frames of one fixed size, no objects, nothing to unpickle.
+
+Both sides import this file; it needs the standard library alone, because one of them runs beside a candidate.
+"""
+
+import struct
+from typing import NamedTuple
+
+MAGIC = b"RIDGE\x00\x01\n"
+LAYOUT = struct.Struct("<8sHHHHq16s216s")
+SIZE = LAYOUT.size
+"""Bytes of every frame."""
+NONCE_BYTES = 16
+TEXT_BYTES = 216
+NO_NONCE = bytes(NONCE_BYTES)
+
+LOAD, BIND, CALL, PING, REPORT = 1, 2, 3, 4, 5
+"""To the worker. Descriptors of memory follow LOAD (what to load), BIND (an arena and where the arrays are)
+and REPORT (where the report goes)."""
+HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
+"""From the worker. FAILED: the call returned, and what it returned is no answer; the text says why."""
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame."""
+
+
+class Frame(NamedTuple):
+    """One message. `claim_ns` is what the worker says that a call took."""
+
+    kind: int
+    nonce: bytes = NO_NONCE
+    slot: int = 0
+    """Which arena."""
+    placement: int = 0
+    """Which of the two address ranges in it."""
+    claim_ns: int = 0
+    text: str = ""
+
+
+def packed(frame: Frame) -> bytes:
+    """The frame's bytes; text beyond its place is cut."""
+    text = frame.text.encode()[:TEXT_BYTES]
+    return LAYOUT.pack(MAGIC, frame.kind, frame.slot, frame.placement, 0, frame.claim_ns, frame.nonce, text)
+
+
+def unpacked(data: bytes) -> Frame:
+    """The frame that these bytes are. Raises FrameError when they are none."""
+    if len(data) != SIZE:
+        raise FrameError(f"{len(data)} bytes where a frame has {SIZE}")
+    magic, kind, slot, placement, spare, claim_ns, nonce, text = LAYOUT.unpack(data)
+    if magic != MAGIC or spare:
+        raise FrameError("bytes that do not begin as a frame does")
+    return Frame(kind, nonce, slot, placement, claim_ns, text.rstrip(b"\0").decode(errors="replace"))

@@ -1,0 +1,153 @@
+"""Runs inside a worker: loads one candidate and calls it when told. Needs the standard library and the candidate's own.
+
+Started by the judge as `python -I -S judge_worker.py DESCRIPTOR`. What this process says is a claim to the judge, which
+keeps its own clock and looks into the shared memory itself; checks here only make honest mistakes plain.
+"""
+
+import gc
+import importlib.util
+import json
+import mmap
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def _beside(name: str) -> Any:
+    """The module of that name beside this file, whose folder may not be listed here."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+sys.dont_write_bytecode = True
+frames = _beside("judge_frames")
+
+Finish = Callable[[Any], str]
+"""Puts what a call returned into the arena; why it cannot be, or nothing."""
+
+
+class Cpu:
+    """Arrays on the processor lie in the shared memory itself, so nothing is moved before or after a call.
+
+    Another device has the same methods: `bind` makes arrays of its own, `before` fills them, `after` brings results.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
+
+    def bind(
+        self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]
+    ) -> list[dict[str, Any]]:
+        """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
+        self._kept[slot] = memory
+        return [
+            {one["name"]: wrap(memory, one["dtype"], one["shape"], offsets[one["name"]]) for one in layout["arrays"]}
+            for offsets in layout["placements"]
+        ]
+
+    def before(self, slot: int, placement: int) -> None:
+        """The inputs are in place."""
+
+    def after(self, slot: int, placement: int) -> None:
+        """The outputs are in place."""
+
+
+class Worker:
+    """The loop: one frame in, one frame out."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
+        self._calls: dict[tuple[int, int], tuple[Sequence[Any], Finish | None]] = {}
+        self._language: Any = None
+        self._device: Any = None
+        self._trace: Any = None
+
+    def run(self) -> None:
+        """Until the judge closes the wire."""
+        self._wire.send(frames.packed(frames.Frame(frames.HELLO)))
+        while data := self._wire.recv(frames.SIZE):
+            frame = frames.unpacked(data)
+            if frame.kind in (frames.CALL, frames.PING):
+                self._wire.send(self._called(frame))
+            elif frame.kind == frames.BIND:
+                self._bind(frame)
+                self._wire.send(frames.packed(frames.Frame(frames.BOUND, frame.nonce, frame.slot)))
+            elif frame.kind == frames.LOAD:
+                self._load(json.loads(self._memory()[0][:]))
+                gc.collect()
+                gc.freeze()
+                self._wire.send(frames.packed(frames.Frame(frames.READY, frame.nonce)))
+            elif frame.kind == frames.REPORT and self._trace is not None:
+                self._report(self._trace.report())
+                self._wire.send(frames.packed(frames.Frame(frames.REPORTED, frame.nonce)))
+
+    def _called(self, frame: Any) -> bytes:
+        arguments, finish = self._calls.get((frame.slot, frame.placement), ((), None))
+        called = frame.kind == frames.CALL
+        entry = self._language.entry if called else _nothing
+        clock, device = self._clock, self._device
+        device.before(frame.slot, frame.placement)
+        began = clock()
+        result = entry(*arguments)
+        took = clock() - began
+        device.after(frame.slot, frame.placement)
+        wrong = finish(result) if called and finish is not None else ""
+        kind = frames.FAILED if wrong else frames.DONE if called else frames.PONG
+        return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))
+
+    def _bind(self, frame: Any) -> None:
+        memory, layout = self._memory()
+        facts = json.loads(layout[:])
+        for placement, arrays in enumerate(self._device.bind(frame.slot, memory, facts, self._language.wrap)):
+            arguments = self._language.arguments(arrays, facts["dims"])
+            finish = self._language.finish(arrays, facts) if self._language.returns else None
+            self._calls[frame.slot, placement] = (arguments, finish)
+
+    def _memory(self) -> list[mmap.mmap]:
+        """Shared memory that the judge sends, mapped."""
+        _, descriptors, _, _ = socket.recv_fds(self._wire, frames.SIZE, 2)
+        found = [mmap.mmap(descriptor, 0) for descriptor in descriptors]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return found
+
+    def _load(self, spec: dict[str, Any]) -> None:
+        if spec["cpu"] is not None:
+            os.sched_setaffinity(0, {spec["cpu"]})
+        sys.path += spec["paths"]
+        other = spec["device"] != "cpu"
+        self._device = _beside(f"judge_worker_{spec['device']}").Device() if other else Cpu()
+        if spec["mode"] != "plain":
+            self._trace = _beside("judge_trace")
+            self._trace.install(spec["mode"])
+        self._language = _beside(spec["module"]).load(spec)
+        if self._trace is not None:
+            self._trace.adopt(self._language, spec["mode"])
+
+    def _report(self, said: bytes) -> None:
+        memory = self._memory()[0]
+        memory[: min(len(said), len(memory))] = said[: len(memory)]
+
+
+def _nothing(*arguments: Any) -> None:
+    """What an empty call calls."""
+
+
+def main() -> None:
+    """Serve the wire whose descriptor is the first argument."""
+    with socket.socket(fileno=int(sys.argv[1])) as wire:
+        Worker(wire).run()
+
+
+if __name__ == "__main__":
+    main()

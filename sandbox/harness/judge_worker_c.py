@@ -1,0 +1,30 @@
+"""Inside a worker: a candidate that is a shared library with a C function."""
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+
+class Library:
+    """The function, and its arguments as C has them."""
+
+    returns = False
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.entry = getattr(ctypes.CDLL(spec["library"]), spec["entry"])
+        self.entry.restype = None
+        self._order: Sequence[str] = spec["order"]
+
+    def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> ctypes.c_void_p:
+        """A pointer to the array."""
+        return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory, offset)))
+
+    def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
+        """Pointers, and dimensions as 64-bit integers."""
+        return tuple(arrays[name] if name in arrays else ctypes.c_int64(dims[name]) for name in self._order)
+
+
+def load(spec: dict[str, Any]) -> Library:
+    """The library that the judge built. Raises OSError or AttributeError where it has not what was promised."""
+    return Library(spec)

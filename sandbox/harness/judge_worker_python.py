@@ -1,0 +1,138 @@
+"""Inside a worker: a candidate that is a Python module, with tensors of PyTorch or arrays of NumPy."""
+
+import ctypes
+import importlib.util
+import math
+import mmap
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class Numpy:
+    """Arrays of NumPy over shared memory. bfloat16, which it has not, is given as bit patterns in uint16."""
+
+    def __init__(self) -> None:
+        import numpy
+
+        self._numpy = numpy
+
+    def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
+        """The array at that offset; the same object at every call."""
+        kind = self._numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
+        return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
+
+    def pointer(self, array: Any, wanted: Any) -> int | str:
+        """Where a returned array's elements are, or why it is not such an array as `wanted`."""
+        if type(array) is not self._numpy.ndarray:
+            return f"a {type(array).__name__} instead of a numpy.ndarray"
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            return f"{array.dtype} {list(array.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+        if not array.flags.c_contiguous:
+            return "an array that is not contiguous"
+        return int(array.ctypes.data)
+
+    def at(self, array: Any) -> int:
+        """Where one of our own arrays is."""
+        return int(array.ctypes.data)
+
+
+class Torch:
+    """Tensors of PyTorch over shared memory, on the processor."""
+
+    def __init__(self, threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        self._torch = torch
+        self._tensor = torch.Tensor
+        self._data_ptr = torch.Tensor.data_ptr
+        self._is_contiguous = torch.Tensor.is_contiguous
+
+    def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
+        """The tensor at that offset; the same object at every call."""
+        kind = getattr(self._torch, dtype)
+        count = math.prod(shape)
+        if count == 0:
+            return self._torch.empty(tuple(shape), dtype=kind)
+        return self._torch.frombuffer(memory, dtype=kind, count=count, offset=offset).view(tuple(shape))
+
+    def pointer(self, tensor: Any, wanted: Any) -> int | str:
+        """Where a returned tensor's elements are, or why it is not such a tensor as `wanted`."""
+        if type(tensor) is not self._tensor:
+            return f"a {type(tensor).__name__} instead of a torch.Tensor"
+        if tensor.__dict__:
+            return f"a tensor with attributes of its own: {', '.join(tensor.__dict__)}"
+        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype or tensor.device != wanted.device:
+            return f"{tensor.dtype} {list(tensor.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+        if not self._is_contiguous(tensor):
+            return "a tensor that is not contiguous"
+        if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+            return "a tensor with less memory than elements"
+        return int(self._data_ptr(tensor))
+
+    def at(self, tensor: Any) -> int:
+        """Where one of our own tensors is."""
+        return int(self._data_ptr(tensor))
+
+
+class Module:
+    """The function, and its arguments as tensors or arrays."""
+
+    def __init__(self, spec: dict[str, Any], framework: Any) -> None:
+        self._order: Sequence[str] = spec["order"]
+        self._outputs: Sequence[str] = spec["outputs"]
+        self._framework = framework
+        self.returns: bool = spec["returns"]
+        self.wrap = framework.wrap
+        self.entry = getattr(_imported(Path(spec["source"])), spec["entry"])
+
+    def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
+        """Tensors, and dimensions as they are."""
+        return tuple(arrays[name] if name in arrays else dims[name] for name in self._order)
+
+    def finish(self, arrays: dict[str, Any], facts: dict[str, Any]) -> Callable[[Any], str]:
+        """What takes a call's result to where the judge looks for it."""
+        framework, names = self._framework, self._outputs
+        places = [(name, arrays[name], framework.at(arrays[name])) for name in names]
+        bytes_of = {name: arrays[name].nbytes for name in arrays}
+        spans = [
+            (framework.at(array), framework.at(array) + bytes_of[name], name)
+            for name, array in arrays.items()
+            if name not in names and name not in facts["mutated"]
+        ]
+
+        def finish(result: Any) -> str:
+            given = (result,) if len(places) == 1 and type(result) not in (tuple, list) else result
+            if type(given) not in (tuple, list) or len(given) != len(places):
+                return f"{len(places)} results are wanted: {', '.join(names)}"
+            for one, (name, wanted, target) in zip(given, places, strict=True):
+                found = framework.pointer(one, wanted)
+                if isinstance(found, str):
+                    return f"{name}: {found}"
+                if inside := [other for start, end, other in spans if start <= found < end]:
+                    return f"{name}: the memory of the input {inside[0]}, not an array of its own"
+                ctypes.memmove(target, found, bytes_of[name])
+            return ""
+
+        return finish
+
+
+def load(spec: dict[str, Any]) -> Module:
+    """The candidate's module and its function. What its import raises ends the worker, with the trace on its output."""
+    framework = Torch(spec["threads"]) if spec["framework"] == "torch" else Numpy()
+    return Module(spec, framework)
+
+
+def _imported(path: Path) -> ModuleType:
+    """The module at that path; its neighbours can be imported by it."""
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,281 @@
+"""Runs a task's reference in a process of its own: the user's trusted file, and nothing of a candidate's.
+
+Started by sandbox/judge/references.py as `reference_host.py IN OUT`, two inherited pipes. Each message is an
+unsigned 64-bit length, little-endian, and so many bytes: JSON, or one array in NumPy's .npy format without pickles.
+Needs NumPy, and PyTorch where the reference imports it.
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import struct
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH = struct.Struct("<Q")
+HALVES = ("float16", "bfloat16")
+FLOATS = ("float64", "float32", *HALVES)
+Array = NDArray[Any]
+
+
+class Unusable(Exception):
+    """The reference did something that a reference cannot do."""
+
+
+def received(stream: BinaryIO) -> bytes | None:
+    """The bytes of one message; None at the end of the stream."""
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    body = stream.read(LENGTH.unpack(head)[0])
+    return body if len(body) == LENGTH.unpack(head)[0] else None
+
+
+def expected(stream: BinaryIO) -> bytes:
+    """The bytes of one message that has to come. Raises EOFError."""
+    body = received(stream)
+    if body is None:
+        raise EOFError
+    return body
+
+
+def send(stream: BinaryIO, body: bytes | memoryview) -> None:
+    """One message."""
+    stream.write(LENGTH.pack(len(body)))
+    stream.write(body)
+
+
+def unpacked(body: bytes) -> Array:
+    """The array of a message, in memory of its own."""
+    found: Array = np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
+    return found
+
+
+def packed(array: Array) -> memoryview:
+    """The message of an array."""
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    return out.getbuffer()
+
+
+def loaded(file: Path) -> ModuleType:
+    """The reference as a module; files beside it can be imported, and no bytecode is left there."""
+    if re.search(r"^\s*(import|from)\s+torch\b", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+        import_module("torch")  # which takes thrice as long without bytecode of its own
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise Unusable("is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class NumPy:
+    """Gives the reference NumPy arrays. Half precision comes as float32, which NumPy has arithmetic for."""
+
+    name = "numpy"
+
+    def __init__(self, device: str) -> None:
+        if device != "cpu":
+            raise Unusable(f"a reference in NumPy cannot run on {device}")
+
+    def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
+        """An array of the reference's own from the judge's bytes."""
+        if dtype == "bool":
+            return raw.astype(bool)
+        if dtype not in FLOATS:
+            return raw
+        value = (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
+        return value.astype(np.float64 if wide else np.float32 if dtype in HALVES else value.dtype)
+
+    @contextlib.contextmanager
+    def asked(self, *, wide: bool) -> Iterator[list[str]]:
+        """Around the reference's work; gives a list for notes."""
+        yield []
+
+    def plain(self, value: Any) -> tuple[Array, str]:
+        """Back to NumPy, with the name of the type that it had."""
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise Unusable("a result is no array of numbers")
+        return array, array.dtype.name
+
+
+class Torch:
+    """Gives the reference PyTorch tensors in their own types, or all floats in float64."""
+
+    name = "torch"
+
+    def __init__(self, device: str) -> None:
+        torch = import_module("torch")
+        self.torch, self.device = torch, device
+        torch.set_grad_enabled(False)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+
+    def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
+        """A tensor of the reference's own from the judge's bytes."""
+        if dtype == "bfloat16":
+            tensor = self.torch.from_numpy(raw.view(np.int16)).view(self.torch.bfloat16)
+        else:
+            tensor = self.torch.from_numpy(raw.astype(bool) if dtype == "bool" else raw)
+        return tensor.to(self.device, self.torch.float64 if wide and dtype in FLOATS else None)
+
+    @contextlib.contextmanager
+    def asked(self, *, wide: bool) -> Iterator[list[str]]:
+        """Around the reference's work. In float64, what the reference makes as float32 is made as float64 too."""
+        notes: list[str] = []
+        if not wide:
+            yield notes
+            return
+        before = self.torch.get_default_dtype()
+        self.torch.set_default_dtype(self.torch.float64)
+        try:
+            with widening(self.torch, notes):
+                yield notes
+        finally:
+            self.torch.set_default_dtype(before)
+
+    def plain(self, value: Any) -> tuple[Array, str]:
+        """Back to NumPy, with the name of the type that it had."""
+        if not isinstance(value, self.torch.Tensor):
+            return NumPy("cpu").plain(value)
+        name = str(value.dtype).removeprefix("torch.")
+        value = value.detach().cpu().contiguous()
+        if value.dtype.is_floating_point:
+            value = value.double()
+        return value.numpy(), name
+
+
+def widening(torch: Any, notes: list[str]) -> Any:
+    """A mode in which asking for float32 gives float64; narrower types are kept, and noted once each.
+
+    They are kept because rounding may be what the operator does, as in a quantization.
+    """
+    methods = {torch.Tensor.float: torch.float32, torch.Tensor.half: torch.float16}
+    methods[torch.Tensor.bfloat16] = torch.bfloat16
+
+    def widened(value: Any) -> Any:
+        if isinstance(value, torch.dtype) and value.is_floating_point and value.itemsize < 4:
+            line = f"rounds to {str(value).removeprefix('torch.')} on the way"
+            if line not in notes:
+                notes.append(line)
+        return torch.float64 if value is torch.float32 else value
+
+    def called(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in methods:
+            return args[0].to(widened(methods[function]))
+        return function(*map(widened, args), **{name: widened(value) for name, value in (kwargs or {}).items()})
+
+    mode = import_module("torch.overrides").TorchFunctionMode
+    return type("Widening", (mode,), {"__torch_function__": called})()
+
+
+class Host:
+    """One reference, ready to be asked."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.inputs, self.outputs = spec["inputs"], spec["outputs"]
+        self.file = Path(spec["file"])
+        self.module = loaded(self.file)
+        kind = Torch if "torch" in sys.modules else NumPy
+        self.framework = kind(spec["device"])
+
+    def answer(self, question: str, raw: Mapping[str, Array]) -> tuple[dict[str, Array], list[str]]:
+        """Arrays by name, and notes. `question` is oracle, in float64, or trusted, in the task's own types."""
+        wide = question == "oracle"
+        given = {name: self.framework.given(raw[name], dtype, wide=wide) for name, dtype, _ in self.inputs}
+        with self.framework.asked(wide=wide) as notes:
+            result = self._function(question)(*given.values())
+        found = dict(self._by_name(result))
+        found.update({name: given[name] for name, _, constness in self.inputs if constness == "mutated"})
+        arrays: dict[str, Array] = {}
+        for name, value in found.items():
+            arrays[name], had = self.framework.plain(value)
+            if wide and had in ("float32", *HALVES) and self._is_float(name):
+                notes.append(f"{name} comes as {had}")
+        return arrays, notes
+
+    def _function(self, question: str) -> Any:
+        found = getattr(self.module, question, None) or getattr(self.module, "reference", None)
+        if not callable(found):
+            raise Unusable(f"defines neither {question}() nor reference()")
+        return found
+
+    def _by_name(self, result: Any) -> Iterable[tuple[str, Any]]:
+        names = [name for name, _ in self.outputs]
+        if isinstance(result, dict):
+            if set(result) != set(names):
+                raise Unusable(f"returns {sorted(result)} where the task has the outputs {names}")
+            return result.items()
+        values = list(result) if isinstance(result, tuple | list) else [result]
+        if len(values) != len(names) or any(value is None for value in values):
+            raise Unusable(f"returns {len(values)} results where the task has the outputs {names}")
+        return zip(names, values, strict=True)
+
+    def _is_float(self, name: str) -> bool:
+        return any(one[0] == name and one[1] in FLOATS for one in (*self.inputs, *self.outputs))
+
+
+def place(error: BaseException, file: Path) -> str:
+    """What went wrong and at which line of the reference, in one line."""
+    line = next(
+        (f"line {f.lineno}: " for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)),
+        "",
+    )
+    kind = "" if isinstance(error, Unusable) else f"{type(error).__name__}: "
+    text = " ".join(str(error).split())
+    return f"{line}{kind}{text}"[:1000]
+
+
+def told(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = ()) -> None:
+    """One whole answer."""
+    send(out, json.dumps(header).encode())
+    for array in arrays:
+        send(out, packed(array))
+    out.flush()
+
+
+def served(host: Host, given: BinaryIO, out: BinaryIO, question: str) -> None:
+    """Reads one question's arrays and answers it."""
+    raw = {name: unpacked(expected(given)) for name, _, _ in host.inputs}
+    try:
+        arrays, notes = host.answer(question, raw)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        told(out, {"error": place(error, host.file)})
+        return
+    told(out, {"names": list(arrays), "notes": notes}, arrays.values())
+
+
+def main() -> None:
+    """Answers until the other side closes."""
+    given, out = os.fdopen(int(sys.argv[1]), "rb"), os.fdopen(int(sys.argv[2]), "wb")
+    spec = json.loads(expected(given))
+    try:
+        host = Host(spec)
+    except BaseException as error:
+        told(out, {"error": place(error, Path(spec["file"]))})
+        raise
+    told(out, {"framework": host.framework.name})
+    while (question := received(given)) is not None:
+        served(host, given, out, question.decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""A quick comparison of two sides that had the same inputs: a few passes over the output, and no oracle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graph.task import DType, Precision
+from sandbox.judge.bounds import Noise, limit, row_rms, scale_of, yardstick
+from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, to_float32, unit
+
+CHUNK = 1 << 18
+"""Elements at a time: they and the differences stay in a processor's cache."""
+BIG = 1e18
+"""Beyond it, squares leave float32 and both sides are compared in float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """By how much two right answers may differ: a share of the size of the numbers, and an amount besides."""
+
+    l2: float
+    l2_amount: float
+    peak: float
+    peak_amount: float
+
+
+def tolerance(
+    oracle: Floats, trusted: Floats, *, dtype: DType, precision: Precision, noise: Noise | None = None
+) -> Tolerance:
+    """Twice what `compare` allows one answer, taken from one case; it holds for inputs drawn in the same way."""
+    factors, scale = limit(dtype, precision), scale_of(oracle)
+    amounts = yardstick(scale, noise, dtype=dtype, precision=precision) - yardstick(
+        scale, None, dtype=dtype, precision=precision
+    )
+    with np.errstate(invalid="ignore"):
+        missed = np.nan_to_num(np.abs(trusted - oracle), nan=0.0, posinf=0.0, neginf=0.0)
+    usual, worst = row_rms(missed), float(missed.max(initial=0.0))
+    plain = default(dtype, precision)
+    return Tolerance(
+        l2=plain.l2,
+        l2_amount=2 * factors.l2 * float(np.sqrt(np.mean(np.square(np.maximum(amounts, usual))))),
+        peak=plain.peak,
+        peak_amount=2 * factors.peak * max(float(np.max(amounts, initial=0.0)), worst),
+    )
+
+
+def default(dtype: DType, precision: Precision = "strict") -> Tolerance:
+    """For a case of which nothing is known: twice the floors of the table."""
+    factors, least = limit(dtype, precision), unit(dtype)
+    least = max(least, limit(dtype, precision).product)
+    return Tolerance(l2=factors.l2 * least, l2_amount=0.0, peak=2 * factors.peak * least, peak_amount=0.0)
+
+
+def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> bool:
+    """Whether `a` may be the same result as `b`, the side that is trusted more: sizes are taken from it.
+
+    False says only that the oracle must decide. Equal bytes agree at once; NaN and infinities must be the same.
+    """
+    if a.shape != b.shape or a.dtype != b.dtype or not a.size:
+        return False
+    word = f"u{a.dtype.itemsize}"
+    if np.array_equal(np.ascontiguousarray(a).view(word), np.ascontiguousarray(b).view(word)) or not is_float(dtype):
+        return bool(np.array_equal(a, b)) or is_float(dtype)
+    allowed = within or default(dtype)
+    length = b.shape[-1] if b.ndim > 1 else b.size
+    left, right = a.reshape(-1, length), b.reshape(-1, length)
+    step = max(1, CHUNK // length)
+    total = 0.0
+    for start in range(0, len(left), step):
+        part = _part(left[start : start + step], right[start : start + step], dtype, allowed)
+        if part is None:
+            return False
+        total += part
+    return total <= a.size
+
+
+def _part(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float | None:
+    """Sum of squared differences of some rows, in units of what is allowed; None where one alone is too large."""
+    left, right = _wide(a, b, dtype)
+    finite = np.isfinite(right)
+    if not finite.all():
+        if not np.array_equal(np.where(finite, 0.0, right), np.where(np.isfinite(left), 0.0, left), equal_nan=True):
+            return None
+        left, right = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
+    rows = np.sqrt(np.einsum("ij,ij->i", right, right) / right.shape[1])
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(left - right)
+    floor = SMALLEST[dtype]
+    worst = apart.max(axis=1)
+    limits = allowed.peak * rows + allowed.peak_amount + floor
+    for row in np.flatnonzero(~(worst <= limits)):
+        sizes = np.maximum(np.abs(right[row]), rows[row])
+        if not (apart[row] <= allowed.peak * sizes + allowed.peak_amount + floor).all():
+            return None
+    squares = np.einsum("ij,ij->i", apart, apart)
+    share = squares / np.square((allowed.l2 * rows + allowed.l2_amount + floor).astype(np.float64))
+    return float(share.sum())
+
+
+def _wide(a: Raw, b: Raw, dtype: DType) -> tuple[Raw, Raw]:
+    """Both in float32 where it holds them and their squares, otherwise in float64."""
+    if dtype == "float64":
+        return a, b
+    left, right = to_float32(a, dtype), to_float32(b, dtype)
+    with np.errstate(invalid="ignore"):
+        big = not (np.abs(right).max() < BIG and np.abs(left).max() < BIG)
+        return (left.astype(np.float64), right.astype(np.float64)) if big else (left, right)

@@ -1,0 +1,270 @@
+"""Memory that judge and worker share: arrays at two places, each between bands of random bytes."""
+
+import ctypes
+import fcntl
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graph.task import Constness, Task, Tensor
+from sandbox.errors import WorldError
+from sandbox.judge.dtypes import STORAGE
+from sandbox.judge.inputs import extents
+
+Array = NDArray[np.generic]
+PLACEMENTS = 2
+GUARD_BYTES = 1 << 16
+"""Before, between and behind arrays: measurement rules ask for 64 KiB or more."""
+NEAR_BYTES = 4096
+"""Of a band: most writes that miss an array miss it by less."""
+WHOLE = 8
+PAGE = 4096
+STAGGER = 5 * 64
+"""Arrays begin at different cache lines of a page, so that a kernel that reads several does not meet one set of a
+cache with all of them. A multiple of 64 bytes, as vector loads want."""
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+"""A worker that could cut the memory short would kill the judge at its next access."""
+
+_libc = ctypes.CDLL(None)
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_libc.memcmp.restype = ctypes.c_int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """One array's place in the task, whatever its placement."""
+
+    name: str
+    dtype: str
+    """The task's word for it."""
+    storage: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    constness: Constness | None
+    """None: an output."""
+    nbytes: int
+
+    @property
+    def judged(self) -> bool:
+        """Whether its contents after a call are an answer."""
+        return self.constness in (None, "mutated")
+
+
+class Band(NamedTuple):
+    """Bytes that belong to no array, and the arrays that they lie beside."""
+
+    offset: int
+    length: int
+    beside: tuple[str, ...]
+
+
+class Span(NamedTuple):
+    """Bytes of the arena that are compared with what belongs there, by address."""
+
+    at: int
+    kept: int
+    length: int
+    band: Band
+
+
+def rooms(task: Task, dims: Mapping[str, int]) -> tuple[Room, ...]:
+    """What a call of that size needs, inputs first."""
+    constness: dict[str, Constness] = {one.name: one.constness for one in task.inputs}
+    return tuple(_room(one, constness.get(one.name), dims) for one in (*task.inputs, *task.outputs))
+
+
+def _room(one: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> Room:
+    shape, storage = extents(one, dims), np.dtype(STORAGE[one.dtype])
+    return Room(
+        name=one.name,
+        dtype=one.dtype,
+        storage=storage,
+        shape=shape,
+        constness=constness,
+        nbytes=math.prod(shape) * storage.itemsize,
+    )
+
+
+def arena_bytes(needed: Sequence[Room]) -> int:
+    """Size of an arena for these arrays, guard bands included."""
+    return _laid_out(needed)[1]
+
+
+class Arena:
+    """The judge's end. Nothing of it is trusted after the worker has run, except what was copied out."""
+
+    def __init__(self, task: Task, dims: Mapping[str, int]) -> None:
+        """Raises WorldError when this machine has not that much memory."""
+        self.dims = dict(dims)
+        self.rooms = rooms(task, dims)
+        self.offsets, self.size = _laid_out(self.rooms)
+        self.descriptor = _sealed_memory(self.size)
+        memory = mmap.mmap(self.descriptor, self.size)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._memory = memory
+        self._guards: list[Array] = []
+        self._whole = tuple(tuple(self._spans(places)) for places in self.offsets)
+        self._near = tuple(tuple(near for span in spans for near in _ends(span)) for spans in self._whole)
+        for span in (span for spans in self._whole for span in spans):
+            ctypes.memmove(span.at, span.kept, span.length)
+        self._looked = [0] * PLACEMENTS
+        self.judged_bytes = sum(room.nbytes for room in self.rooms if room.judged)
+        self._consts: dict[str, Array] = {}
+        self._const_at: set[tuple[str, int]] = set()
+
+    def layout(self) -> dict[str, object]:
+        """What the worker must know to find the arrays; plain values, for JSON."""
+        return {
+            "size": self.size,
+            "dims": self.dims,
+            "arrays": [{"name": room.name, "dtype": room.dtype, "shape": room.shape} for room in self.rooms],
+            "mutated": [room.name for room in self.rooms if room.constness == "mutated"],
+            "placements": self.offsets,
+        }
+
+    def write(self, inputs: Mapping[str, Array], placement: int) -> None:
+        """Put the inputs in place. A constant one is put there once.
+
+        Raises ValueError for arrays that are not what the task says, or a constant one with other values than before.
+        """
+        for room in self.rooms:
+            if room.constness is None:
+                continue
+            array = inputs[room.name]
+            _checked(room, array)
+            if room.constness == "const" and self._stands(room, array, placement):
+                continue
+            ctypes.memmove(self._at(room, placement), _address(array), room.nbytes)
+
+    def poison(self, given: Mapping[str, Array] | None, placement: int) -> None:
+        """Fill the outputs with these bytes; without any, with random ones."""
+        for room in self.rooms:
+            if room.constness is not None:
+                continue
+            array = _random(room) if given is None else given[room.name]
+            _checked(room, array)
+            ctypes.memmove(self._at(room, placement), _address(array), room.nbytes)
+
+    def outputs(self, placement: int) -> dict[str, Array]:
+        """Copies of the outputs and of the inputs that may be written, as they are at this moment."""
+        return {room.name: self._copied(room, placement) for room in self.rooms if room.judged}
+
+    def changed(self, inputs: Mapping[str, Array], placement: int) -> tuple[str, ...]:
+        """Inputs that differ from what was written, and may not."""
+        return tuple(
+            room.name
+            for room in self.rooms
+            if not room.judged
+            and _libc.memcmp(self._at(room, placement), _address(inputs[room.name]), room.nbytes) != 0
+        )
+
+    def broken(self, placement: int) -> tuple[str, ...]:
+        """Arrays with a band beside them that differs; the bands are then as they were.
+
+        Each time the part next to the arrays is looked at, and the whole bands at the first of `WHOLE` times at a
+        placement: what was done to them stays there until then.
+        """
+        spans = self._near[placement] if self._looked[placement] % WHOLE else self._whole[placement]
+        self._looked[placement] += 1
+        hurt = [span for span in spans if _libc.memcmp(span.at, span.kept, span.length) != 0]
+        for span in hurt:
+            ctypes.memmove(span.at, span.kept, span.length)
+        beside = {name for span in hurt for name in span.band.beside}
+        return tuple(room.name for room in self.rooms if room.name in beside)
+
+    def close(self) -> None:
+        """Give the memory back, all of it, though the worker may still have it mapped: it then reads as zeros there."""
+        self._memory.madvise(mmap.MADV_REMOVE)
+        os.close(self.descriptor)
+
+    def _spans(self, places: Mapping[str, int]) -> Iterator[Span]:
+        """Each band of one placement, and random bytes for it."""
+        for band in _bands(self.rooms, places):
+            guard = np.frombuffer(os.urandom(band.length), dtype=np.uint8)
+            self._guards.append(guard)
+            yield Span(self._base + band.offset, _address(guard), band.length, band)
+
+    def _at(self, room: Room, placement: int) -> int:
+        return self._base + self.offsets[placement][room.name]
+
+    def _copied(self, room: Room, placement: int) -> Array:
+        array = np.empty(room.shape, dtype=room.storage)
+        ctypes.memmove(_address(array), self._at(room, placement), room.nbytes)
+        return array
+
+    def _stands(self, room: Room, array: Array, placement: int) -> bool:
+        """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
+        kept = self._consts.setdefault(room.name, array)
+        if kept is not array and _libc.memcmp(_address(kept), _address(array), room.nbytes) != 0:
+            raise ValueError(f"{room.name} is constant, and has other values than before in the same process")
+        there = (room.name, placement) in self._const_at
+        self._const_at.add((room.name, placement))
+        return there
+
+
+def _laid_out(needed: Sequence[Room]) -> tuple[tuple[dict[str, int], ...], int]:
+    """Offsets by placement and name, and the size of it all."""
+    cursor = 0
+    placements: list[dict[str, int]] = []
+    for _ in range(PLACEMENTS):
+        places: dict[str, int] = {}
+        for number, room in enumerate(needed):
+            cursor = _up(cursor + GUARD_BYTES) + STAGGER * number
+            places[room.name] = cursor
+            cursor += room.nbytes
+        placements.append(places)
+        cursor += GUARD_BYTES
+    return tuple(placements), _up(cursor)
+
+
+def _ends(span: Span) -> tuple[Span, Span]:
+    """The parts of a band next to the arrays."""
+    far = span.length - NEAR_BYTES
+    return span._replace(length=NEAR_BYTES), Span(span.at + far, span.kept + far, NEAR_BYTES, span.band)
+
+
+def _up(offset: int) -> int:
+    return -(-offset // PAGE) * PAGE
+
+
+def _bands(needed: Sequence[Room], places: Mapping[str, int]) -> Iterator[Band]:
+    """Those of one placement."""
+    end = places[needed[0].name] - GUARD_BYTES
+    before: tuple[str, ...] = ()
+    for room in needed:
+        start = places[room.name]
+        yield Band(end, start - end, (*before, room.name))
+        end, before = start + room.nbytes, (room.name,)
+    yield Band(end, GUARD_BYTES, before)
+
+
+def _sealed_memory(size: int) -> int:
+    """Memory of exactly that size, all of it taken now: a page missing later would be a signal, not an error."""
+    descriptor = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    except OSError as error:
+        os.close(descriptor)
+        raise WorldError(f"{size >> 20} MiB for a task's arrays are not to be had: {error.strerror}") from error
+    return descriptor
+
+
+def _checked(room: Room, array: Array) -> None:
+    if array.dtype != room.storage or array.shape != room.shape or not array.flags.c_contiguous:
+        raise ValueError(
+            f"{room.name}: {array.dtype} {array.shape} given where contiguous {room.storage} {room.shape} is wanted"
+        )
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _random(room: Room) -> Array:
+    return np.frombuffer(os.urandom(room.nbytes), dtype=room.storage).reshape(room.shape)

@@ -1,0 +1,63 @@
+"""Makes the library that a worker loads out of frozen C, CUDA or HIP sources, without a network, once per version."""
+
+from pathlib import Path
+
+from graph.task import Task
+from sandbox.fresh import fresh_folder
+from sandbox.judge.freeze import join
+from sandbox.judge.lost import Lost
+from sandbox.process import run
+
+COMPILED = ("c", "cuda", "hip")
+LIBRARY = "candidate.so"
+COMPILERS = {"c": "gcc", "cuda": "nvcc", "hip": "hipcc"}
+FLAGS = {
+    "c": ("-shared", "-fPIC", "-O3"),
+    "cuda": ("-shared", "-Xcompiler", "-fPIC", "-O3"),
+    "hip": ("-shared", "-fPIC", "-O3"),
+}
+HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inc")
+CPLUSPLUS = (".cc", ".cpp", ".cxx")
+BUILD_S = 300.0
+MEMORY_MB = 8192
+TOLD = 2000
+"""Characters of what the compiler said that are kept; its first error stands at the beginning."""
+
+
+def built(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Path | None:
+    """The library of the frozen sources in `folder`, where it then lies; None for a language that needs none.
+
+    Raises:
+        Lost: the sources do not compile, or not in time.
+        ProgramMissing: the compiler is not here.
+    """
+    if task.language not in COMPILED:
+        return None
+    library = folder / LIBRARY
+    if not library.exists():
+        with fresh_folder("home", "tmp") as place:
+            join(folder, LIBRARY, _compiled(task, folder, place, timeout_s=timeout_s))
+    return library
+
+
+def command(task: Task, folder: Path, library: Path) -> tuple[str, ...]:
+    """The words that compile the sources in `folder` to `library`. The task's flags come last and so decide."""
+    sources = [name for name in task.source if Path(name).suffix not in HEADERS]
+    mixed = task.language == "c" and any(Path(name).suffix in CPLUSPLUS for name in sources)
+    compiler = task.build.compiler or ("g++" if mixed else COMPILERS[task.language])
+    places = (f"{folder}/{name}" for name in sources)
+    return (compiler, *FLAGS[task.language], "-o", str(library), *places, *task.build.flags, "-lm")
+
+
+def _compiled(task: Task, folder: Path, place: Path, *, timeout_s: float) -> bytes:
+    library = place / LIBRARY
+    memory_mb = MEMORY_MB if task.language == "c" else None
+    done = run(
+        command(task, folder, library), cwd=place, timeout_s=timeout_s, memory_mb=memory_mb, field="build.compiler"
+    )
+    if done.timed_out:
+        raise Lost("load", f"it did not compile within {timeout_s:g} s")
+    if not done.ok or not library.is_file():
+        said = done.output.replace(f"{folder}/", "").strip()
+        raise Lost("load", f"it does not compile: {said[:TOLD]}")
+    return library.read_bytes()

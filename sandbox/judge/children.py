@@ -1,0 +1,170 @@
+"""A trusted helper in a process of its own, asked again and again over two pipes.
+
+Each message is an unsigned 64-bit length, little-endian, and so many bytes.
+"""
+
+import contextlib
+import os
+import secrets
+import select
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.confine import wrapped
+from sandbox.environment import scrubbed
+from sandbox.fresh import fresh_folder
+from sandbox.process import PRIVATE, bounded
+from sandbox.reap import end
+
+LENGTH = struct.Struct("<Q")
+LONGEST = 1 << 36
+"""Bytes of one message; a longer one is no array of any task."""
+TAIL_BYTES = 2000
+TOLD = 300
+"""Characters of what a child printed last that are told."""
+PIPE_BYTES = 1 << 20
+QUIET = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+"""Threads sleep at once when they are done, so that none of them disturbs a timed call."""
+
+
+class Lost(Exception):
+    """A child answers no more. The text says why, with the last that it printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What holds a child: address space and largest file in MiB; None where a driver needs more than it uses."""
+
+    python: str = sys.executable
+    memory_mb: int | None = 65_536
+    file_mb: int = 1024
+
+
+class Child:
+    """One running helper. Its folder is private; it has no network, and dies with this process."""
+
+    def __init__(self, host: Path, held: Held) -> None:
+        """Start the program `host` with its two ends of the pipes as arguments. Raises Lost."""
+        self._folders = contextlib.ExitStack()
+        private = self._folders.enter_context(fresh_folder(*PRIVATE))
+        self._said = private / "output"
+        theirs_in, self._to = os.pipe()
+        self._back, theirs_out = os.pipe()
+        os.set_blocking(self._to, False)
+        try:
+            self._process = self._popen(host, held, private, (theirs_in, theirs_out))
+        except OSError as error:
+            self._released()
+            raise Lost(f"{held.python} cannot be started ({error.strerror})") from None
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+
+    def _popen(self, host: Path, held: Held, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
+        words = wrapped(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
+        with self._said.open("wb") as out:
+            return subprocess.Popen(
+                (*words, held.python, "-P", str(host), *map(str, ends)),
+                cwd=private,
+                env=scrubbed(private, mark=secrets.token_hex(16), extra=QUIET),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=ends,
+                start_new_session=True,
+            )
+
+    def asked(self, messages: Iterable[bytes | memoryview], *, timeout_s: float) -> "Answer":
+        """Send the messages; the answer is read from what this returns. Raises Lost, and the child is ended."""
+        until = time.monotonic() + timeout_s
+        answer = Answer(self, until=until, timeout_s=timeout_s)
+        with answer.watched():
+            for body in messages:
+                _send(self._to, body, until)
+        return answer
+
+    def received(self, until: float) -> bytes:
+        """One message. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
+        (length,) = LENGTH.unpack(_exactly(self._back, LENGTH.size, until))
+        if length > LONGEST:
+            raise ValueError(f"a message of {length} bytes")
+        return bytes(_exactly(self._back, length, until))
+
+    def lost(self, why: str) -> Lost:
+        """The end of a child that broke its word: how it ended and the last that it printed."""
+        tail = " ".join(bounded(self._said, TAIL_BYTES).split())[-TOLD:]
+        self.close()
+        code = self._process.returncode
+        told = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
+        return Lost(f"{told}{f': {tail}' if tail else ''}")
+
+    def close(self) -> None:
+        """End the process and everything that it started. Doing so twice is fine."""
+        end(self._process, politely=False)
+        self._released()
+
+    def _released(self) -> None:
+        for pipe in {self._to, self._back} - {-1}:
+            os.close(pipe)
+        self._to = self._back = -1
+        self._folders.close()
+
+
+class Answer:
+    """What a child says to one question, message by message."""
+
+    def __init__(self, child: Child, *, until: float, timeout_s: float) -> None:
+        self._child, self._until, self._timeout_s = child, until, timeout_s
+
+    def message(self) -> bytes:
+        """The next message. Raises Lost, and the child is ended."""
+        with self.watched():
+            return self._child.received(self._until)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Around talking to the child."""
+        try:
+            yield
+        except TimeoutError:
+            raise self._child.lost(f"no answer in {self._timeout_s:g} s") from None
+        except (BrokenPipeError, EOFError):
+            raise self._child.lost("") from None
+        except ValueError as error:
+            raise self._child.lost(f"it sent {error}") from None
+
+
+def _send(pipe: int, body: bytes | memoryview, until: float) -> None:
+    """Raises TimeoutError, or BrokenPipeError where nobody reads."""
+    for part in (LENGTH.pack(len(body)), body):
+        rest = memoryview(part)
+        while rest:
+            _ready(pipe, select.POLLOUT, until)
+            try:
+                rest = rest[os.write(pipe, rest[:PIPE_BYTES]) :]
+            except BlockingIOError:
+                continue
+
+
+def _exactly(pipe: int, count: int, until: float) -> bytearray:
+    found = bytearray()
+    while len(found) < count:
+        _ready(pipe, select.POLLIN, until)
+        part = os.read(pipe, min(count - len(found), PIPE_BYTES))
+        if not part:
+            raise EOFError
+        found += part
+    return found
+
+
+def _ready(pipe: int, event: int, until: float) -> None:
+    poller = select.poll()
+    poller.register(pipe, event)
+    left = until - time.monotonic()
+    if left <= 0 or not poller.poll(left * 1000):
+        raise TimeoutError

@@ -1,0 +1,115 @@
+"""A version's sources as they are judged: copied once, read-only, each file's digest noted."""
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+from graph.task import Task
+from sandbox.errors import WorldError
+
+MOST_BYTES = 16 << 20
+"""Of one source file."""
+BINARY = (".so", ".a", ".o", ".pyc", ".cubin", ".hsaco")
+FILE, FOLDER = 0o444, 0o555
+
+
+class NotFrozen(WorldError):
+    """A file that the task names as source is not one that can be judged. The text names file and reason."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frozen:
+    """The copy that workers see."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    """In the task's order: the first holds the entry function."""
+    sha256: Mapping[str, str]
+    """By name relative to the folder."""
+
+    def changed(self) -> tuple[str, ...]:
+        """Files that are not what was frozen any more; nothing in this folder should ever be among them."""
+        return tuple(name for name, digest in self.sha256.items() if _digest(self.folder / name) != digest)
+
+
+@contextmanager
+def frozen(task: Task, folder: Path) -> Iterator[Frozen]:
+    """Copy the task's source files out of `folder`; the copy goes when the block ends.
+
+    Raises NotFrozen for a file that is missing, outside the folder, no regular file, a link, or larger than 16 MiB.
+    """
+    place = Path(tempfile.mkdtemp(prefix="ridgeline-frozen-"))
+    try:
+        digests = {name: _copied(folder, name, place) for name in task.source}
+        for path in (*(one for one in place.rglob("*") if one.is_dir()), place):
+            path.chmod(FOLDER)
+        files = tuple(place / name for name in task.source)
+        yield Frozen(folder=place, files=files, sha256=MappingProxyType(digests))
+    finally:
+        _removed(place)
+
+
+def join(folder: Path, name: str, data: bytes) -> Path:
+    """Add a file that was made from frozen sources, such as a library, to their folder; read-only like them."""
+    folder.chmod(0o755)
+    try:
+        path, part = folder / name, folder / f".{name}"
+        part.write_bytes(data)
+        part.chmod(FOLDER)
+        part.replace(path)
+    finally:
+        folder.chmod(FOLDER)
+    return path
+
+
+def _copied(folder: Path, name: str, place: Path) -> str:
+    """Copies one file. Its sha256."""
+    words = PurePosixPath(name)
+    if words.is_absolute() or ".." in words.parts:
+        raise NotFrozen(f"source: {name} is outside the task's folder; name a file in it")
+    if words.suffix in BINARY:
+        raise NotFrozen(f"source: {name} is a built file, which nobody can read; name its source")
+    data = _bytes(folder / name, name)
+    target = place / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    target.chmod(FILE)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    """The file's contents, of the file that was looked at and no other."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotFrozen(f"source: {name} cannot be read ({error.strerror})") from error
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotFrozen(f"source: {name} is no regular file")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(MOST_BYTES + 1)
+    finally:
+        os.close(handle)
+    if len(data) > MOST_BYTES:
+        raise NotFrozen(f"source: {name} is larger than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _removed(place: Path) -> None:
+    for path in (place, *place.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)
+    shutil.rmtree(place, ignore_errors=True)

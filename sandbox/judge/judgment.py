@@ -1,0 +1,228 @@
+"""The judge's whole answer about one candidate: correct? faster? its own work?"""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from graph.student import critical
+from graph.task import Task
+from graph.values import Value
+from sandbox.audit.examine import added
+from sandbox.judge.calls import Bench
+from sandbox.judge.freeze import Frozen, frozen
+from sandbox.judge.gate import Gate
+from sandbox.judge.options import Answered, Options, no, unverified, yes
+from sandbox.judge.references import Reference
+from sandbox.judge.session import Session
+from sandbox.judge.task_file import load_task
+from sandbox.judge.timing import Pairs, Refused, ratios
+
+TRIM = 0.2
+"""Share of blocks cut at either end of a pair."""
+LEAST_SPREAD = 1e-4
+"""Of pair means in logs: a few equal numbers do not prove that there is no noise."""
+
+
+class Judgment(Value):
+    """Three questions, and whether the answers together are enough to keep the candidate."""
+
+    task: str
+    candidate: dict[str, str]
+    """sha256 of each of its files, as they were judged."""
+    correct: Answered
+    faster: Answered
+    own_work: Answered
+    accepted: bool
+    speedup: float | None = None
+    """Against the version it was compared with; None where nothing was timed."""
+    speedup_lower: float | None = None
+    """One-sided lower bound."""
+    calls: int
+    """Judged, timed ones included."""
+    isolation: str
+    defences_off: tuple[str, ...] = ()
+
+
+NOT_TIMED = unverified("not timed: it is not correct")
+NOT_WANTED = unverified("not timed: only tested")
+NOT_ASKED = unverified("not looked at: it is not correct")
+
+
+def judge(
+    task_file: Path, *, candidate: Path | None = None, against: Path | None = None, options: Options | None = None
+) -> Judgment:
+    """Judge the sources of `candidate`, a folder, against those of `against`; default: those beside the task.
+
+    Raises TaskError for a task that cannot be used. A broken candidate is a verdict, never an error.
+    """
+    asked = options or Options()
+    task, folder = load_task(task_file)
+    with (
+        Reference(task, folder) as reference,
+        frozen(task, candidate or folder) as new,
+        frozen(task, against or folder) as old,
+    ):
+        return Judged(task=task, reference=reference, new=new, old=old, options=asked).judgment()
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """One candidate on its way through the questions."""
+
+    task: Task
+    reference: Reference
+    new: Frozen
+    old: Frozen
+    options: Options
+
+    def judgment(self) -> Judgment:
+        """Correctness first; what is wrong is never timed."""
+        seed = self.options.seed
+        rng = np.random.default_rng(seed)  # None: from the operating system
+        bench = self.bench(rng)
+        gate = Gate(bench=bench)
+        correct = self._static() or gate.check(self.opener(self.new))
+        if correct.answer != "yes":
+            return self._said(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
+        own = self._own_work()
+        pairs = Pairs(bench=bench)
+        timed = self._faster(pairs)
+        calls = gate.calls + pairs.calls
+        if isinstance(timed, Refused):
+            detail = f"a timed call was refused: {timed.detail}"
+            if timed.side == "b" and timed.unclear:
+                return self._said(correct, unverified(detail), own, calls=calls)
+            if timed.side == "b":
+                return self._said(no(detail), unverified(detail), own, calls=calls)
+            return self._said(correct, unverified(f"the version compared with: {detail}"), own, calls=calls)
+        return self._said(correct, timed.answered, own, calls=calls, gain=timed)
+
+    def bench(self, rng: np.random.Generator) -> Bench:
+        """Where its calls are judged."""
+        return Bench(task=self.task, reference=self.reference, options=self.options, rng=rng)
+
+    def tested(self) -> Judgment:
+        """Correctness and own work alone."""
+        gate = Gate(bench=self.bench(np.random.default_rng()))
+        correct = self._static() or gate.check(self.opener(self.new))
+        own = self._own_work() if correct.answer == "yes" else NOT_ASKED
+        return self._said(correct, NOT_WANTED, own, calls=gate.calls)
+
+    def _own_work(self) -> Answered:
+        if not self.options.on("own_work"):
+            return unverified("not looked at")
+        try:
+            from sandbox.judge.provenance import own_work
+        except ImportError:
+            return unverified("not looked at")
+        return own_work(self.task, self.new, self.reference)
+
+    def _static(self) -> Answered | None:
+        """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
+        if not self.options.on("static"):
+            return None
+        texts = {
+            side: {path.name: _text(path) for path in one.files} for side, one in (("a", self.old), ("b", self.new))
+        }
+        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(self.task.outputs[0].dtype, "fp32")
+        convicting = [one for one in added(texts["a"], texts["b"], dtype=dtype) if one.severity == "convicts"]
+        if not convicting:
+            return None
+        return no(*(f"{one.path}:{one.line}: {one.rule}: {one.meaning}" for one in convicting))
+
+    def opener(self, version: Frozen) -> Callable[[], AbstractContextManager[Session]]:
+        """Fresh workers with that version."""
+        return lambda: self._session(version)
+
+    def _session(self, version: Frozen) -> Session:
+        session = Session(self.task, version.folder)
+        if session.framework == "numpy" and self.task.language == "python":
+            session.framework = self.reference.framework
+        return session
+
+    def _faster(self, pairs: Pairs) -> "Gain | Refused":
+        """Process pairs until the answer is clear, or there were enough."""
+        opened = {"a": self.opener(self.old), "b": self.opener(self.new)}
+        means: list[float] = []
+        gain = Gain(means=(), options=self.options)
+        while len(means) < self.options.most_pairs:
+            slots = pairs.run(opened, self.task.timed, self.options.blocks)
+            if isinstance(slots, Refused):
+                return slots
+            means.append(statistics.fmean(_trimmed(blocks) for blocks in ratios(slots).values()))
+            gain = Gain(means=tuple(means), options=self.options)
+            if len(means) >= self.options.pairs and gain.answered.answer != "unverified":
+                break
+        return gain
+
+    def _said(
+        self, correct: Answered, faster: Answered, own: Answered, *, calls: int, gain: "Gain | None" = None
+    ) -> Judgment:
+        allowed = own.answer == "yes" or self.task.library != "forbidden"
+        return Judgment(
+            task=self.task.name,
+            candidate=dict(self.new.sha256),
+            correct=correct,
+            faster=faster,
+            own_work=own,
+            accepted=correct.answer == "yes" and faster.answer == "yes" and allowed,
+            speedup=math.exp(gain.theta) if gain else None,
+            speedup_lower=math.exp(gain.lower) if gain else None,
+            calls=calls,
+            isolation=Session.isolation_level(),
+            defences_off=tuple(sorted(self.options.without)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Log-ratios of process pairs, and what they say."""
+
+    means: Sequence[float]
+    options: Options
+
+    @property
+    def theta(self) -> float:
+        """Mean log-ratio."""
+        return statistics.fmean(self.means)
+
+    @property
+    def lower(self) -> float:
+        """One-sided lower bound; minus infinity for a single pair."""
+        return self.theta - self._reach
+
+    @property
+    def _reach(self) -> float:
+        count = len(self.means)
+        if count < 2:
+            return math.inf
+        looks = self.options.most_pairs - self.options.pairs + 1  # each look is a chance to be wrong
+        spread = max(statistics.stdev(self.means), LEAST_SPREAD) / math.sqrt(count)
+        return critical(self.options.alpha / looks, count - 1) * spread
+
+    @property
+    def answered(self) -> Answered:
+        """Faster by more than the margin, not so, or undecided."""
+        if len(self.means) < 2:
+            return unverified("one process pair proves nothing")
+        wanted = math.log1p(self.options.margin)
+        said = f"{math.exp(self.theta):.3f}x, at least {math.exp(self.lower):.3f}x, in {len(self.means)} process pairs"
+        if self.lower > wanted:
+            return yes(said)
+        if self.theta + self._reach < wanted or self.theta <= 0:
+            return no(said)
+        return unverified(f"undecided: {said}")
+
+
+def _trimmed(values: Sequence[float]) -> float:
+    cut = int(TRIM * len(values))
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,165 @@
+"""Kinds of values, each made to show a class of shortcuts: it bends ordinary values of one input."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from graph.task import Input, Task
+from sandbox.judge.dtypes import Floats, is_float
+
+Mix = Callable[[Input, Floats, np.random.Generator, bool], Floats]
+"""Of an input, its ordinary values, and whether it is the one chosen input; the result is in the same domain."""
+WIDE = (-4.0, 8.0)
+"""Powers of two between rows. Not lower: formulas like exp(x) - 1 lose digits there that no reordering would."""
+WIDE_HALF = (-4.0, 4.0)
+"""For float16, whose largest number is 65504."""
+OFFSET = 100.0
+SHIFT = 80.0
+TAIL = 16
+"""The last one of so many parts of a row carries the weight."""
+SMALL = 2.0**-10
+SPECIAL = 0.25
+"""Share of rows or matrices of a batch that have a structure."""
+MOST_SPECIAL = 4096
+"""They are made one by one."""
+
+
+def lead(task: Task, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> str:
+    """The input that offsets go to: the largest of those that may take any value, by chance among equals; or none.
+
+    One alone: a product of two offsets overflows half precision and shows nothing.
+    """
+    free = {
+        one.name: math.prod(shapes[one.name]) for one in task.inputs if is_float(one.dtype) and one.values == "normal"
+    }
+    most = [name for name, size in free.items() if size == max(free.values())]
+    return most[int(rng.integers(len(most)))] if most else ""
+
+
+def _normal(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    return values
+
+
+def _wide(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Each row at a scale of its own; each element where there is one row."""
+    low, high = WIDE_HALF if one.dtype == "float16" else WIDE
+    shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
+    powers = rng.uniform(low, high, size=shape)
+    if one.values == "normal":
+        return values * np.exp2(powers)
+    if one.values == "uniform":
+        return values * np.exp2(-np.abs(powers))
+    return np.clip(values, 0.1, np.exp2(rng.uniform(np.log2(0.1), 0.0, size=shape)))
+
+
+def _offset(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Mean 100, deviation 1: squares of the mean drown a variance."""
+    return values + OFFSET if chosen else values
+
+
+def _shift(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Rows far up or far down: exp() of them is no number unless the row's maximum is taken off first."""
+    if not chosen:
+        return values
+    shape = (*values.shape[:-1], 1) if values.ndim > 1 else (1,) * values.ndim
+    return values + SHIFT * rng.choice((-1.0, 1.0), size=shape)
+
+
+def _tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """The end of each row carries what the row amounts to."""
+    if not values.ndim:
+        return values
+    length = values.shape[-1]
+    start = length - max(1, length // TAIL)
+    bent = values.copy()
+    if one.values == "positive":
+        bent[..., :start] = 0.1 + (values[..., :start] - 0.1) / TAIL
+        return bent
+    bent[..., :start] /= TAIL
+    return bent if one.values == "uniform" else bent * 4.0
+
+
+def _long_tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """One element stands out, the others together weigh as much after exp()."""
+    if not chosen or not values.ndim:
+        return values
+    length = values.shape[-1]
+    bent = values * 0.5
+    peaks = rng.integers(0, length, size=(*values.shape[:-1], 1))
+    np.put_along_axis(bent, peaks, np.log(length) + 0.125, axis=-1)
+    return bent
+
+
+def _cancel(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
+    if one.values == "positive" or not values.ndim:
+        return values
+    half = values.shape[-1] // 2
+    order = rng.permutation(values.shape[-1])
+    signal = SMALL * rng.standard_normal(values.shape)
+    bent = values.copy()
+    bent[..., order[half : 2 * half]] = -bent[..., order[:half]]
+    bent[..., order[2 * half :]] = 0.0
+    return np.clip(bent + signal, -1.0, 1.0) if one.values == "uniform" else bent + signal
+
+
+def _structure(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
+    if values.ndim < 2:
+        return _special_row(one, values, rng) if values.ndim and rng.random() < SPECIAL else values
+    bent = values.copy()
+    if values.ndim == 2:
+        for place in _places(values.shape[0], rng):
+            bent[place] = (
+                bent[rng.integers(len(bent))] if rng.random() < SPECIAL else _special_row(one, bent[place], rng)
+            )
+        return bent
+    items = bent.reshape(-1, *values.shape[-2:])
+    for place in _places(len(items), rng):
+        items[place] = _special_matrix(one, items, place, rng)
+    return items.reshape(values.shape)
+
+
+def _places(count: int, rng: np.random.Generator) -> list[int]:
+    return [int(place) for place in rng.permutation(count)[: min(max(1, round(count * SPECIAL)), MOST_SPECIAL)]]
+
+
+def _special_row(one: Input, row: Floats, rng: np.random.Generator) -> Floats:
+    """Constant, or zero where that is allowed; or mostly zero.
+
+    A constant of four bits adds up exactly: the sum of a longer one drifts by a whole unit at every step of a plain
+    loop, which is no fault of the loop.
+    """
+    fraction, power = np.frexp(row.flat[int(rng.integers(row.size))])
+    constant = np.full_like(row, np.ldexp(np.ceil(fraction * 16) / 16, power))
+    if one.values == "positive":
+        return constant
+    sparse = np.where(rng.random(row.shape) < SPECIAL, row, 0.0)
+    return (constant, np.zeros_like(row), sparse)[int(rng.integers(3))]
+
+
+def _special_matrix(one: Input, items: Floats, place: int, rng: np.random.Generator) -> Floats:
+    matrix = items[place]
+    rank_one: Floats = matrix[:, :1] * matrix[:1, :]
+    if one.values == "positive":
+        return (items[rng.integers(len(items))], np.clip(rank_one, 0.1, 1.0))[int(rng.integers(2))]
+    diagonal = matrix * np.eye(*matrix.shape)
+    near = diagonal + SMALL * matrix
+    choices = (np.zeros_like(matrix), items[rng.integers(len(items))], rank_one, diagonal, near)
+    found: Floats = choices[int(rng.integers(len(choices)))].copy()
+    return found
+
+
+MIXED: Mapping[str, Mix] = {
+    "normal": _normal,
+    "wide": _wide,
+    "offset": _offset,
+    "shift": _shift,
+    "tail": _tail,
+    "long_tail": _long_tail,
+    "cancel": _cancel,
+    "structure": _structure,
+}
+MIXES = tuple(MIXED)
+"""The first is the declared distribution itself."""

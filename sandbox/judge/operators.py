@@ -1,0 +1,90 @@
+"""What a traced worker says that it called: which of it computes, and how much of the task's data that was."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from graph.values import Value
+
+Kind = Literal["operators", "functions", "kernels", "loads", "starts", "connects", "modules"]
+Counts = Annotated[tuple[int, int], Field(strict=False)]
+REPORT = TypeAdapter(dict[Kind, dict[str, Counts]])
+MINOR = 1 / 16
+"""Share of the task's elements below which an operator only finishes what a kernel did: adding up the sums of blocks
+takes a thousandth, one pass over a single input or output a quarter and more."""
+MOST_TOLD = 6
+GLUE = frozenset(
+    """
+    empty empty_like empty_strided new_empty new_empty_strided new_zeros new_full new_ones zeros zeros_like zero_
+    ones ones_like full full_like fill_ fill scalar_tensor arange lift_fresh lift_fresh_copy view _unsafe_view
+    reshape _reshape_alias as_strided as_strided_ expand permute transpose t t_ transpose_ squeeze squeeze_
+    unsqueeze unsqueeze_ slice select narrow split split_with_sizes chunk unbind unfold flatten unflatten movedim
+    swapaxes detach detach_ alias clone copy_ copy _to_copy to contiguous set_ resize_ is_pinned pin_memory
+    _local_scalar_dense item view_as_real view_as_complex real imag diagonal broadcast_to broadcast_arrays cat
+    concatenate stack hstack vstack is_same_size equal sym_size sym_stride sym_numel sym_storage_offset size
+    stride numel record_stream _pin_memory atleast_1d atleast_2d ravel copyto ascontiguousarray array_equal
+    shares_memory may_share_memory ndim shape result_type min_scalar_type can_cast
+    """.split()  # noqa: SIM905  a table, not code
+)
+"""Operators that make, view, move or describe arrays without computing a value."""
+OURS = ("aten", "prims", "numpy")
+"""Whose operators are the framework's."""
+ENGINES = (
+    "blas",
+    "mkl",
+    "lapack",
+    "dnnl",
+    "cudnn",
+    "cufft",
+    "cusolver",
+    "cusparse",
+    "miopen",
+    "rocfft",
+    "cutlass",
+    "torch",
+)
+"""Parts of the names of libraries that have the work done already."""
+
+
+class Traced(Value):
+    """What was called in the traced run, by kind and name: how often, and of how many elements. A claim."""
+
+    seen: Mapping[Kind, Mapping[str, tuple[int, int]]]
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """In the order in which they were first seen."""
+        return tuple(self.seen.get(kind, {}))
+
+    def computing(self, elements: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Operators that compute: those with a real share of `elements`, all that the calls had, and the minor ones."""
+        found = {
+            name: counted
+            for kind in ("operators", "functions")
+            for name, counted in self.seen.get(kind, {}).items()
+            if name.partition(".")[0] in OURS and name.rpartition(".")[2] not in GLUE
+        }
+        major = [name for name, (_, touched) in found.items() if touched > MINOR * elements]
+        return tuple(major), tuple(name for name in found if name not in major)
+
+    def foreign(self) -> tuple[str, ...]:
+        """Operators of neither the framework nor NumPy: somebody registered them."""
+        return tuple(name for name in self.names("operators") if name.partition(".")[0] not in OURS)
+
+    def engines(self) -> tuple[str, ...]:
+        """Libraries of ready-made operators that were loaded by name."""
+        return tuple(name for name in self.names("loads") if any(part in name.lower() for part in ENGINES))
+
+
+def read(report: bytes) -> Traced | None:
+    """The report of a traced worker; None for one that is no report."""
+    try:
+        return Traced(seen=REPORT.validate_json(report))
+    except ValidationError:
+        return None
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """A few of them, and how many more."""
+    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+    return f"{', '.join(name[:80] for name in names[:MOST_TOLD])}{more}"

@@ -1,0 +1,75 @@
+"""What the judge is asked to do, and which of its defences are on."""
+
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from graph.values import Answer, Value
+
+Defence = Literal[
+    "fresh_values",
+    "addresses",
+    "poison",
+    "guards",
+    "input_hash",
+    "mixes",
+    "probes",
+    "near_pairs",
+    "held_out",
+    "judged_timing",
+    "own_clock",
+    "physics",
+    "isolation",
+    "own_work",
+    "static",
+]
+"""Each can be switched off, to show what it alone keeps out; a verdict reached so says which were off."""
+DEFENCES: frozenset[Defence] = frozenset(get_args(Defence))
+
+
+class Options(Value):
+    """How much is measured and how sure it must be. The candidate never learns any of it."""
+
+    without: frozenset[Defence] = frozenset()
+    margin: float = Field(default=0.005, ge=0)
+    """Least gain that counts, as a share."""
+    alpha: float = Field(default=0.01, gt=0, lt=0.5)
+    """Chance of calling an equal candidate faster, one-sided."""
+    pairs: int = Field(default=4, ge=2)
+    """Fresh process pairs before the first look."""
+    most_pairs: int = Field(default=12, ge=2)
+    """Undecided after so many stays undecided."""
+    blocks: int = Field(default=8, ge=1)
+    """A B B A blocks per shape and process pair."""
+    oracle_share: float = Field(default=0.1, ge=0, le=1)
+    """Timed calls that are compared with the oracle, secretly chosen; the others with the other side's output."""
+    call_s: float = Field(default=60.0, gt=0)
+    """Longest call."""
+    seed: int | None = None
+    """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
+
+    def on(self, defence: Defence) -> bool:
+        """Whether the defence stands."""
+        return defence not in self.without
+
+
+class Answered(Value):
+    """One question, its answer, and what it rests on."""
+
+    answer: Answer
+    evidence: tuple[str, ...] = ()
+
+
+def yes(*evidence: str) -> Answered:
+    """The answer yes."""
+    return Answered(answer="yes", evidence=evidence)
+
+
+def no(*evidence: str) -> Answered:
+    """The answer no."""
+    return Answered(answer="no", evidence=evidence)
+
+
+def unverified(*evidence: str) -> Answered:
+    """No answer: it counts as a pass nowhere."""
+    return Answered(answer="unverified", evidence=evidence)

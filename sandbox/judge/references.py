@@ -1,0 +1,161 @@
+"""Asks a task's reference what is right: a trusted child process that sees inputs, and nothing of any candidate."""
+
+import io
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graph.task import DType, Task
+from sandbox.errors import WorldError
+from sandbox.judge.children import Answer, Child, Held, Lost
+from sandbox.judge.dtypes import from_float64, to_float64
+
+HOST = Path(__file__).parents[1] / "harness" / "reference_host.py"
+START_S = 120.0
+"""Importing PyTorch from a cold disk takes tens of seconds."""
+CALL_S = 300.0
+"""Float64 on a processor is slow for the sizes of a GPU."""
+MEMORY_MB = 65_536
+"""Address space; PyTorch reserves several GiB that it never touches."""
+FLOATS: tuple[DType, ...] = ("float64", "float32", "float16", "bfloat16")
+Arrays = Mapping[str, NDArray[np.generic]]
+Framework = Literal["numpy", "torch"]
+
+
+class ReferenceFailed(WorldError):
+    """The reference cannot be asked or has no answer. The text is one line: file, question, what is wrong, mend."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Seconds for the child's start and for one call, and its address space in MiB."""
+
+    start_s: float = START_S
+    call_s: float = CALL_S
+    memory_mb: int = MEMORY_MB
+
+
+class Reference:
+    """A task's reference. A context manager; the child starts with the first question and lives for many."""
+
+    def __init__(
+        self,
+        task: Task,
+        folder: Path,
+        *,
+        device: Literal["cpu", "cuda"] = "cpu",
+        python: str = sys.executable,
+        patience: Patience = Patience(),
+    ) -> None:
+        """`folder` is the task's; `python` an interpreter that has what the reference imports."""
+        self._task = task
+        self._file = folder.resolve() / task.reference
+        self._device = device
+        self._patience = patience
+        self._held = Held(python=python, memory_mb=patience.memory_mb if device == "cpu" else None)
+        self._child: Child | None = None
+        self._framework: Framework | None = None
+        self.notes: tuple[str, ...] = ()
+        """Where the oracle was less exact than float64, as far as that can be seen, of all questions so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def framework(self) -> Framework:
+        """What the reference computes with. Raises ReferenceFailed."""
+        if self._framework is None:
+            self._started()
+        assert self._framework is not None
+        return self._framework
+
+    def oracle(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
+        """Outputs, and what mutated inputs hold afterwards, computed in float64 from the inputs as they are.
+
+        Inputs are in storage types. Whole numbers beyond 2^53 are rounded. Raises ReferenceFailed.
+        """
+        return self._asked("oracle", inputs)
+
+    def trusted(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
+        """The same computed in the task's own types and rounded to them, as float64. Raises ReferenceFailed."""
+        found = self._asked("trusted", inputs)
+        return {name: self._rounded(name, values) for name, values in found.items()}
+
+    def close(self) -> None:
+        """End the child. It can be asked again, and starts anew then."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
+    def _rounded(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rounded to the array's type: a reference in NumPy computes half precision in float32."""
+        dtype = next(one.dtype for one in (*self._task.inputs, *self._task.outputs) if one.name == name)
+        return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
+
+    def _asked(self, question: str, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
+        child = self._child or self._started()
+        messages = [question.encode(), *(_packed(inputs[one.name]) for one in self._task.inputs)]
+        try:
+            answer = child.asked(messages, timeout_s=self._patience.call_s)
+            header = self._header(answer, question)
+            arrays = [_unpacked(answer.message()) for _ in header["names"]]
+        except Lost as lost:
+            self._child = None
+            raise self._failed(question, str(lost)) from None
+        self.notes = tuple(dict.fromkeys((*self.notes, *header["notes"])))
+        return {name: array.astype(np.float64) for name, array in zip(header["names"], arrays, strict=True)}
+
+    def _started(self) -> Child:
+        spec = {
+            "file": str(self._file),
+            "inputs": [(one.name, one.dtype, one.constness) for one in self._task.inputs],
+            "outputs": [(one.name, one.dtype) for one in self._task.outputs],
+            "device": self._device,
+        }
+        try:
+            self._child = Child(HOST, self._held)
+            answer = self._child.asked([json.dumps(spec).encode()], timeout_s=self._patience.start_s)
+            header = self._header(answer, "import")
+        except Lost as lost:
+            self._child = None
+            raise self._failed("import", str(lost)) from None
+        except ReferenceFailed:
+            self.close()
+            raise
+        self._framework = "torch" if header["framework"] == "torch" else "numpy"
+        return self._child
+
+    def _header(self, answer: Answer, question: str) -> dict[str, Any]:
+        """The first message of an answer. Raises Lost, or ReferenceFailed where it tells of an error."""
+        header: dict[str, Any] = json.loads(answer.message())
+        if "error" in header:
+            raise self._failed(question, str(header["error"]))
+        return header
+
+    def _failed(self, question: str, said: str) -> ReferenceFailed:
+        return ReferenceFailed(f"{self._file.name}: {question}: {said}; correct the reference")
+
+
+def _packed(array: NDArray[np.generic]) -> bytes | memoryview:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    return out.getbuffer()
+
+
+def _unpacked(body: bytes) -> NDArray[np.generic]:
+    found: NDArray[np.generic] = np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
+    return found

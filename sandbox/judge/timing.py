@@ -1,0 +1,231 @@
+"""Is it faster? A B B A blocks in fresh process pairs; every timed call is judged, on values it could not know."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graph.task import Shape
+from sandbox.judge.agreement import Tolerance, agree, tolerance
+from sandbox.judge.calls import Bench, Truth, decoy_of, dtype_of, judged_names, truth_of
+from sandbox.judge.gate import Opened
+from sandbox.judge.pool import Poisons, Pool
+from sandbox.judge.session import Broken, Sealed, Session
+
+ORDERS = ("abba", "baab")
+WARM_UP = 2
+"""Blocks of each size before the first that counts. They are judged too."""
+PINGS = 21
+COPIES = 5
+LEAST_US = 0.05
+"""Resolution: an empty call's time, which is taken off, varies by more."""
+LEAST_SHARE = 0.25
+"""A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """One timed and judged call."""
+
+    label: str
+    block: int
+    slot: int
+    side: str
+    """a or b."""
+    time_us: float
+    """The judge's clock without what an empty call takes."""
+    claimed_us: float | None
+    at_us: float
+    """End, on the monotonic clock."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Why timing ended without a result, and whose fault it was; side is empty where it was nobody's."""
+
+    side: str
+    detail: str
+    unclear: bool = False
+    """It shows no wrong answer; it only leaves the time without meaning."""
+
+
+@dataclass(kw_only=True)
+class Pairs:
+    """Times candidate `b` against `a`."""
+
+    bench: Bench
+    calls: int = 0
+    _floors: dict[str, float] = field(default_factory=dict)
+    _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
+
+    def run(self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int) -> list[Slot] | Refused:
+        """One process pair: both sides alive, taking turns."""
+        with ExitStack() as stack:
+            sessions: dict[str, Session] = {}
+            for place in self.bench.rng.permutation(2):
+                side = "ab"[int(place)]
+                sessions[side] = stack.enter_context(opened[side]())
+                if broken := sessions[side].open():
+                    return Refused(side=side, detail=f"{broken.reason}: {broken.detail}")
+            found: list[Slot] = []
+            for shape in shapes:
+                turns = _Turns(pairs=self, sessions=sessions, shape=shape)
+                slots = turns.run(blocks)
+                if isinstance(slots, Refused):
+                    return slots
+                found += slots
+            return found
+
+    def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
+        """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
+        if label not in self._floors:
+            data = np.concatenate([one.reshape(-1).view(np.uint8) for one in arrays])
+            target = np.empty_like(data)
+            times = []
+            for _ in range(COPIES):
+                began = time.perf_counter_ns()
+                np.copyto(target, data)
+                times.append((time.perf_counter_ns() - began) / 1e3)
+            self._floors[label] = min(times) / 2
+        return self._floors[label]
+
+    def within(self, label: str, truth: Truth | None = None) -> dict[str, Tolerance]:
+        """By how much two right outputs of that size may differ, learned from the first truth about it."""
+        if truth is not None and label not in self._within:
+            task, known = self.bench.task, self.bench.sensitivity(truth)
+            self._within[label] = {
+                name: tolerance(
+                    truth.oracle[name],
+                    truth.trusted[name],
+                    dtype=dtype_of(task, name),
+                    precision=task.precision,
+                    noise=known.get(name),
+                )
+                for name in judged_names(task)
+            }
+        return self._within.get(label, {})
+
+
+@dataclass(kw_only=True)
+class _Turns:
+    """The calls of one size in one process pair."""
+
+    pairs: Pairs
+    sessions: Mapping[str, Session]
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        bench = self.pairs.bench
+        self.bench, self.options = bench, bench.options
+        self._pool = Pool(bench.task, self.shape.dims, bench.rng)
+        self._poisons = Poisons(bench.task, self.shape.dims, bench.rng)
+        self._decoy: Arrays | None = None
+        self._stale: Arrays | None = None
+
+    def run(self, blocks: int) -> list[Slot] | Refused:
+        """All blocks, after calls that warm both sides up and are judged like the others."""
+        empty = {side: float(np.median([one.ping() for _ in range(PINGS)])) for side, one in self.sessions.items()}
+        found: list[Slot] = []
+        for block in range(-WARM_UP, blocks):
+            order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
+            for place in (0, 2):
+                both = self._both(order[place : place + 2])
+                if isinstance(both, Refused):
+                    return both
+                for number, (side, (sealed, at_us)) in enumerate(both.items()):
+                    slot = _slot(self.shape, (block, place + number, side), sealed, empty[side], at_us)
+                    if self._impossible(slot):
+                        detail = f"{self.shape.label}: {slot.time_us:.1f} us is too little to move its bytes"
+                        return Refused(side=side, detail=detail)
+                    found += [slot] if block >= 0 else []
+        return self._company() or found
+
+    def _company(self) -> Refused | None:
+        """Other processes of a candidate may work, or watch, while its own stands still."""
+        for side, session in self.sessions.items():
+            if self.options.on("isolation") and (more := session.processes()):
+                return Refused(
+                    side=side, detail=f"{self.shape.label}: {more} more processes run beside it", unclear=True
+                )
+        return None
+
+    def _impossible(self, slot: Slot) -> bool:
+        return self.options.on("physics") and slot.time_us < LEAST_SHARE * self.pairs.copy_us((), self.shape.label)
+
+    def _inputs(self) -> Arrays:
+        if self._stale is None or self.options.on("fresh_values"):
+            self._stale = self._pool.next()
+        return self._stale
+
+    def _both(self, order: str) -> dict[str, tuple[Sealed, float]] | Refused:
+        """One call of each side with the same values, and what is wrong with either."""
+        inputs = self._inputs()
+        found: dict[str, tuple[Sealed, float]] = {}
+        for side in order:
+            placement = int(self.bench.rng.integers(2)) if self.options.on("addresses") else 0
+            before = self._poisons.next(self._decoy) if self.options.on("poison") else self._decoy
+            sealed = self.sessions[side].call(
+                self.shape.dims, inputs, placement=placement, poison=before, timeout_s=self.options.call_s
+            )
+            self.pairs.calls += 1
+            if isinstance(sealed, Broken):
+                return Refused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
+            found[side] = (sealed, time.monotonic_ns() / 1e3)
+        self.pairs.copy_us([*inputs.values(), *found["a"][0].outputs.values()], self.shape.label)
+        return self._wrong(inputs, {side: sealed for side, (sealed, _) in found.items()}) or found
+
+    def _wrong(self, inputs: Arrays, found: Mapping[str, Sealed]) -> Refused | None:
+        """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
+        if not self.options.on("judged_timing"):
+            return None
+        for side, sealed in found.items():
+            if lines := self.bench.surroundings(sealed):
+                return Refused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
+        agreed = self._agree(found)
+        if agreed and self.bench.rng.random() >= self.options.oracle_share:
+            return None
+        truth = truth_of(self.bench.reference, inputs)
+        self._decoy = decoy_of(self.bench.task, truth)
+        self.pairs.within(self.shape.label, truth)
+        for side in "b" if agreed else "ba":
+            if lines := self.bench.wrong(found[side], truth):
+                return Refused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
+        return None  # they may differ, and both be right: rounding can do more than the quick check allows
+
+    def _agree(self, found: Mapping[str, Sealed]) -> bool:
+        task, known = self.bench.task, self.pairs.within(self.shape.label)
+        return bool(known) and all(
+            agree(found["b"].outputs[name], found["a"].outputs[name], dtype=dtype_of(task, name), within=within)
+            for name, within in known.items()
+        )
+
+
+def _slot(shape: Shape, place: tuple[int, int, str], sealed: Sealed, empty_us: float, at_us: float) -> Slot:
+    block, number, side = place
+    return Slot(
+        label=shape.label,
+        block=block,
+        slot=number,
+        side=side,
+        time_us=max(sealed.wall_us - empty_us, LEAST_US),
+        claimed_us=sealed.claimed_us,
+        at_us=at_us,
+    )
+
+
+def ratios(slots: Sequence[Slot]) -> dict[str, list[float]]:
+    """ln(time of a / time of b) of each block, by size: positive is faster."""
+    blocks: dict[tuple[str, int], list[Slot]] = {}
+    for slot in slots:
+        blocks.setdefault((slot.label, slot.block), []).append(slot)
+    found: dict[str, list[float]] = {}
+    for (label, _), block in blocks.items():
+        logs = {side: [math.log(slot.time_us) for slot in block if slot.side == side] for side in "ab"}
+        found.setdefault(label, []).append(float(np.mean(logs["a"]) - np.mean(logs["b"])))
+    return found

@@ -1,0 +1,125 @@
+"""A person's PyTorch file, asked which tensors go in and come out at given sizes; it runs in a process of its own."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from graph.values import Value
+from sandbox.errors import WorldError
+from sandbox.judge.children import Child, Held, Lost
+
+HOST = Path(__file__).parents[1] / "harness" / "torch_host.py"
+START_S = 180.0
+CALL_S = 120.0
+
+
+class SourceError(WorldError):
+    """A file that no task can be made of, or not at these sizes. The text is one line: file, what is wrong."""
+
+    exit_code = 2
+
+
+class TensorSeen(Value):
+    """One tensor, at one size."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """As PyTorch names it."""
+
+
+class InputSeen(TensorSeen):
+    """One argument: a tensor, or a plain value that stays as it is."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    bounds: tuple[int, int] | None = None
+    """Of whole numbers, the upper one not included; None where it is not known."""
+    literal: str | None = None
+    """Python text of a value that is no tensor."""
+
+
+class StateSeen(TensorSeen):
+    """A parameter or buffer of a module, by its dotted name."""
+
+    name: str
+    buffer: bool
+
+
+class Seen(Value):
+    """The file at one size."""
+
+    inputs: tuple[InputSeen, ...]
+    state: tuple[StateSeen, ...]
+    outputs: tuple[TensorSeen, ...]
+    flops: int
+    """Operations of matrix products, convolutions and attention; others are not counted."""
+
+
+class Facts(Seen):
+    """What is seen besides where the file was really run."""
+
+    training: bool
+    """Whether a module is left as it is made; else only `eval()` makes its result repeatable."""
+    normal: bool
+    """Whether results are finite for inputs from N(0,1)."""
+    mutated: tuple[int, ...]
+    """Places of inputs that it changes."""
+    buffers: tuple[str, ...]
+    """Those that the result depends on."""
+    masks: tuple[int, ...]
+    """Places of inputs of floats that hold only 0 and 1."""
+
+
+class TorchSource:
+    """The file. A context manager. Raises SourceError where it cannot be used at all."""
+
+    def __init__(self, file: Path, entry: str | None) -> None:
+        """`entry` is a function or module of the file; None where there is only one, or `Model`."""
+        if not file.is_file():
+            raise SourceError(f"{file}: no such file; give a Python file")
+        self._file = file.resolve()
+        try:
+            self._child = Child(HOST, Held())
+            words = json.dumps({"file": str(self._file), "entry": entry}).encode()
+            header = json.loads(self._child.asked([words], timeout_s=START_S).message())
+        except Lost as lost:
+            raise self._failed(str(lost)) from None
+        if "error" in header:
+            self._child.close()
+            raise self._failed(header["error"])
+        self.entry: str = header["entry"]
+        self.is_module: bool = header["is_module"]
+        self.knobs: dict[str, int] = header["knobs"]
+        """Numbers of the file that may be sizes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.close()
+
+    def seen(self, sizes: Mapping[str, int]) -> Seen:
+        """The file at these sizes, worked out without memory for its tensors. Raises SourceError."""
+        return Seen.model_validate(self._asked(sizes, real=False))
+
+    def facts(self, sizes: Mapping[str, int]) -> Facts:
+        """The file really run at these sizes, which should be small. Raises SourceError."""
+        return Facts.model_validate(self._asked(sizes, real=True))
+
+    def _asked(self, sizes: Mapping[str, int], *, real: bool) -> object:
+        words = json.dumps({"sizes": dict(sizes), "real": real}).encode()
+        try:
+            answer = json.loads(self._child.asked([words], timeout_s=CALL_S).message())
+        except Lost as lost:
+            raise self._failed(str(lost)) from None
+        if "error" in answer:
+            raise self._failed(answer["error"])
+        return answer
+
+    def _failed(self, why: str) -> SourceError:
+        return SourceError(f"{self._file.name}: {why}")

@@ -1,0 +1,111 @@
+"""What judging every call costs: judged calls of a 200 us kernel against bare ones through the same frames."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graph.task import Input, Output, Shape, Task
+from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
+from sandbox.judge.calls import Bench
+from sandbox.judge.freeze import frozen
+from sandbox.judge.options import Options
+from sandbox.judge.pool import Pool
+from sandbox.judge.references import Reference
+from sandbox.judge.session import Sealed, Session
+from sandbox.judge.timing import Pairs, Refused, _Turns
+
+BOUND = 1.4
+BLOCKS = 20
+PAIRS = 20
+"""Calls of either side in one block."""
+PINGS = 200
+DIMS = {"n": 128}
+KERNEL = """
+#include <stdint.h>
+void product(const float *restrict a, const float *restrict b, float *restrict c, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) c[i * n + j] = 0;
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t j = 0; j < n; j++) c[i * n + j] += a[i * n + k] * b[k * n + j];
+    }
+}
+"""
+REFERENCE = "def reference(a, b):\n    return a @ b\n"
+TASK = Task(
+    name="product",
+    language="c",
+    source=("kernel.c",),
+    entry="product",
+    inputs=(Input(name="a", shape=("n", "n")), Input(name="b", shape=("n", "n"))),
+    outputs=(Output(name="c", shape=("n", "n")),),
+    shapes=(Shape(label="n128", dims=DIMS),),
+)
+
+
+def run() -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        place = Path(folder)
+        (place / "kernel.c").write_text(KERNEL)
+        (place / "reference.py").write_text(REFERENCE)
+        version = stack.enter_context(frozen(TASK, place))
+        reference = stack.enter_context(Reference(TASK, place))
+        sides = [stack.enter_context(Session(TASK, version.folder)) for _ in range(3)]  # a, b, and one without checks
+        for session in sides:
+            if broken := session.open():
+                raise RuntimeError(broken)
+        rng = np.random.default_rng()
+        bench = Bench(task=TASK, reference=reference, options=Options(), rng=rng)
+        pair = dict(zip("ab", sides[:2], strict=True))
+        turns = _Turns(pairs=Pairs(bench=bench), sessions=pair, shape=TASK.shapes[0])
+        yield from _rows(turns, sides[2])
+
+
+def _bare(session: Session) -> None:
+    """One call with nothing around it, on values that were there before."""
+    frame = Frame(CALL, os.urandom(NONCE_BYTES), 0, 0)
+    session._running.exchange(frame, DONE, timeout_s=10)
+
+
+def _judged(turns: _Turns) -> Sealed:
+    """One pair of calls as they are timed in earnest."""
+    found = turns._both("ab")
+    if isinstance(found, Refused):
+        raise RuntimeError(found.detail)
+    return found["b"][0]
+
+
+def _rows(turns: _Turns, plain: Session) -> Iterator[dict[str, Any]]:
+    plain.call(DIMS, Pool(TASK, DIMS, np.random.default_rng()).next())
+    plain._running.held.go()
+    plain._running.held.works = False  # a bare call's worker is never stopped
+    _judged(turns)
+    judged, bare, sealed = [], [], []
+    for _ in range(BLOCKS):
+        began = time.perf_counter()
+        for _ in range(2 * PAIRS):
+            _bare(plain)
+        half = time.perf_counter()
+        sealed += [_judged(turns) for _ in range(PAIRS)]
+        judged.append(1e6 * (time.perf_counter() - half) / (2 * PAIRS))
+        bare.append(1e6 * (half - began) / (2 * PAIRS))
+    ratio = statistics.median(one / other for one, other in zip(judged, bare, strict=True))
+    what = f"judged against bare calls, median of {BLOCKS} blocks"
+    yield {"what": what, "value": ratio, "unit": "times", "bound": BOUND, "ok": ratio <= BOUND}
+    yield {"what": "a judged call with all checks", "value": statistics.median(judged), "unit": "us"}
+    yield {"what": "a bare call", "value": statistics.median(bare), "unit": "us"}
+    claimed = statistics.median(one.claimed_us or 0.0 for one in sealed)
+    yield {"what": "the kernel in it, by the worker's clock", "value": claimed, "unit": "us"}
+    yield {
+        "what": "the judge's clock around it",
+        "value": statistics.median(one.wall_us for one in sealed),
+        "unit": "us",
+    }
+    pings = [turns.sessions["a"].ping() for _ in range(PINGS)]
+    yield {"what": "an empty call", "value": statistics.median(pings), "unit": "us"}

@@ -1,0 +1,125 @@
+"""Inputs keep their domain in every mix, differ at every draw, and sizes are drawn that no tile divides."""
+
+import numpy as np
+import pytest
+
+from graph.task import Drawn, Input, Shape
+from sandbox.judge.dtypes import STORAGE, to_float64
+from sandbox.judge.inputs import MIXES, draw, drawn_shapes, extents, near_pair
+from tests.operators_judge import make_task
+
+DIMS = {"m": 12, "n": 64}
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+
+
+def one_input(dtype, values, shape=("m", "n")):
+    return make_task([("x", shape, dtype, values)], [("y", shape, dtype)], DIMS)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("values", "low", "high"), [("uniform", -1, 1), ("positive", 0.0999, 1), ("integers", 0, 7), ("mask", 0, 1)]
+)
+def test_a_mix_stays_in_the_domain(mix, dtype, values, low, high):
+    for shape in (("m", "n"), ("n",), (), ("m", "3", "n")):
+        raw = draw(one_input(dtype, values, shape), DIMS, mix, np.random.default_rng(3))["x"]
+        numbers = to_float64(raw, dtype)
+        assert raw.dtype == STORAGE[dtype]
+        assert numbers.min() >= low
+        assert numbers.max() <= high
+        if values in ("integers", "mask"):
+            assert np.array_equal(numbers, np.rint(numbers))
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "int8", "uint8", "bool"])
+def test_every_draw_is_finite_and_new(mix, dtype):
+    task, rng = one_input(dtype, "normal"), np.random.default_rng(1)
+    first, second = (draw(task, DIMS, mix, rng)["x"] for _ in range(2))
+    assert np.isfinite(to_float64(first, dtype)).all()
+    assert not np.array_equal(first, second)
+
+
+def test_what_each_mix_is_for():
+    task, rng = one_input("float64", "normal"), np.random.default_rng(5)
+    drawn = {mix: draw(task, DIMS, mix, rng)["x"] for mix in MIXES}
+    deviations = np.log2(drawn["wide"].std(axis=1))
+    assert deviations.max() - deviations.min() > 4
+    assert abs(drawn["offset"].mean() - 100) < 1
+    assert set(np.round(drawn["shift"].mean(axis=1) / 80)) == {-1.0, 1.0}
+    tail = np.abs(drawn["tail"][:, -4:]).sum(axis=1) / np.abs(drawn["tail"]).sum(axis=1)
+    assert (tail > 0.2).all()
+    weights = np.exp(drawn["long_tail"] - drawn["long_tail"].max(axis=1, keepdims=True))
+    assert ((weights.sum(axis=1) > 1.3) & (weights.sum(axis=1) < 4)).all()
+    assert np.abs(drawn["cancel"].sum(axis=1)).max() < 0.1
+    assert np.abs(drawn["cancel"]).sum(axis=1).min() > 10
+    assert any(np.ptp(row) == 0 or (row == 0).mean() > 0.5 for row in drawn["structure"]) or len(
+        np.unique(drawn["structure"], axis=0)
+    ) < len(drawn["structure"])
+
+
+def test_special_matrices_lie_among_ordinary_ones():
+    task = make_task([("x", ("16", "8", "8"), "float32")], [("y", ("m",), "float32")], DIMS)
+    places = set()
+    for seed in range(10):
+        items = draw(task, DIMS, "structure", np.random.default_rng(seed))["x"].astype(np.float64)
+        special = [i for i, item in enumerate(items) if np.linalg.matrix_rank(item, tol=1e-4) < 8]
+        assert len(special) < 8
+        places |= set(special)
+    assert len(places) > 6
+
+
+def test_only_the_largest_input_is_shifted():
+    task = make_task([("x", ("m", "n"), "float32"), ("w", ("n",), "float32")], [("y", ("m", "n"), "float32")], DIMS)
+    found = draw(task, DIMS, "offset", np.random.default_rng(0))
+    assert found["x"].mean() > 99
+    assert abs(found["w"].mean()) < 1
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "bool"])
+@pytest.mark.parametrize("fill", [None, 0, 1])
+def test_a_near_pair_differs_in_one_place(dtype, fill):
+    task, rng = one_input(dtype, "mask" if dtype == "bool" else "normal"), np.random.default_rng(2)
+    inputs = draw(task, DIMS, "normal", rng)
+    if fill is not None:
+        inputs["x"][...] = fill
+    changed, place = near_pair(inputs, "x", rng)
+    differs = np.argwhere(changed["x"] != inputs["x"])
+    assert [tuple(where) for where in differs] == [place]
+    if dtype == "bool":
+        assert set(np.unique(changed["x"])) <= {0, 1}
+
+
+@pytest.mark.parametrize("extent", ["n/3", "n-64", "-n"])
+def test_an_extent_is_a_whole_number_above_zero(extent):
+    with pytest.raises(ValueError, match="extent"):
+        extents(Input(name="x", shape=(extent,)), DIMS)
+    assert extents(Input(name="x", shape=("2*n", "1")), DIMS) == (128, 1)
+
+
+def test_drawn_sizes_are_unseen_in_range_and_awkward():
+    task = make_task(
+        [("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS,
+        drawn=Drawn(ranges={"m": (1, 100), "n": (1, 3000)}, count=8),
+    )  # fmt: skip
+    for seed in range(20):
+        shapes = drawn_shapes(task, np.random.default_rng(seed))
+        assert len(shapes) == 8
+        assert len({tuple(shape.dims.items()) for shape in shapes} | {tuple(DIMS.items())}) == 9
+        assert shapes[0].dims == {"m": 1, "n": 1}
+        assert all(1 <= shape.dims["m"] <= 100 and 1 <= shape.dims["n"] <= 3000 for shape in shapes)
+        assert not any(shape.timed for shape in shapes)
+        assert any(shape.dims["n"] % 16 for shape in shapes)
+
+
+def test_drawn_sizes_keep_multiples_and_end_where_the_range_does():
+    drawn = Drawn(ranges={"n": (10, 100)}, multiples={"n": 32}, count=6)
+    task = make_task([("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS, drawn=drawn)
+    sizes = {shape.dims["n"] for shape in drawn_shapes(task, np.random.default_rng(0))}
+    assert sizes == {32, 96}  # 64 is the public one
+    assert (
+        drawn_shapes(make_task([("x", ("n",), "float32")], [("y", ("n",), "float32")], DIMS), np.random.default_rng(0))
+        == ()
+    )
+    assert isinstance(drawn_shapes(task, np.random.default_rng(0))[0], Shape)
