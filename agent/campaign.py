@@ -17,6 +17,7 @@ from agent.contract_file import LoadedContract
 from agent.errors import UserError, Waiting
 from agent.live import Live
 from agent.models.choice import Choice, elsewhere
+from agent.notify import keep
 from agent.outcome import Outcome, Status
 from agent.progress import Progress
 from agent.refusal import nothing_left
@@ -115,12 +116,9 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
                 saver.delete_thread(THREAD)
             drive(saver, request, ports, live)
         except BaseException as stop:
-            ended: Status = "stopped"
-            if isinstance(stop, KeyboardInterrupt):
-                ended = "interrupted"
-            elif isinstance(stop, Waiting):
-                ended = "waiting"
-            live.ended(ended, problem="" if ended != "stopped" else str(stop))
+            person = isinstance(stop, KeyboardInterrupt)
+            ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
+            live.ended(ended, problem=str(stop))
             progress.close()
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
@@ -250,6 +248,7 @@ def _require_empty(folder: Path) -> None:
 
 def _make(place: Place, request: Request, asked: StartRequest) -> None:
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
+    keep(place.campaign_dir, asked.notify)
     kept = {
         "schema": SCHEMA,
         "repository": str(place.repository),

@@ -15,8 +15,8 @@ from graph.errors import CampaignError
 from sandbox.errors import WorldError
 
 GROUPS = (
-    "campaign", "answer", "approval", "look", "contract", "roofline", "profile", "isa", "bench", "audit", "judge",
-    "doctor", "gate", "diagram", "memory", "knowledge",
+    "campaign", "answer", "approval", "look", "serve", "contract", "roofline", "profile", "isa", "bench", "audit",
+    "judge", "doctor", "gate", "diagram", "memory", "knowledge", "mcp",
 )  # fmt: skip
 """Modules of `agent.commands`, in the order of the help."""
 INTERRUPTED = 130

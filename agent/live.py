@@ -6,8 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from agent.notify import hook
+from agent.outcome import Status
 from agent.progress import Progress
+from agent.summary import wanted
 from graph.ports import Ports
+from graph.record import Body, Concluded, RoundClosed
 from graph.state import State
 from graph.trial import Drafted, find, proposed
 from sandbox.durable import overwrite
@@ -25,12 +29,14 @@ class Live:
     """A view, overwritten at every phase; nothing decides by it."""
 
     def __init__(self, campaign_dir: Path, ports: Ports, progress: Progress) -> None:
-        self._path = campaign_dir / "status.json"
+        self._folder = campaign_dir
         self._ports = ports
         self._progress = progress
+        self._hook = hook(campaign_dir)
         self._seen = 0
         self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
-        self._tell()  # a resumed campaign first says what has been
+        self._tell()  # a resumed campaign first says what has been, and notifies nobody of it
+        self._begun = self._seen
 
     def entered(self, node: str, state: State) -> None:
         """A node begins."""
@@ -42,25 +48,44 @@ class Live:
 
     def left(self, node: str) -> None:
         """A node ended."""
-        if node in CLOSING:
-            self._tell()
+        for body in self._tell() if node in CLOSING else ():
+            if isinstance(body, RoundClosed) and body.accepted:
+                verdict = body.judged.verdict
+                self._hook.tell("accepted", round=body.round, said=verdict.sentence, gain=verdict.gain)
 
-    def _tell(self) -> None:
+    def _tell(self) -> list[Body]:
+        """What the ledger has gained."""
         lines = self._ports.ledger.lines()
-        for line in lines[self._seen :]:
-            self._progress.closed(line.body)
+        fresh = [line.body for line in lines[self._seen :]]
+        for body in fresh:
+            self._progress.closed(body)
         self._seen = len(lines)
+        return fresh
 
-    def ended(self, status: str, *, problem: str = "") -> None:
-        """The last state that other terminals see."""
-        self._write(status, problem=problem)
+    def ended(self, status: Status, *, problem: str = "") -> None:
+        """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
+        self._write(status, problem=problem if status == "stopped" else "")
+        about = {"round": self._now["round"], "said": problem, "next": f"ridgeline resume {self._folder}"}
+        if status == "stopped":
+            self._hook.tell("stopped", **about)
+        elif status == "waiting":
+            self._hook.tell("waiting", **about, request=wanted(self._folder))
+        elif status == "concluded" and self._seen > self._begun:
+            self._concluded()
+
+    def _concluded(self) -> None:
+        """Of this run; a campaign that had concluded before has been told of."""
+        done = self._ports.ledger.lines()[-1].body
+        if isinstance(done, Concluded):
+            about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
+            self._hook.tell("concluded", **about, said=done.stop_reason, speedup=done.speedup)
 
     def _rounds(self) -> int:
         return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))
 
-    def _write(self, status: str, *, problem: str = "") -> None:
+    def _write(self, status: Status, *, problem: str = "") -> None:
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
-        overwrite(self._path, json.dumps(view).encode())
+        overwrite(self._folder / "status.json", json.dumps(view).encode())
 
 
 class Unseen(Live):

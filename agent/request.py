@@ -27,5 +27,7 @@ class StartRequest:
     """The language model that thinks instead of a planner that needs none."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     progress: Progress
+    notify: tuple[str, ...] = ()
+    """Command that is told of events, its program as a path; empty for none."""
     campaign_dir: Path | None = None
     """Where to keep the campaign; None means `<repository>/agent/workspace/<campaign>`."""

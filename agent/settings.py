@@ -29,6 +29,7 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_BASE_URL",
         "RIDGELINE_MODEL_PRICE",
         "RIDGELINE_GATE",
+        "RIDGELINE_NOTIFY",
     }
 )
 """Variables of ours that are no limits."""

@@ -1,5 +1,7 @@
 """The one object that `run` and `resume` end in, folded from the ledger."""
 
+from pathlib import Path
+
 from agent.approvals import ApprovalFiles
 from agent.models.mailbox import open_request
 from agent.outcome import Outcome, Seen, Status
@@ -67,14 +69,14 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         noise=_seen(known),
         preset=opened.limits.preset,
         planner=opened.planner,
-        request=_wanted(place) if status == "waiting" and not done else None,
+        request=wanted(place.campaign_dir) if status == "waiting" and not done else None,
     )
 
 
-def _wanted(place: Place) -> str | None:
+def wanted(campaign: Path) -> str | None:
     """The page to answer: a question to a model, or one to a person."""
-    asked = ApprovalFiles(place.campaign_dir).waiting()
-    return asked[0].page if asked else open_request(place.campaign_dir)
+    asked = ApprovalFiles(campaign).waiting()
+    return asked[0].page if asked else open_request(campaign)
 
 
 def _seen(known: History) -> Seen | None:

@@ -56,6 +56,7 @@ class Options(TypedDict, total=False):
     cpu: int | None
     network: bool
     field: str
+    stdin: bytes | None
 
 
 @dataclass(frozen=True, kw_only=True)

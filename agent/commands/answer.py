@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent import campaigns, console
-from agent.errors import UserError, UserErrors
+from agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.models.mailbox import Asked, Mailbox
+    from agent.answering import Stored
+    from agent.models.mailbox import Asked
 
 Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.")]
 File = Annotated[str, typer.Argument(help="The file that holds the answer; - reads standard input.")]
@@ -41,92 +42,39 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
 
     The campaign goes on as far as nothing has to be measured, so that the next question may be there at once.
     """
-    from agent.models.mailbox import Answered, Mailbox, judged
-    from agent.models.redaction import plain
-    from agent.models.tape import counted
+    from agent.answering import Given, open_question, store
 
     found = campaigns.find(campaign)
-    box = Mailbox(found)
-    asked = _open(box, found, replace=replace)
+    asked = open_question(found, replace=replace)
     source = "standard input" if file == "-" else file
-    text = judged(_read(file), asked, source=source)
-    dropped = _usable(text, asked, source)
-    given = counted(text) + sum(counted(message.text) for message in asked.ask.messages)
-    spent = given if tokens is None else tokens
-    about = Answered(digest=asked.digest, text=text, author=plain(by, limit=200), tokens=spent, dollars=dollars)
-    stored = box.store(asked, about)
+    stored = store(found, asked, Given(data=_read(file), source=source, by=by, dollars=dollars, tokens=tokens))
     if resume:
-        console.note(f"{found.name}: answer {asked.number:03d} stored{_without(dropped)}; going on")
+        console.note(f"{found.name}: answer {asked.number:03d} stored{_without(stored.dropped)}; going on")
         from agent.commands.campaign import resume as go_on
 
         go_on(str(found), as_json)
     else:
-        _tell(found, asked, stored, dropped=dropped, as_json=as_json)
-
-
-def _usable(text: str, asked: "Asked", source: str) -> tuple[str, ...]:
-    """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
-
-    The planner's own checks, made here so that a mistake costs none of its tries.
-    """
-    if not asked.checks:
-        return ()
-    from pydantic import ValidationError
-
-    from agent.planners.model_checks import Checks
-    from agent.planners.model_refusal import found_of
-    from knowledge.library import Library
-
-    try:
-        checks = Checks.model_validate_json(asked.checks)
-    except ValidationError:
-        return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
-    found = found_of(text, checks, Library().line)
-    if found.why:
-        first, *others = [found.why.replace("\n", "; ")] if asked.ask.answer_schema else found.why.splitlines()
-        raise UserErrors([f"{source}: {first} (request {asked.number:03d} stays open, no try is spent)", *others])
-    return found.dropped
+        _tell(found, asked, stored, as_json=as_json)
 
 
 def _without(dropped: tuple[str, ...]) -> str:
     return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
 
 
-def _tell(campaign: Path, asked: "Asked", stored: Path, *, dropped: tuple[str, ...], as_json: bool) -> None:
+def _tell(campaign: Path, asked: "Asked", stored: "Stored", *, as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
-    from agent.ahead import ahead
-    from agent.models.mailbox import open_request
+    from agent.answering import following
 
-    following = open_request(campaign) if ahead(campaign) else None
+    follows = following(campaign)
     if as_json:
         told = {"campaign": campaign.name, "dir": str(campaign), "request": asked.number, "purpose": asked.ask.purpose}
-        console.emit({**told, "answer": str(stored), "dropped": dropped, "next_request": following})
+        console.emit({**told, "answer": str(stored.path), "dropped": stored.dropped, "next_request": follows})
         return
-    stored_as = f"{campaign.name}: answer {asked.number:03d} stored{_without(dropped)}"
-    if following:
-        console.say(f"{stored_as}; nothing needs measuring before the next question: read {following}")
+    stored_as = f"{campaign.name}: answer {asked.number:03d} stored{_without(stored.dropped)}"
+    if follows:
+        console.say(f"{stored_as}; nothing needs measuring before the next question: read {follows}")
     else:
         console.say(f"{stored_as}; go on with `ridgeline resume {campaign}`")
-
-
-def _open(box: "Mailbox", campaign: Path, *, replace: bool) -> "Asked":
-    """The request that this answer is for. Raises UserError when there is none."""
-    from agent.models.tape import FILE, ModelTape
-
-    asked = box.open_request()
-    if asked is not None:
-        return asked
-    known = box.requests()
-    if not known:
-        raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
-    newest = known[-1]
-    if ModelTape(campaign / FILE, repaired=False).answered(newest.ask) is not None:
-        raise UserError(
-            f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"
-        )
-    if not replace:
-        raise UserError(f"{campaign.name}: request {newest.number:03d} is answered already; --replace writes it anew")
-    return newest
 
 
 def _read(file: str) -> bytes:

@@ -52,6 +52,10 @@ Directory = Annotated[
 Approve = Annotated[
     str | None, typer.Option(help="Wait for a person at: target, hypothesis, change; several with commas.")
 ]
+Notify = Annotated[
+    str | None,
+    typer.Option(help="Command that reads a JSON object when it waits, keeps or stops. Env: RIDGELINE_NOTIFY."),
+]
 Wiki = Annotated[
     list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
 ]
@@ -84,6 +88,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     target: Targets = None,
     directory: Directory = None,
     wiki: Wiki = None,
+    notify: Notify = None,
     as_json: Json = False,
 ) -> None:
     """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
@@ -100,6 +105,7 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
         overrides=pairs("--target", target or []),
         directory=directory,
         model=thinker(planner, model, base_url, fallback or []),
+        notify=_notified(notify),
     )
     tell(outcome, as_json=as_json)
 
@@ -146,7 +152,7 @@ def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: lis
     )
 
 
-def launch(
+def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
     loaded: "LoadedContract",
     *,
     settings: "Settings",
@@ -155,6 +161,7 @@ def launch(
     overrides: dict[str, str] | None = None,
     directory: Path | None = None,
     model: "Choice | None" = None,
+    notify: tuple[str, ...] = (),
 ) -> "Outcome":
     """Start a campaign and watch it until it stops for any reason. Raises `UserError` for an unknown planner.
 
@@ -182,6 +189,7 @@ def launch(
             model=model,
             overrides=overrides or {},
             progress=progress(),
+            notify=notify,
             campaign_dir=directory.absolute() if directory else None,
         )
     )
@@ -202,6 +210,17 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
         console.complain(f"{outcome.campaign}: {asked}: read {outcome.request}, then `ridgeline {how}`")
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
+
+
+def _notified(command: str | None) -> tuple[str, ...]:
+    """The words of `--notify`, remembered as this user's own."""
+    if command is None:
+        return ()
+    from agent.notify import allow, parsed
+
+    words = parsed(command, "--notify")
+    allow(words)
+    return words
 
 
 def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":

@@ -1,0 +1,179 @@
+"""A command of the user's that is told when a campaign waits, keeps a change, stops or concludes.
+
+It belongs to the user, never to a contract: it is not confined as a project's commands are, so a repository cannot
+bring one along. Each event is told at most once, and nothing is decided by how the command ends.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from agent.errors import UserError
+from agent.models.redaction import told
+from graph.values import Value
+from sandbox.caches import cache_folder
+from sandbox.durable import write_whole
+from sandbox.environment import passed
+from sandbox.errors import WorldError
+from sandbox.process import run
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "RIDGELINE_NOTIFY"
+FILE = "notify.json"
+LIMIT_S = 20.0
+"""The campaign waits so long at most, so that the command never runs beside a measurement."""
+LONGEST = 400
+"""Characters of each text: a line on a phone, not the evidence."""
+PASSED = (
+    "HOME", "USER", "LOGNAME", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+"""What programs that send mail, call a web hook or show a notice need to know; no keys."""
+
+
+class Event(Value):
+    """The JSON object on the command's standard input."""
+
+    event: Literal["waiting", "accepted", "stopped", "concluded"]
+    campaign: str
+    dir: str
+    """Campaign directory, absolute."""
+    round: int
+    said: str
+    """One line: what is asked, the verdict, why it stopped."""
+    gain: float | None = None
+    """Of an accepted change over the best version before it, as a share."""
+    speedup: float | None = None
+    """Of a concluded campaign: time of the original / time of the best version; None where no final test was made."""
+    request: str | None = None
+    """Page to read, of a campaign that waits."""
+    next: str = ""
+    """The command that goes on; empty while the campaign itself does."""
+    at: str
+    """ISO-8601 UTC."""
+
+
+class Hook:
+    """The command, or nothing where there is none."""
+
+    def __init__(self, argv: Sequence[str], campaign: Path) -> None:
+        self._argv = tuple(argv)
+        self._campaign = campaign
+
+    def tell(self, kind: Literal["waiting", "accepted", "stopped", "concluded"], **about: object) -> None:
+        """Run the command with the event, `about` being fields of `Event`. Whatever goes wrong with it is logged."""
+        if not self._argv:
+            return
+        event = Event.model_validate(
+            {
+                **{name: _safe(value) for name, value in about.items()},
+                "event": kind,
+                "campaign": self._campaign.name,
+                "dir": str(self._campaign),
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+        )
+        try:
+            done = run(
+                self._argv,
+                cwd=self._campaign,
+                timeout_s=LIMIT_S,
+                env=passed(PASSED),
+                network=True,
+                output_bytes=4_000,
+                stdin=event.model_dump_json().encode() + b"\n",
+            )
+        except (WorldError, OSError) as error:
+            logger.warning("notify: %s: %s", kind, error)
+            return
+        if done.timed_out:
+            logger.warning("notify: %s: %s took more than %g s and was ended", kind, self._argv[0], LIMIT_S)
+        elif done.returncode != 0:
+            output = told(done.output, limit=200)
+            logger.warning("notify: %s: %s left with %s: %s", kind, self._argv[0], done.returncode, output)
+
+
+def parsed(text: str, origin: str) -> tuple[str, ...]:
+    """The command as words, its program as a path. Raises UserError, naming `origin`, for one that cannot be run."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"{origin}: {text!r} cannot be split into words ({error}); mend the quotes") from None
+    if not words:
+        raise UserError(f"{origin}: is empty; give a command, or leave it out")
+    program = shutil.which(words[0])
+    if program is None:
+        raise UserError(f"{origin}: {words[0]!r} is no program that can be started; install it, or correct the command")
+    return (os.path.abspath(program), *words[1:])  # noqa: PTH100 -- a link stays a link: some look at their name
+
+
+def allow(argv: Sequence[str]) -> None:
+    """Remember that this user gave this command on this machine. Raises UserError where that cannot be kept."""
+    place = _allowed(argv)
+    try:
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+    except OSError as error:
+        raise UserError(f"--notify: {place}: {error.strerror}; export {VARIABLE} instead") from None
+
+
+def keep(campaign: Path, argv: Sequence[str]) -> None:
+    """Keep the campaign's own command for when it is resumed."""
+    if argv:
+        write_whole(campaign / FILE, json.dumps({"command": list(argv)}).encode() + b"\n")
+
+
+def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
+    """The campaign's own command, else the user's for all campaigns (`RIDGELINE_NOTIFY`).
+
+    The campaign's own is left alone where this user did not give it on this machine: folders of campaigns are copied.
+    Raises UserError for a variable that names no command.
+    """
+    own = _kept(campaign)
+    place = _allowed(own) if own else None
+    if place is not None and place.is_file():
+        return Hook(own, campaign)
+    text = (os.environ if environment is None else environment).get(VARIABLE, "")
+    if text.strip():
+        return Hook(parsed(text, VARIABLE), campaign)
+    if own:
+        command = told(shlex.join(own))
+        logger.warning(
+            "notify: %s was not given on this machine and is not run; export %s to be told", command, VARIABLE
+        )
+    return Hook((), campaign)
+
+
+def _kept(campaign: Path) -> tuple[str, ...]:
+    path = campaign / FILE
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except ValueError:
+        found = None
+    words = found.get("command") if isinstance(found, dict) else None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        logger.warning("%s: holds no command any more; nobody is notified", path)
+        return ()
+    return tuple(words)
+
+
+def _allowed(argv: Sequence[str]) -> Path | None:
+    """The file that says so."""
+    folder = cache_folder("notify")
+    return folder / hashlib.sha256(json.dumps(list(argv)).encode()).hexdigest() if folder else None
+
+
+def _safe(value: object) -> object:
+    """Texts may come from a model or a provider."""
+    return told(value, limit=LONGEST) if isinstance(value, str) else value

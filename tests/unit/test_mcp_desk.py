@@ -1,0 +1,262 @@
+"""The tools of the MCP server, without a client: what they tell, what they refuse, and that every answer is bounded."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from agent.approvals import ApprovalFiles
+from agent.errors import UserError
+from agent.mcp import desk
+from agent.mcp.desk import Desk
+from agent.mcp.roots import Roots
+from agent.mcp.server import offers, outcome
+from agent.models.base import Ask, Message
+from agent.models.mailbox import Mailbox
+from graph.approval import ApprovalRequest
+from sandbox.ledger import JsonlLedger
+from tests import builders
+
+KEY = "round-2-change-0123456789ab"
+NAME = "toy_c_cpu_20261121"
+
+
+def make(root: Path, name: str = NAME) -> Path:
+    """A campaign with a baseline and two rounds, in a repository at `root`."""
+    (root / ".git").mkdir(parents=True, exist_ok=True)
+    folder = root / "agent" / "workspace" / name
+    folder.mkdir(parents=True)
+    history = builders.make_history(builders.make_round(2), builders.make_round(3))
+    ledger = JsonlLedger(folder / "ledger.jsonl")
+    for body in (history.opened, history.roofline, history.baseline, *history.rounds):
+        if body is not None:
+            ledger.append(body)
+    return folder
+
+
+def ask_a_person(folder: Path, key: str = KEY, title: str = "unroll by four") -> None:
+    request = ApprovalRequest(
+        key=key, gate="change", round=2, campaign=folder.name, title=title, asked_at="2026-11-21T10:00:00+00:00"
+    )
+    ApprovalFiles(folder).decision(request)
+
+
+def ask_the_mailbox(folder: Path, text: str = "What would be faster?") -> None:
+    Mailbox(folder).post(Ask(purpose="round-4 propose 1", messages=(Message(role="user", text=text),)))
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return tmp_path / "repository"
+
+
+@pytest.fixture
+def campaign(root) -> Path:
+    return make(root)
+
+
+@pytest.fixture
+def call(root):
+    """`call("status", campaign=...)` -> what the tool told; an error is the text that the client gets."""
+
+    def ask(tool: str, *, read_only: bool = False, **arguments):
+        said = outcome(offers(Desk(Roots([root])), read_only=read_only), tool, arguments)
+        text = said.content[0].text
+        if said.is_error:
+            assert "\n" not in text
+            return text
+        assert json.loads(text) == said.structured_content
+        return said.structured_content
+
+    return ask
+
+
+def test_a_campaign_by_its_name_its_folder_and_below_an_allowed_folder(call, campaign, root):
+    found = [call("status", campaign=str(name)) for name in (NAME, campaign, campaign.relative_to(root))]
+    assert found[0] == found[1] == found[2]
+    assert (found[0]["campaign"], found[0]["chain_ok"], found[0]["round"]) != ("", False, 0)
+    assert found[0]["dir"] == str(campaign)
+
+
+def test_the_list_of_campaigns_is_bounded_and_a_damaged_one_hides_no_other(call, campaign, root, monkeypatch):
+    damaged = make(root, "damaged")
+    (damaged / "mailbox").mkdir()
+    (damaged / "mailbox" / "001.request.json").write_text("{")
+    (damaged / "status.json").write_text('{"status": "waiting"}')
+    found = call("status")
+    assert {Path(one["dir"]).name for one in found["campaigns"]} == {NAME, "damaged"}
+    assert ["not JSON any more" in one["problem"] for one in found["campaigns"] if one["dir"] == str(damaged)] == [True]
+    monkeypatch.setattr(desk, "MOST", 1)
+    found = call("status")
+    assert (len(found["campaigns"]), found["left_out"]) == (1, 1)
+
+
+def outside(tmp_path: Path, root: Path) -> list[str]:
+    """Names of campaigns that are not in the allowed folder, and of things that are none."""
+    elsewhere = make(tmp_path / "elsewhere", "secret_campaign")
+    link = root / "agent" / "workspace" / "link"
+    link.symlink_to(elsewhere)
+    circle = root / "agent" / "workspace" / "circle"
+    circle.symlink_to(circle)
+    relative = os.path.relpath(elsewhere, root)
+    return [
+        str(elsewhere), relative, f"{root}/../elsewhere/agent/workspace/secret_campaign", "link", str(link),
+        "agent/workspace/link", "circle", str(circle), "secret_campaign", "..", "/", ".", "agent", "agent/workspace",
+        f"{NAME}/../../../../elsewhere", "~", "$HOME", "x" * 900, "a/" * 400, "file:///etc", "\N{SNOWMAN}", "\ud800",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["status", "report", "queue", "parse_bench_csv", "approve", "answer"])
+def test_no_campaign_outside_of_the_allowed_folders_is_ever_named(call, campaign, root, tmp_path, tool):
+    needed = {
+        "parse_bench_csv": {"text": "x"},
+        "approve": {"key": KEY, "choice": "approve", "by": "Ada"},
+        "answer": {"text": "x", "number": 1, "by": "Ada"},
+    }
+    for named in outside(tmp_path, root):
+        said = call(tool, campaign=named, **needed.get(tool, {}))
+        assert isinstance(said, str), named
+        assert any(words in said for words in ("no campaign in the", "File name too long", "valid string")), (
+            named,
+            said,
+        )
+    assert "secret_campaign" not in json.dumps(call("status"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("nothing", {}, "nothing: no such tool; known: status, parse_bench_csv"),
+        ("status", {"campaign": "a\x00b"}, "campaign: String should match"),
+        ("status", {"campaign": "a\nb"}, "campaign: String should match"),
+        ("status", {"campaign": "x" * 1_001}, "campaign: String should have at most"),
+        ("status", {"campaign": ["x"]}, "campaign: Input should be a valid string"),
+        ("status", {"folder": "x"}, "folder: Extra inputs are not permitted"),
+        ("status", {"campaign": "nowhere"}, "nowhere: no campaign in the allowed folders"),
+        ("report", {}, "campaign: Field required"),
+        ("report", {"campaign": NAME, "offset": -1}, "offset: Input should be greater"),
+        ("queue", {"campaign": NAME, "key": "other"}, "asks nothing called other"),
+        ("approve", {"campaign": NAME, "choice": "approve", "by": "Ada"}, "key: Field required"),
+        ("approve", {"campaign": NAME, "key": KEY, "choice": "edit", "by": "Ada"}, "choice: Input should be"),
+        ("approve", {"campaign": NAME, "key": KEY, "choice": "approve", "by": ""}, "by: String should have"),
+        ("approve", {"campaign": NAME, "key": KEY, "choice": "reject", "by": "A"}, "reason: needed to reject"),
+        ("approve", {"campaign": NAME, "key": KEY, "choice": "defer", "by": "A", "reason": " "}, "reason: needed"),
+        ("approve", {"campaign": NAME, "key": "../x", "choice": "approve", "by": "A"}, "asks nothing called ../x"),
+        ("answer", {"campaign": NAME, "text": "x", "by": "Ada"}, "number: the open request is 1"),
+        ("answer", {"campaign": NAME, "text": "x", "by": "Ada", "number": 2}, "number: the open request is 1"),
+        ("answer", {"campaign": NAME, "text": "x", "number": 1}, "by: say who"),
+        ("answer", {"campaign": NAME, "text": " \n", "number": 1, "by": "Ada"}, "text: is empty"),
+        ("parse_bench_csv", {"campaign": NAME}, "give one of `file` and `text`"),
+        ("parse_bench_csv", {"campaign": NAME, "file": "a", "text": "b"}, "give one of `file` and `text`"),
+        ("parse_bench_csv", {"campaign": NAME, "text": "label\n"}, "schema_drift: header differs"),
+        ("parse_bench_csv", {"campaign": NAME, "file": "../../../../../etc/passwd"}, "no such file"),
+        ("parse_bench_csv", {"campaign": NAME, "file": "/etc/passwd"}, "no such file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_changes_nothing(call, campaign, tool, arguments, words):
+    ask_a_person(campaign)
+    ask_the_mailbox(campaign)
+    before = {path: path.read_bytes() for path in campaign.rglob("*") if path.is_file()}
+    said = call(tool, **arguments)
+    assert isinstance(said, str)
+    assert words in said
+    assert {path: path.read_bytes() for path in campaign.rglob("*") if path.is_file()} == before
+
+
+def csv_of(campaign: Path, *rows: str) -> str:
+    from agent.campaigns import history
+
+    return "\n".join([",".join(history(campaign).contract.benchmark_output.columns), *rows]) + "\n"
+
+
+def test_a_benchmarks_csv_is_read_as_the_campaign_reads_it(call, campaign):
+    from agent.campaigns import history
+
+    columns = history(campaign).contract.benchmark_output.columns
+    good = ",".join({"label": "small", "Check": "PASS"}.get(name, "2.0") for name in columns)
+    found = call("parse_bench_csv", campaign=NAME, text=csv_of(campaign, good))
+    assert [row["label"] for row in found["rows"]] == ["small"]
+    assert (list(found["score"].values()), found["problem"]) == ([pytest.approx(2.0)], "")
+    (campaign / "rounds").mkdir()
+    (campaign / "rounds" / "bench.csv").write_text(csv_of(campaign, good.replace("PASS", "FAIL")))
+    failed = call("parse_bench_csv", campaign=NAME, file="rounds/bench.csv")
+    assert (failed["score"], failed["problem"]) == ({}, "no score: small did not pass")
+    assert "not_a_number" in call("parse_bench_csv", campaign=NAME, text=csv_of(campaign, good.replace("2.0", "nan")))
+    big = campaign / "rounds" / "big.csv"
+    with big.open("wb") as file:
+        file.truncate(5_000_000)
+    assert "is larger than" in call("parse_bench_csv", campaign=NAME, file="rounds/big.csv")
+
+
+def test_what_waits_its_evidence_and_a_decision(call, campaign):
+    assert call("queue") == {"waiting": [], "left_out": 0}
+    assert call("queue", campaign=NAME) == {"waiting": []}
+    ask_a_person(campaign)
+    (one,) = call("queue")["waiting"]
+    assert (one["campaign"], one["key"], one["gate"], one["round"]) == (NAME, KEY, "change", 2)
+    evidence = call("queue", campaign=NAME)
+    assert evidence["key"] == KEY
+    assert "unroll by four" in evidence["text"]
+    assert evidence["next_offset"] is None
+    deferred = call("approve", campaign=NAME, key=KEY, choice="defer", by="Ada", reason="after lunch")
+    assert (deferred["choice"], deferred["next"]) == ("defer", "")
+    assert call("queue")["waiting"][0]["deferred"]["reason"] == "after lunch"
+    done = call("approve", campaign=NAME, key=KEY, choice="reject", by="Ada\u202e", reason="tried in June")
+    assert done["next"] == f"ridgeline resume {campaign}"
+    kept = json.loads((campaign / "approvals" / f"{KEY}.decision.json").read_text())
+    assert (kept["choice"], kept["by"], kept["reason"]) == ("reject", "Ada (mcp)", "tried in June")
+    assert "asks nothing" in call("approve", campaign=NAME, key=KEY, choice="approve", by="Eve")
+
+
+def test_the_mailbox_is_read_in_parts_and_answered_once(call, campaign, monkeypatch):
+    assert "has asked nothing" in call("answer", campaign=NAME)
+    ask_the_mailbox(campaign, "line of the question\n" * 500)
+    monkeypatch.setattr(desk, "PART", 3_000)
+    first = call("answer", campaign=NAME)
+    assert (first["number"], first["purpose"], len(first["text"])) == (1, "round-4 propose 1", 3_000)
+    text, at = first["text"], first["next_offset"]
+    while at is not None:
+        part = call("answer", campaign=NAME, offset=at)
+        text, at = text + part["text"], part["next_offset"]
+    assert text == (campaign / "mailbox" / "001.request.md").read_text()
+    stored = call("answer", campaign=NAME, number=1, text="unroll it", by="an agent")
+    assert (stored["stored"], stored["next"]) == (True, f"ridgeline resume {campaign}")
+    assert "request.json: not found" in stored["problem"], "what keeps it from going on is told, the answer is stored"
+    kept = json.loads((campaign / "mailbox" / "001.answer.json").read_text())
+    assert (kept["text"], kept["author"]) == ("unroll it", "an agent (mcp)")
+    assert "is answered already" in call("answer", campaign=NAME, number=1, text="no", by="Eve")
+
+
+def test_a_page_that_leads_out_of_the_campaign_is_not_read(call, campaign, tmp_path):
+    ask_a_person(campaign)
+    page = campaign / "approvals" / f"{KEY}.md"
+    page.unlink()
+    (tmp_path / "private").write_text("private words")
+    page.symlink_to(tmp_path / "private")
+    assert "no such file" in call("queue", campaign=NAME)
+
+
+def test_the_report_comes_in_parts_and_without_keys(call, campaign, monkeypatch):
+    whole = call("report", campaign=NAME)
+    assert whole["next_offset"] is None
+    monkeypatch.setattr(desk, "PART", 100)
+    part = call("report", campaign=NAME)
+    assert (len(part["text"]), part["next_offset"], part["characters"]) == (100, 100, whole["characters"])
+    monkeypatch.setenv("SOME_API_KEY", whole["text"][95:105])
+    cut = [call("report", campaign=NAME, offset=offset)["text"] for offset in (0, 100)]
+    assert "[SOME_API_KEY]" in "".join(cut), "not even one that lies across two parts is given away"
+    assert whole["text"][95:105] not in "".join(cut)
+
+
+def test_who_may_only_read_cannot_write(call, campaign):
+    ask_a_person(campaign)
+    said = call("approve", read_only=True, campaign=NAME, key=KEY, choice="approve", by="Ada")
+    assert said == "approve: no such tool; known: status, parse_bench_csv, queue, report"
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no such folder"):
+        Roots([tmp_path / "nowhere"])
