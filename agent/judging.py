@@ -4,7 +4,6 @@ import csv
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +11,11 @@ from agent.errors import UserError
 from graph.task import Shape, Task
 from sandbox.judge.freeze import frozen
 from sandbox.judge.judgment import Judged, Judgment
+from sandbox.judge.lint import Hole, lint
 from sandbox.judge.options import DEFENCES, Options
 from sandbox.judge.references import Reference
 from sandbox.judge.task_file import TaskError, load_task
 from sandbox.judge.timing import Pairs, Refused, Slot
-
-if TYPE_CHECKING:
-    from sandbox.judge.lint import LintFinding
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""
@@ -105,9 +102,9 @@ def defences(names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def linted(task_file: Path) -> "tuple[LintFinding, ...]":
-    """Findings about the task itself."""
-    from sandbox.judge.lint import lint
-
+def linted(task_file: Path) -> tuple[Hole, ...]:
+    """Findings about the task itself, its starting version included."""
     task, folder = opened(task_file)
-    return lint(task, folder)
+    with Reference(task, folder) as reference, frozen(task, folder) as version:
+        judged = Judged(task=task, reference=reference, new=version, old=version, options=Options())
+        return lint(task, reference, opened=judged.opener(version))

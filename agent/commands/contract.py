@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent import console
+from agent.errors import UserError
 
 if TYPE_CHECKING:
     from agent.rehearsal import Rehearsal
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
-Folder = Annotated[Path, typer.Argument(help="Folder of the kernel; with --task, the folder to make.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the kernel; with --task and --from, the folder to make.")]
 Task = Annotated[str | None, typer.Option(help="Copy a ready-made task instead, as a new git repository.")]
 Test = Annotated[str | None, typer.Option("--test-command", help="The correctness test, if you know it already.")]
 Bench = Annotated[str | None, typer.Option("--benchmark-command", help="The benchmark; {csv} is added if absent.")]
+Torch = Annotated[Path | None, typer.Option("--from-pytorch", help="Make a task of a PyTorch file with get_inputs().")]
+Kernelbench = Annotated[Path | None, typer.Option("--from-kernelbench", help="Make a task of a KernelBench problem.")]
+Entry = Annotated[str | None, typer.Option(help="Function or module of that file; default: Model, or the only one.")]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -26,8 +30,25 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
-def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = None) -> None:
-    """Write a commented ridgeline.yaml. With --task matmul_c, copy a ready-made task instead."""
+def init(
+    path: Folder,
+    task: Task = None,
+    test: Test = None,
+    benchmark: Bench = None,
+    from_pytorch: Torch = None,
+    from_kernelbench: Kernelbench = None,
+    entry: Entry = None,
+) -> None:
+    """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract."""
+    _one_of(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
+    if (given := from_pytorch or from_kernelbench) is not None:
+        from agent.scaffold_torch import write as made
+
+        written = made(path, given, entry=entry, kernelbench=from_kernelbench is not None)
+        console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
+        for note in written.notes:
+            console.say(f"note: {note}")
+        return
     if task is not None:
         from agent.tasks import copy
 
@@ -38,6 +59,12 @@ def init(path: Folder, task: Task = None, test: Test = None, benchmark: Bench = 
 
     file = write(path, test=test, benchmark=benchmark)
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
+
+
+def _one_of(**given: object) -> None:
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise UserError(f"{' and '.join(names)}: give one of them")
 
 
 def check(contract: Contract, static: Static = False, as_json: Json = False) -> None:

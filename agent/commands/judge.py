@@ -118,9 +118,9 @@ def lint(task: TaskFile, as_json: Json = False) -> None:
         console.emit({"findings": [one.model_dump(mode="json") for one in found]})
     else:
         for one in found:
-            console.say(f"{one.severity}: {one.rule}: {one.detail}")
-        console.say("the task can be used" if not found else f"{len(found)} findings")
-    if any(one.severity == "error" for one in found):
+            console.say(f"{'wrong' if one.wrong else 'weak'}: {one.rule}: {one.text}")
+        console.say("the task is sound" if not found else f"{len(found)} findings")
+    if any(one.wrong for one in found):
         raise typer.Exit(WRONG)
 
 

@@ -14,10 +14,12 @@ NONCE_BYTES = 16
 TEXT_BYTES = 216
 NO_NONCE = bytes(NONCE_BYTES)
 
-LOAD, BIND, CALL, PING, REPORT = 1, 2, 3, 4, 5
-"""To the worker. Descriptors of memory follow LOAD (what to load), BIND (an arena and where the arrays are)
-and REPORT (where the report goes)."""
+LOAD, BIND, CALL, PING, REPORT, STOCK, CAPTURE, PROVE = 1, 2, 3, 4, 5, 6, 7, 8
+"""To the worker. Descriptors of memory follow LOAD (what to load), BIND (an arena and where the arrays are),
+REPORT (where the report goes) and STOCK (values to keep on the card, and where they are). PROVE asks for sums of the
+last call's outputs, CAPTURE for the call as a graph; both only where the device is a card."""
 HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
+STOCKED, CAPTURED, PROVED = 108, 109, 110
 """From the worker. FAILED: the call returned, and what it returned is no answer; the text says why."""
 
 

@@ -4,6 +4,7 @@ Started by the judge as `python -I -S judge_worker.py DESCRIPTOR`. What this pro
 keeps its own clock and looks into the shared memory itself; checks here only make honest mistakes plain.
 """
 
+import ctypes
 import gc
 import importlib.util
 import json
@@ -38,10 +39,14 @@ Finish = Callable[[Any], str]
 class Cpu:
     """Arrays on the processor lie in the shared memory itself, so nothing is moved before or after a call.
 
-    Another device has the same methods: `bind` makes arrays of its own, `before` fills them, `after` brings results.
+    Another device has the same methods: `bind` makes arrays of its own, `run` fills them and brings results.
     """
 
+    move = staticmethod(ctypes.memmove)
+    """(target, source, bytes): how a returned array gets to its place."""
+
     def __init__(self) -> None:
+        self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
         self._kept: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
 
     def bind(
@@ -54,11 +59,13 @@ class Cpu:
             for offsets in layout["placements"]
         ]
 
-    def before(self, slot: int, placement: int) -> None:
-        """The inputs are in place."""
-
-    def after(self, slot: int, placement: int) -> None:
-        """The outputs are in place."""
+    def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Finish | None) -> Any:
+        """One call: its time in ns, and why its result is no answer. Inputs and outputs are in place."""
+        clock = self._clock
+        began = clock()
+        result = entry(*arguments)
+        took = clock() - began
+        return took, finish(result) if finish is not None else ""
 
 
 class Worker:
@@ -66,7 +73,6 @@ class Worker:
 
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
-        self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
         self._calls: dict[tuple[int, int], tuple[Sequence[Any], Finish | None]] = {}
         self._language: Any = None
         self._device: Any = None
@@ -90,20 +96,29 @@ class Worker:
             elif frame.kind == frames.REPORT and self._trace is not None:
                 self._report(self._trace.report())
                 self._wire.send(frames.packed(frames.Frame(frames.REPORTED, frame.nonce)))
+            elif frame.kind in (frames.STOCK, frames.CAPTURE, frames.PROVE):
+                self._wire.send(self._on_card(frame))
 
     def _called(self, frame: Any) -> bytes:
         arguments, finish = self._calls.get((frame.slot, frame.placement), ((), None))
         called = frame.kind == frames.CALL
         entry = self._language.entry if called else _nothing
-        clock, device = self._clock, self._device
-        device.before(frame.slot, frame.placement)
-        began = clock()
-        result = entry(*arguments)
-        took = clock() - began
-        device.after(frame.slot, frame.placement)
-        wrong = finish(result) if called and finish is not None else ""
+        took, wrong = self._device.run(frame, entry, arguments, finish if called else None)
         kind = frames.FAILED if wrong else frames.DONE if called else frames.PONG
         return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))
+
+    def _on_card(self, frame: Any) -> bytes:
+        """What only a card is asked for."""
+        if frame.kind == frames.STOCK:
+            memory, layout = self._memory()
+            self._device.stock(frame.slot, memory, json.loads(layout[:]))
+            return bytes(frames.packed(frames.Frame(frames.STOCKED, frame.nonce, frame.slot)))
+        if frame.kind == frames.CAPTURE:
+            arguments, _ = self._calls[frame.slot, frame.placement]
+            text = self._device.capture(frame, self._language.entry, arguments)
+            return bytes(frames.packed(frames.Frame(frames.CAPTURED, frame.nonce, frame.slot, text=text)))
+        self._device.prove(frame)
+        return bytes(frames.packed(frames.Frame(frames.PROVED, frame.nonce, frame.slot)))
 
     def _bind(self, frame: Any) -> None:
         memory, layout = self._memory()
@@ -126,13 +141,18 @@ class Worker:
             os.sched_setaffinity(0, {spec["cpu"]})
         sys.path += spec["paths"]
         other = spec["device"] != "cpu"
+        if other:
+            _beside("judge_card")
         self._device = _beside(f"judge_worker_{spec['device']}").Device() if other else Cpu()
         if spec["mode"] != "plain":
             self._trace = _beside("judge_trace")
             self._trace.install(spec["mode"])
         self._language = _beside(spec["module"]).load(spec)
+        self._language.move = self._device.move
         if self._trace is not None:
             self._trace.adopt(self._language, spec["mode"])
+            if other:
+                self._trace.only_calls(self._language)
 
     def _report(self, said: bytes) -> None:
         memory = self._memory()[0]

@@ -40,7 +40,7 @@ class Numpy:
 
 
 class Torch:
-    """Tensors of PyTorch over shared memory, on the processor."""
+    """Tensors of PyTorch over shared memory, or over bytes on a card."""
 
     def __init__(self, threads: int) -> None:
         import torch
@@ -51,10 +51,12 @@ class Torch:
         self._data_ptr = torch.Tensor.data_ptr
         self._is_contiguous = torch.Tensor.is_contiguous
 
-    def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
+    def wrap(self, memory: Any, dtype: str, shape: Sequence[int], offset: int) -> Any:
         """The tensor at that offset; the same object at every call."""
         kind = getattr(self._torch, dtype)
         count = math.prod(shape)
+        if isinstance(memory, self._tensor):  # on a card
+            return memory[offset : offset + count * kind.itemsize].view(kind).view(tuple(shape))
         if count == 0:
             return self._torch.empty(tuple(shape), dtype=kind)
         return self._torch.frombuffer(memory, dtype=kind, count=count, offset=offset).view(tuple(shape))
@@ -87,6 +89,7 @@ class Module:
         self._framework = framework
         self.returns: bool = spec["returns"]
         self.wrap = framework.wrap
+        self.move: Callable[[int, int, int], Any] = ctypes.memmove
         self.entry = getattr(_imported(Path(spec["source"])), spec["entry"])
 
     def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
@@ -114,7 +117,7 @@ class Module:
                     return f"{name}: {found}"
                 if inside := [other for start, end, other in spans if start <= found < end]:
                     return f"{name}: the memory of the input {inside[0]}, not an array of its own"
-                ctypes.memmove(target, found, bytes_of[name])
+                self.move(target, found, bytes_of[name])
             return ""
 
         return finish

@@ -102,7 +102,8 @@ class Arena:
         """Raises WorldError when this machine has not that much memory."""
         self.dims = dict(dims)
         self.rooms = rooms(task, dims)
-        self.offsets, self.size = _laid_out(self.rooms)
+        self.offsets, end = _laid_out(self.rooms)
+        self.size = end + self._more(end)
         self.descriptor = _sealed_memory(self.size)
         memory = mmap.mmap(self.descriptor, self.size)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -184,7 +185,7 @@ class Arena:
 
     def _spans(self, places: Mapping[str, int]) -> Iterator[Span]:
         """Each band of one placement, and random bytes for it."""
-        for band in _bands(self.rooms, places):
+        for band in bands(self.rooms, places):
             guard = np.frombuffer(os.urandom(band.length), dtype=np.uint8)
             self._guards.append(guard)
             yield Span(self._base + band.offset, _address(guard), band.length, band)
@@ -192,9 +193,16 @@ class Arena:
     def _at(self, room: Room, placement: int) -> int:
         return self._base + self.offsets[placement][room.name]
 
+    def _more(self, end: int) -> int:
+        """Bytes behind the placements."""
+        return 0
+
     def _copied(self, room: Room, placement: int) -> Array:
+        return self._copy(room, self._at(room, placement))
+
+    def _copy(self, room: Room, at: int) -> Array:
         array = np.empty(room.shape, dtype=room.storage)
-        ctypes.memmove(_address(array), self._at(room, placement), room.nbytes)
+        ctypes.memmove(_address(array), at, room.nbytes)
         return array
 
     def _stands(self, room: Room, array: Array, placement: int) -> bool:
@@ -232,7 +240,7 @@ def _up(offset: int) -> int:
     return -(-offset // PAGE) * PAGE
 
 
-def _bands(needed: Sequence[Room], places: Mapping[str, int]) -> Iterator[Band]:
+def bands(needed: Sequence[Room], places: Mapping[str, int]) -> Iterator[Band]:
     """Those of one placement."""
     end = places[needed[0].name] - GUARD_BYTES
     before: tuple[str, ...] = ()

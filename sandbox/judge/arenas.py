@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from graph.task import Task
 from sandbox.judge.arena import Arena, arena_bytes, rooms
+from sandbox.judge.card_arena import CardArena
 
 BUDGET_BYTES = 1 << 30
 Key = tuple[tuple[str, int], ...]
@@ -17,9 +18,9 @@ def budget_bytes(task: Task) -> int:
 class Arenas:
     """Each has a number, its slot, by which the worker knows it; a slot is given again when its arena is given up."""
 
-    def __init__(self, task: Task, *, budget: int | None = None) -> None:
+    def __init__(self, task: Task, *, budget: int | None = None, card: bool = False) -> None:
         """`budget` in bytes; default: `budget_bytes`."""
-        self._task = task
+        self._task, self._card = task, card
         self._budget = budget_bytes(task) if budget is None else budget
         self._held: dict[Key, tuple[int, Arena]] = {}
 
@@ -30,7 +31,7 @@ class Arenas:
         if new:
             self._make_room(arena_bytes(rooms(self._task, dims)))
             slot = min(set(range(len(self._held) + 1)) - {slot for slot, _ in self._held.values()})
-            self._held[key] = (slot, Arena(self._task, dims))
+            self._held[key] = (slot, (CardArena if self._card else Arena)(self._task, dims))
         else:
             self._held[key] = self._held.pop(key)  # the order of the dict is that of use
         slot, arena = self._held[key]

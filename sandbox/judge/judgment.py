@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +14,16 @@ from graph.task import Task
 from graph.values import Value
 from sandbox.audit.examine import added
 from sandbox.judge.calls import Bench
+from sandbox.judge.card import CardSession
 from sandbox.judge.freeze import Frozen, frozen
 from sandbox.judge.gate import Gate
 from sandbox.judge.options import Answered, Options, no, unverified, yes
+from sandbox.judge.provenance import own_work
 from sandbox.judge.references import Reference
 from sandbox.judge.session import Session
 from sandbox.judge.task_file import load_task
 from sandbox.judge.timing import Pairs, Refused, ratios
+from sandbox.judge.worker import Mode
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair."""
@@ -116,11 +119,16 @@ class Judged:
     def _own_work(self) -> Answered:
         if not self.options.on("own_work"):
             return unverified("not looked at")
-        try:
-            from sandbox.judge.provenance import own_work
-        except ImportError:
-            return unverified("not looked at")
-        return own_work(self.task, self.new, self.reference)
+        return own_work(
+            self.task, self.new, self.reference, opened=None if self.options.device == "cpu" else self._marked
+        )
+
+    @contextmanager
+    def _marked(self, mode: Mode) -> Iterator[Session]:
+        """A worker on the card that notes, or whose kernels do nothing."""
+        with self._session(self.new) as session:
+            session.mode = mode
+            yield session
 
     def _static(self) -> Answered | None:
         """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
@@ -140,6 +148,8 @@ class Judged:
         return lambda: self._session(version)
 
     def _session(self, version: Frozen) -> Session:
+        if self.options.device != "cpu":
+            return CardSession(self.task, version.folder, device=self.options.device)
         session = Session(self.task, version.folder)
         if session.framework == "numpy" and self.task.language == "python":
             session.framework = self.reference.framework

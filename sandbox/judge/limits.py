@@ -9,6 +9,9 @@ _PER_THREAD_MB = 136
 """Address space that glibc reserves for a thread's heap (two times 64 MiB, one given back) and stack; hardly any of it
 is memory. Without it a library that starts a thread for each processor would fail on large machines."""
 
+_CARD_FILES = 1024
+"""A card's driver opens one for each stretch of memory that it shares."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerLimits:
@@ -37,7 +40,7 @@ class WorkerLimits:
         held = [
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_FSIZE, self.file_mb * _MIB),
-            (resource.RLIMIT_NOFILE, self.open_files),
+            (resource.RLIMIT_NOFILE, max(self.open_files, _CARD_FILES) if gpu else self.open_files),
         ]
         if not gpu:
             reserved = _PER_THREAD_MB * (os.cpu_count() or 1)

@@ -45,6 +45,8 @@ class Options(Value):
     """Timed calls that are compared with the oracle, secretly chosen; the others with the other side's output."""
     call_s: float = Field(default=60.0, gt=0)
     """Longest call."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where candidates run; `cuda` is a card of AMD too."""
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
 

@@ -12,6 +12,7 @@ from sandbox.judge.dtypes import STORAGE, from_float64
 from sandbox.judge.inputs import extents, values_of
 
 Array = NDArray[np.generic]
+Place = tuple[int, int]
 TIMES = 4
 """The array is so many times as large as the input: what the judge's own caches hold of it then matters little."""
 SPARE = 1 << 16
@@ -37,21 +38,31 @@ class _Stock:
 
     def slice(self, dice: random.Random) -> Array | None:
         """A slice that was not taken before; None when there seems to be none left."""
-        count = int(np.prod(self.shape, dtype=np.int64))
-        places = self.values.size - count + 1
+        place = self.place(dice)
+        return None if place is None else self.cut(*place)
+
+    def place(self, dice: random.Random) -> Place | None:
+        """Where such a slice begins, in the values and in the signs."""
+        places = self.values.size - self._count + 1
         for _ in range(8):
             start, other = dice.randrange(places), dice.randrange(places) if self.signs is not None else 0
             if (start, other) not in self.seen:
                 self.seen.add((start, other))
-                return self._cut(start, other, count)
+                return start, other
         return None
 
-    def _cut(self, start: int, other: int, count: int) -> Array:
+    def cut(self, start: int, other: int) -> Array:
+        """The slice that begins there."""
+        count = self._count
         values = self.values[start : start + count]
         if self.signs is None:
             return values.reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(self.signs.dtype), self.signs[other : other + count])
         return bits.view(values.dtype).reshape(self.shape)
+
+    @property
+    def _count(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
 
 
 class Pool:
@@ -63,6 +74,7 @@ class Pool:
         self._dice = random.Random(rng.bytes(32))
         self._stocks = {one.name: self._drawn(one) for one in task.inputs}
         self._consts: dict[str, Array] = {}
+        self._fixed: dict[str, Place] = {}
 
     def next(self) -> dict[str, Array]:
         """Values of all inputs, in storage types, contiguous. Constant ones are the same in the life of the pool.
@@ -70,6 +82,24 @@ class Pool:
         An input of few elements and few possible values repeats itself, as it must.
         """
         return {one.name: self._of(one) for one in self._task.inputs}
+
+    def long(self) -> dict[str, tuple[Array, Array | None]]:
+        """The long rows of every input: values, and signs as bits, for a card to keep."""
+        return {name: (stock.values, stock.signs) for name, stock in self._stocks.items()}
+
+    def places(self) -> dict[str, Place]:
+        """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
+        found: dict[str, Place] = {}
+        for one in self._task.inputs:
+            place = self._fixed.get(one.name) or self._stocks[one.name].place(self._dice) or (0, 0)
+            if one.constness == "const":
+                self._fixed[one.name] = place
+            found[one.name] = place
+        return found
+
+    def at(self, places: Mapping[str, Place]) -> dict[str, Array]:
+        """The values that a card has made of these places."""
+        return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
     def _of(self, one: Input) -> Array:
         if one.name in self._consts:
@@ -110,12 +140,24 @@ class Poisons:
         kind = self._dice.choice(KINDS if decoy is not None else KINDS[:2])
         return {name: self._of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
 
+    def long(self) -> dict[str, dict[str, Array]]:
+        """The long rows by kind and name, for a card to keep."""
+        return {"nan": self._nans, "noise": self._noise}
+
+    def places(self, *, decoy: bool) -> dict[str, tuple[str, int]]:
+        """Kind and place of every output's filling; `decoy`: there is one."""
+        kind = self._dice.choice(KINDS if decoy else KINDS[:2])
+        return {name: (kind, 0 if kind == "decoy" else self._start(kind, name)) for name in self._shapes}
+
+    def _start(self, kind: str, name: str) -> int:
+        long, shape = (self._nans if kind == "nan" else self._noise)[name], self._shapes[name]
+        return self._dice.randrange(long.size - int(np.prod(shape, dtype=np.int64)) + 1)
+
     def _of(self, kind: str, name: str, shape: tuple[int, ...], decoy: Mapping[str, Array]) -> Array:
         if kind == "decoy" and decoy[name].shape == shape:
             return decoy[name]
         long = (self._nans if kind == "nan" else self._noise)[name]
-        count = int(np.prod(shape, dtype=np.int64))
-        start = self._dice.randrange(long.size - count + 1)
+        count, start = int(np.prod(shape, dtype=np.int64)), self._start(kind, name)
         return long[start : start + count].reshape(shape)
 
 

@@ -119,9 +119,9 @@ class _Python:
             return unverified(traced)
         elements = sum(self._elements(shape) for shape in self._shapes())
         major, minor = traced.computing(elements)
-        notes = [f"operators that finish it: {listed(minor)}"] if minor else []
+        notes = [f"ready-made operators with little to do: {listed(minor)}"] if minor else []
         if major:
-            return no(f"operators of the framework compute it: {listed(major)}", *notes)
+            return no(f"ready-made operators compute it: {listed(major)}", *notes)
         if engines := traced.engines():
             return no(f"loads a library of operators: {listed(engines)}")
         if doubts := self._doubts(traced):

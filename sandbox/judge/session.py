@@ -18,6 +18,7 @@ from graph.task import Task
 from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, PING, PONG, Frame
 from sandbox.judge.arena import Arena
 from sandbox.judge.arenas import Arenas, budget_bytes
+from sandbox.judge.card_arena import CardArena
 from sandbox.judge.isolation import Isolation, isolation
 from sandbox.judge.limits import WorkerLimits
 from sandbox.judge.lost import Lost, Reason
@@ -76,7 +77,7 @@ class Session:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`sources` is a frozen copy of the candidate's files; `cpu` the one processor that it starts on."""
-        self.framework: Framework = framework_of(task, sources)
+        self.framework: Framework = framework_of(task, sources, device)
         """Of the arrays that a Python candidate gets; may be set before `open`, for example to the reference's."""
         self.mode: Mode = "plain"
         """Set before `open`; only a plain session is ever timed."""
@@ -88,7 +89,7 @@ class Session:
         self._cpu = cpu
         self._environment = dict(environment or {})
         self._worker: Worker | None = None
-        self._arenas = Arenas(task)
+        self._arenas = Arenas(task, card=device != "cpu")
         self._broken: Broken | None = None
 
     def __enter__(self) -> Self:
@@ -215,7 +216,7 @@ class Session:
         held.settled()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
         return Sealed(
             outputs=outputs,
-            late=self._late(arena, placement),
+            late=arena.seconds() if isinstance(arena, CardArena) else self._late(arena, placement),
             wall_us=wall_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
@@ -256,9 +257,9 @@ class Session:
         return dataclasses.replace(self._limits, memory_mb=self._limits.memory_mb + extra)
 
 
-def framework_of(task: Task, sources: Path) -> Framework:
-    """PyTorch where the language or an import of the sources asks for it, else NumPy."""
-    if task.language in TORCH:
+def framework_of(task: Task, sources: Path, device: Device = "cpu") -> Framework:
+    """PyTorch where the language, the device or an import of the sources asks for it, else NumPy."""
+    if task.language in TORCH or device != "cpu":
         return "torch"
     return "torch" if any(_imports_torch(sources / name) for name in task.source if name.endswith(".py")) else "numpy"
 

@@ -13,6 +13,7 @@ POINTS = 5
 """Other values of a size that are looked at: two make a line, the others test it."""
 STRIDES = (2, 3, 4, 8, 16)
 OFFSETS = range(-16, 17)
+DOUBLINGS = 16
 STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
 """What a size may have to be a multiple of."""
 
@@ -57,6 +58,7 @@ def sized(probe: Probe, knobs: Mapping[str, int], *, fixed: Sequence[int] = ()) 
             break
         dims.remove(min(wrong, key=lambda name: search.knobs[name]))
     limits = {name: _limits(search, name, formulas) for name in dims}
+    _raised(search, limits, formulas)
     return Sized(
         dims={name: search.knobs[name] for name in dims},
         extents=tuple(str(formula) for formula in formulas),
@@ -152,7 +154,7 @@ def _sum(search: _Search, moving: Sequence[str], place: int) -> str | None:
             return None
         rest -= slope * base
         terms.append(_line(name, slope, 0))
-    formula = " + ".join((*terms, *([str(rest)] if rest else [])))
+    formula = " + ".join((*terms, *([str(rest)] if rest else []))).replace("+ -1*", "- ").replace("+ -", "- ")
     return formula if _fits(search, moving, place, formula) else None
 
 
@@ -203,6 +205,15 @@ def _limits(search: _Search, name: str, formulas: Sequence[str | None]) -> tuple
         if all(_as_said(search, {name: other}, formulas) for other in others):
             return low * step, step
     return base, base
+
+
+def _raised(search: _Search, limits: dict[str, tuple[int, int]], formulas: Sequence[str | None]) -> None:
+    """Smallest sizes that work one by one may not work together; they are doubled until they do."""
+    for _ in range(DOUBLINGS):
+        if _as_said(search, {name: low for name, (low, _) in limits.items()}, formulas):
+            return
+        for name, (low, step) in limits.items():
+            limits[name] = (min(2 * low, search.knobs[name]), step)
 
 
 def power_law(count: Callable[[Mapping[str, int]], int | None], dims: Mapping[str, int]) -> str | None:

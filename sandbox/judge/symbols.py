@@ -93,8 +93,10 @@ def taken(library: Path) -> Taken:
         sections = [*_sections(data)]
         symbols = [name for kind, *where in sections if kind == DYNSYM for name in _undefined(data, sections, where)]
         needed = [name for kind, *where in sections if kind == DYNAMIC for name in _needed(data, sections, where)]
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise NotALibrary(f"{library.name} is damaged ({error})") from None
+    if not any(kind == DYNSYM for kind, *_ in sections):
+        raise NotALibrary(f"{library.name} has no table of dynamic symbols")
     return Taken(symbols=tuple(dict.fromkeys(symbols)), needed=tuple(needed))
 
 

@@ -229,6 +229,7 @@ def _reference(task: Task, text: str) -> Iterator[str]:
     defined |= {
         n.id for node in tree.body if isinstance(node, ast.Assign) for n in node.targets if isinstance(n, ast.Name)
     }
+    defined |= {one.asname or one.name for node in tree.body if isinstance(node, ast.ImportFrom) for one in node.names}
     if "reference" in defined or {"oracle", "trusted"} <= defined:
         return
     inputs = ", ".join(one.name for one in task.inputs)

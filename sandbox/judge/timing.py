@@ -75,12 +75,19 @@ class Pairs:
                     return Refused(side=side, detail=f"{broken.reason}: {broken.detail}")
             found: list[Slot] = []
             for shape in shapes:
-                turns = _Turns(pairs=self, sessions=sessions, shape=shape)
+                turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
                 if isinstance(slots, Refused):
                     return slots
                 found += slots
             return found
+
+    def _kind(self) -> "type[_Turns]":
+        if self.bench.options.device == "cpu":
+            return _Turns
+        from sandbox.judge.card_timing import CardTurns
+
+        return CardTurns
 
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""

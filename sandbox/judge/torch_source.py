@@ -92,6 +92,8 @@ class TorchSource:
             raise self._failed(header["error"])
         self.entry: str = header["entry"]
         self.is_module: bool = header["is_module"]
+        self.has_init: bool = header["init"]
+        """Whether `get_init_inputs` says what the module is made with."""
         self.knobs: dict[str, int] = header["knobs"]
         """Numbers of the file that may be sizes."""
 

@@ -30,7 +30,12 @@ Framework = Literal["torch", "numpy"]
 Mode = Literal["plain", "trace", "knockout"]
 """trace: notes who computes. knockout: the candidate's own kernels do nothing. Neither is ever timed."""
 HARNESS = Path(__file__).parents[1] / "harness"
-FILES = tuple(HARNESS / f"judge_{name}.py" for name in ("worker", "worker_c", "worker_python", "frames", "trace"))
+FILES = tuple(
+    HARNESS / f"judge_{name}.py"
+    for name in ("worker", "worker_c", "worker_cuda", "worker_python", "frames", "trace", "card")
+)
+CARD = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME")
+"""Variables that say where a card's driver is, and which card is meant."""
 START_S = 60.0
 LOAD_S = 300.0
 """Importing PyTorch from a cold disk takes a minute, and a module may compile when it is imported."""
@@ -84,14 +89,15 @@ class Worker:
         with _memory(json.dumps(self._spec()).encode()) as words:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
 
-    def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> None:
+    def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
         """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises Lost."""
         self.channel.quiet()
         self.channel.send(frame, descriptors)
         self.held.go()
-        self.channel.answer(kind, frame.nonce, timeout_s=LOAD_S)
+        answer, _ = self.channel.answer(kind, frame.nonce, timeout_s=LOAD_S)
         self.held.stop()
         self.held.settled()
+        return answer
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
         """Give it an arena, by descriptor, and where the arrays in it are. Raises Lost."""
@@ -190,7 +196,8 @@ def _settings(given: Loading) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {name: str(given.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
-    return {**threads, **interpreted, **given.environment}
+    card = {name: os.environ[name] for name in CARD if given.device != "cpu" and name in os.environ}
+    return {**threads, **interpreted, **card, **given.environment}
 
 
 def _ending(code: int) -> str:

@@ -322,7 +322,7 @@ def test_a_process_that_the_candidate_left_beside_it_is_counted_and_ends_with_it
 FORGING = """
 import os, sys, time
 def twice(x, y):
-    loop = sys._getframe(1).f_locals
+    loop = sys._getframe(2).f_locals
     frames = sys.modules["judge_frames"]
     answer = frames.packed(frames.Frame(frames.DONE, loop["frame"].nonce, claim_ns=1))
     loop["self"]._wire.send(answer)
@@ -348,7 +348,7 @@ import sys
 kept = []
 def twice(x, y):
     y[:] = 2 * x
-    loop = sys._getframe(1).f_locals
+    loop = sys._getframe(2).f_locals
     kept.append(loop["frame"].nonce)
     if len(kept) == 3:
         frames = sys.modules["judge_frames"]

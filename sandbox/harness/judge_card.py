@@ -1,0 +1,119 @@
+"""Inside a worker: the driver of an NVIDIA or AMD card through ctypes, its functions taken before the candidate's code.
+
+What a candidate puts in the place of PyTorch's own functions changes nothing here. Needs the standard library and the
+driver's library, whose context PyTorch has made.
+"""
+
+import ctypes
+from collections import Counter
+from typing import Any
+
+CUDA, HIP = "libcuda.so.1", "libamdhip64.so"
+PERSISTING_L2 = 0x06
+"""CU_LIMIT_PERSISTING_L2_CACHE_SIZE"""
+NODES = ("kernel", "memcpy", "memset", "host", "graph", "empty", "wait", "record", "signal", "await", "alloc", "free")
+"""Kinds of a graph's nodes by number, the same for CUDA and HIP as far as HIP has them."""
+PLAIN = frozenset({"kernel", "memcpy", "memset", "empty", "wait", "record", "alloc", "free"})
+"""Kinds that do their work on the card and need nobody outside the graph."""
+HIP_DEFAULT = 4
+"""hipMemcpyDefault: the direction is found from the addresses."""
+_FUNCTIONS = {
+    "make_event": ("cuEventCreate", "hipEventCreateWithFlags"),
+    "record": ("cuEventRecord", "hipEventRecord"),
+    "elapsed": ("cuEventElapsedTime", "hipEventElapsedTime"),
+    "sync": ("cuCtxSynchronize", "hipDeviceSynchronize"),
+    "copy": ("cuMemcpyAsync", "hipMemcpyAsync"),
+    "fill": ("cuMemsetD32Async", "hipMemsetD32Async"),
+    "pin": ("cuMemHostRegister_v2", "hipHostRegister"),
+    "unpin": ("cuMemHostUnregister", "hipHostUnregister"),
+    "nodes": ("cuGraphGetNodes", "hipGraphGetNodes"),
+    "node_type": ("cuGraphNodeGetType", "hipGraphNodeGetType"),
+}
+
+
+class DriverError(RuntimeError):
+    """A driver's function failed; the text has its name and number."""
+
+
+class Driver:
+    """The few functions that a judged call needs, all on the default stream. Raises DriverError where one fails."""
+
+    def __init__(self, *, hip: bool = False) -> None:
+        """Raises OSError without the driver's library, AttributeError where a function is missing in it."""
+        library = ctypes.CDLL(HIP if hip else CUDA)
+        self._hip = hip
+        self._do = {name: getattr(library, names[hip]) for name, names in _FUNCTIONS.items()}
+        self._limit = None if hip else library.cuCtxSetLimit
+        self._limited = None if hip else library.cuCtxGetLimit
+        self._reset = None if hip else library.cuCtxResetPersistingL2Cache
+        self._start, self._stop = self._event(), self._event()
+        self._stream = ctypes.c_void_p(0)
+
+    def start(self) -> None:
+        """Begin of what is timed."""
+        self._checked("record", self._start, self._stream)
+
+    def stop(self) -> None:
+        """End of what is timed."""
+        self._checked("record", self._stop, self._stream)
+
+    def elapsed_ns(self) -> int:
+        """Between the two, after a `sync`; the events resolve half a microsecond."""
+        found = ctypes.c_float()
+        self._checked("elapsed", ctypes.byref(found), self._start, self._stop)
+        return int(found.value * 1e6)
+
+    def sync(self) -> None:
+        """Wait for everything on the device, whatever its stream."""
+        self._checked("sync")
+
+    def copy(self, target: int, source: int, count: int) -> None:
+        """Bytes from anywhere to anywhere, in stream order."""
+        if count:
+            kind = (ctypes.c_int(HIP_DEFAULT),) if self._hip else ()
+            where = (ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(count))
+            self._checked("copy", *where, *kind, self._stream)
+
+    def fill(self, target: int, word: int, count: int) -> None:
+        """Write `count` bytes, a multiple of four, all the same word."""
+        self._checked("fill", ctypes.c_void_p(target), ctypes.c_uint(word), ctypes.c_size_t(count // 4), self._stream)
+
+    def pin(self, at: int, count: int) -> bool:
+        """Let the card reach this memory by itself; False where that cannot be, and copies are only slower."""
+        return int(self._do["pin"](ctypes.c_void_p(at), ctypes.c_size_t(count), ctypes.c_uint(0))) == 0
+
+    def unpin(self, at: int) -> None:
+        """Take that back."""
+        self._do["unpin"](ctypes.c_void_p(at))
+
+    def no_persistence(self) -> None:
+        """Nothing may stay in the last cache by its own wish: the share for that is set to nothing and emptied."""
+        if self._limit is None or self._limited is None or self._reset is None:
+            return
+        share = ctypes.c_size_t()
+        if self._limited(ctypes.byref(share), ctypes.c_int(PERSISTING_L2)) or share.value:
+            self._limit(ctypes.c_int(PERSISTING_L2), ctypes.c_size_t(0))
+        self._reset()
+
+    def kinds(self, graph: int) -> dict[str, int]:
+        """Nodes of a graph, counted by kind."""
+        count = ctypes.c_size_t()
+        self._checked("nodes", ctypes.c_void_p(graph), None, ctypes.byref(count))
+        found = (ctypes.c_void_p * max(count.value, 1))()
+        if count.value:
+            self._checked("nodes", ctypes.c_void_p(graph), found, ctypes.byref(count))
+        return dict(Counter(self._kind(found[number]) for number in range(count.value)))
+
+    def _kind(self, node: Any) -> str:
+        number = ctypes.c_int()
+        self._checked("node_type", ctypes.c_void_p(node), ctypes.byref(number))
+        return NODES[number.value] if number.value < len(NODES) else f"kind {number.value}"
+
+    def _event(self) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self._checked("make_event", ctypes.byref(made), ctypes.c_uint(0))
+        return made
+
+    def _checked(self, name: str, *arguments: Any) -> None:
+        if code := int(self._do[name](*arguments)):
+            raise DriverError(f"{_FUNCTIONS[name][self._hip]} failed with {code}")

@@ -1,0 +1,297 @@
+"""Inside a worker: a card of NVIDIA or AMD as the place where arrays lie and calls are timed.
+
+Arrays lie in one stretch of the card's memory for each size, laid out as the shared memory is, guard bands included.
+What this process says is a claim. Needs PyTorch for the card.
+"""
+
+import ctypes
+import json
+import math
+import mmap
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+ROW = 4096
+"""Elements of one row when outputs are summed with signs; the last row is filled up with zeros."""
+SUBSET = 4096
+SAMPLES = 256
+"""Bytes of each output that are looked at just before a call."""
+FLUSH_LEAST = 256 << 20
+"""AMD's cards have a cache of that size behind the one they tell of."""
+WIDE = 0x9E3779B97F4A7C15 - (1 << 64)
+"""An odd constant of 64 bits, signed, that mixes positions into bits."""
+NO_GRAPH = (RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
+INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+class Place:
+    """The arrays of one size."""
+
+    def __init__(self, device: "Device", memory: mmap.mmap, facts: dict[str, Any]) -> None:
+        self._torch, self._driver, self._where = device.torch, device.driver, device.where
+        self.memory, self.facts = memory, facts
+        self._host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._pinned = self._driver.pin(self._host, len(memory))
+        self.area = self._torch.empty(facts["spans"][-1][1], dtype=self._torch.uint8, device=self._where)
+        self._at: int = self.area.data_ptr()
+        self._driver.copy(self._at, self._host, len(self.area))
+        self._kinds = {one["name"]: getattr(self._torch, one["dtype"]) for one in facts["arrays"]}
+        self._counts: dict[str, int] = {one["name"]: math.prod(one["shape"]) for one in facts["arrays"]}
+        self._early = {name: self._rows(name) for name in facts["seconds"]}
+        self._poisons: dict[str, Any] = {}
+        self._consts: dict[tuple[str, int], Any] = {}
+        self.stock: Stock | None = None
+        self.graphs: dict[int, tuple[Callable[[], Any], Any]] = {}
+        self._driver.sync()
+        self._bands = [self._banded(number) for number in range(len(facts["bands"]))]
+
+    def close(self) -> None:
+        """The shared memory will be another's."""
+        if self._pinned:
+            self._driver.unpin(self._host)
+
+    def words(self) -> Any:
+        """What the judge asks of this call."""
+        start = self.facts["words"]
+        return json.loads(self.memory[start : len(self.memory)].rstrip(b"\0"))
+
+    def load(self, placement: int) -> None:
+        """Inputs, outputs and bands as they are in the shared memory."""
+        start, end = self.facts["spans"][placement]
+        self._driver.copy(self._at + start, self._host + start, end - start)
+        for name, rows in self._early.items():
+            self._driver.copy(rows.data_ptr(), self._at + self._offset(name, placement), self._nbytes(name))
+            self._poisons[name] = self._ints(rows, name)[: self._counts[name]]
+
+    def draw(self, placement: int, asked: dict[str, Any]) -> None:
+        """Inputs and outputs from what is kept on the card, at the places that the judge now names."""
+        assert self.stock is not None
+        self.stock.renew(asked["decoy"])
+        for name, (start, other) in asked["inputs"].items():
+            if name in asked["const"] and self._consts.get((name, placement)) == [start, other]:
+                continue
+            self._consts[name, placement] = [start, other]
+            count, target = self._counts[name], self.array(name, placement)
+            values = self._ints(self.stock.of(f"values/{name}"), name)[start : start + count]
+            if (signs := self.stock.of(f"signs/{name}")) is None:
+                target.copy_(values)
+            else:
+                self._torch.bitwise_xor(values, self._ints(signs, name)[other : other + count], out=target)
+        for name, (kind, start) in asked["poison"].items():
+            held = self._ints(self.stock.of(f"{kind}/{name}"), name)
+            self._poisons[name] = held[start : start + self._counts[name]]
+            self.array(name, placement).copy_(self._poisons[name])
+
+    def intact(self, placement: int) -> bool:
+        """Whether the outputs still hold what they were filled with, at some places."""
+        outputs = [name for name in self._poisons if name not in self.facts["mutated"]]
+        return all(self._alike(name, placement) for name in outputs if self._counts[name])
+
+    def keep(self, placement: int) -> None:
+        """A copy of what the call left, in stream order: work that was put off is not in it."""
+        for name, rows in self._early.items():
+            self._driver.copy(rows.data_ptr(), self._at + self._offset(name, placement), self._nbytes(name))
+
+    def bring(self, placement: int) -> None:
+        """Everything into the shared memory: what lies here now, and the early copies in the outputs' places."""
+        start, end = self.facts["spans"][placement]
+        self._driver.copy(self._host + start, self._at + start, end - start)
+        for name, rows in self._early.items():
+            here = self._at + self._offset(name, placement)
+            self._driver.copy(self._host + self.facts["seconds"][name], here, self._nbytes(name))
+            self._driver.sync()
+            self._driver.copy(self._host + self._offset(name, placement), rows.data_ptr(), self._nbytes(name))
+        self._driver.sync()
+
+    def proof(self, placement: int, asked: dict[str, Any]) -> dict[str, Any]:
+        """Sums with signs and bits at places that were not known before the call had ended."""
+        inputs = [name for name in self._kinds if name not in self._early]
+        return {
+            "outputs": {name: self._summed(name, placement, asked) for name in self._early},
+            "inputs": {name: self._total(name, placement) for name in inputs},
+            "guards": bool(self._torch.equal(self._banded(placement), self._bands[placement])),
+        }
+
+    def array(self, name: str, placement: int) -> Any:
+        """The array's elements as whole numbers, in one row."""
+        start = self._offset(name, placement)
+        return self._ints(self.area[start : start + self._nbytes(name)], name)
+
+    def _summed(self, name: str, placement: int, asked: dict[str, Any]) -> dict[str, Any]:
+        torch, rows, now = self._torch, self._early[name], self.array(name, placement)
+        early = self._ints(rows, name)[: self._counts[name]]
+        numbers = rows.view(self._kinds[name]).view(-1, ROW).double()
+        signs: Any = self.stock.signs if self.stock is not None else ()
+        places = torch.tensor(asked["places"], dtype=torch.int64, device=self._where)
+        across = signs[places[:, :1] + torch.arange(ROW, device=self._where)]
+        down = signs[places[:, 1:] + torch.arange(len(numbers), device=self._where)]
+        sums = ((numbers @ across.T) * down.T).sum(0)
+        return {
+            "sums": [one.hex() for one in sums.tolist()],
+            "same": bool(torch.equal(early, now)),
+            "bits": [self._bits(early, *asked["subset"]), self._bits(now, *asked["subset"])],
+        }
+
+    def _bits(self, ints: Any, step: int, first: int) -> int:
+        at = (step * self._torch.arange(SUBSET, device=self._where) + first) % max(len(ints), 1)
+        return int((ints[at].long() * ((at * WIDE + first) | 1)).sum()) if len(ints) else 0
+
+    def _total(self, name: str, placement: int) -> int:
+        return int(self.array(name, placement).sum(dtype=self._torch.int64))
+
+    def _alike(self, name: str, placement: int) -> bool:
+        now, before = self.array(name, placement), self._poisons[name]
+        at = self._torch.randint(len(now), (SAMPLES,), device=self._where)
+        return bool(self._torch.equal(now[at], before[at]))
+
+    def _banded(self, placement: int) -> Any:
+        return self._torch.cat([self.area[start : start + count] for start, count in self.facts["bands"][placement]])
+
+    def _rows(self, name: str) -> Any:
+        count = -(-max(self._counts[name], 1) // ROW) * ROW
+        return self._torch.zeros(count * self._kinds[name].itemsize, dtype=self._torch.uint8, device=self._where)
+
+    def _ints(self, raw: Any, name: str) -> Any:
+        return raw.view(getattr(self._torch, INTS[self._kinds[name].itemsize]))
+
+    def _nbytes(self, name: str) -> int:
+        return self._counts[name] * int(self._kinds[name].itemsize)
+
+    def _offset(self, name: str, placement: int) -> int:
+        return int(self.facts["placements"][placement][name])
+
+
+class Stock:
+    """Long rows of values and signs that the judge drew once; calls take slices of them."""
+
+    def __init__(self, device: "Device", memory: mmap.mmap, layout: dict[str, Any]) -> None:
+        self._driver, self._memory, self._layout = device.driver, memory, layout
+        self._host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._all = device.torch.empty(len(memory), dtype=device.torch.uint8, device=device.where)
+        self._driver.copy(self._all.data_ptr(), self._host, len(memory))
+        self._driver.sync()
+        self.signs = self._all[slice(*layout["rows"])].view(device.torch.int8).double()
+        self._version = 0
+
+    def of(self, key: str) -> Any:
+        """The bytes of that name; None where there are none."""
+        return self._all[slice(*self._layout[key])] if key in self._layout else None
+
+    def renew(self, version: int) -> None:
+        """Take the decoys anew when they are others than before."""
+        if version == self._version:
+            return
+        self._version = version
+        for key, (start, end) in self._layout.items():
+            if key.startswith("decoy/"):
+                self._driver.copy(self._all.data_ptr() + start, self._host + start, end - start)
+
+
+class Device:
+    """The card that PyTorch sees first."""
+
+    def __init__(self, driver: Any = None, where: str = "cuda") -> None:
+        """The candidate is not imported yet. Raises RuntimeError where there is no card."""
+        self.torch, self.where = import_module("torch"), where
+        if driver is None:
+            self.torch.cuda.init()
+            self.torch.zeros(1, device=where)  # the card's context is made by this, and belongs to this thread now
+            driver = import_module("judge_card").Driver(hip=bool(self.torch.version.hip))
+        self.driver = driver
+        self._frames = import_module("judge_frames")
+        size = self._cache_bytes()
+        self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
+        self._places: dict[int, Place] = {}
+
+    def bind(self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]) -> Any:
+        """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
+        if slot in self._places:
+            self._places.pop(slot).close()
+        place = self._places[slot] = Place(self, memory, layout)
+        return [
+            {
+                one["name"]: wrap(place.area, one["dtype"], one["shape"], offsets[one["name"]])
+                for one in layout["arrays"]
+            }
+            for offsets in layout["placements"]
+        ]
+
+    def stock(self, slot: int, memory: mmap.mmap, layout: dict[str, Any]) -> None:
+        """Keep these values on the card for calls of that size."""
+        self._places[slot].stock = Stock(self, memory, layout)
+
+    def move(self, target: int, source: int, count: int) -> None:
+        """What a call returned, to where its output belongs, in stream order."""
+        self.driver.copy(target, source, count)
+
+    def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Any) -> tuple[int, str]:
+        """One call: its time in ns by the device's events, and why it gave no answer."""
+        if frame.kind == self._frames.PING:
+            return self._timed(entry, ()), ""
+        place, drawn = self._places[frame.slot], frame.text == "drawn"
+        asked = place.words() if drawn else {"graph": False, "cold": False}
+        if drawn:
+            place.draw(frame.placement, asked)
+        else:
+            place.load(frame.placement)
+        self.driver.no_persistence()
+        if asked["cold"]:
+            self.driver.fill(self._flush.data_ptr(), frame.nonce[0], len(self._flush))
+        self.driver.sync()
+        intact = place.intact(frame.placement)
+        call, result = place.graphs[frame.placement] if asked["graph"] else (lambda: entry(*arguments), None)
+        self.driver.start()
+        given = call()
+        self.driver.stop()
+        wrong = finish(result if asked["graph"] else given) if finish is not None else ""
+        place.keep(frame.placement)
+        self.driver.sync()
+        took = self.driver.elapsed_ns()
+        if not drawn:
+            place.bring(frame.placement)
+        return took, wrong or ("" if intact else "outputs were written before the call began")
+
+    def prove(self, frame: Any) -> None:
+        """What the judge wants to know of the last call at that placement, into the place for words."""
+        place = self._places[frame.slot]
+        asked = place.words()
+        said = json.dumps(place.proof(frame.placement, asked)).encode() if asked["places"] else b"{}"
+        if asked["whole"]:
+            place.bring(frame.placement)
+        start = place.facts["words"]
+        place.memory[start : len(place.memory)] = said.ljust(len(place.memory) - start, b"\0")
+
+    def capture(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any]) -> str:
+        """Make a graph of one call: `graph` and its nodes by kind, or `eager` and why there is none."""
+        place, torch = self._places[frame.slot], self.torch
+        entry(*arguments)
+        self.driver.sync()
+        try:
+            graph = torch.cuda.CUDAGraph(keep_graph=True)
+            with torch.cuda.graph(graph):
+                result = entry(*arguments)
+            kinds = self.driver.kinds(graph.raw_cuda_graph())
+            if odd := sorted(set(kinds) - import_module("judge_card").PLAIN):
+                return f"eager {', '.join(odd)} nodes"
+            if not kinds:
+                return "eager nothing in the graph"
+            graph.instantiate()
+        except NO_GRAPH as error:
+            return f"eager {type(error).__name__}: {error}"
+        place.graphs[frame.placement] = (graph.replay, result)
+        return f"graph {json.dumps(kinds)}"
+
+    def _timed(self, entry: Callable[..., Any], arguments: Sequence[Any]) -> int:
+        self.driver.start()
+        entry(*arguments)
+        self.driver.stop()
+        self.driver.sync()
+        return int(self.driver.elapsed_ns())
+
+    def _cache_bytes(self) -> int:
+        if self.where == "cpu":
+            return ROW
+        properties = self.torch.cuda.get_device_properties(0)
+        told = 2 * int(getattr(properties, "L2_cache_size", 0))
+        return max(told, 2 * FLUSH_LEAST if self.torch.version.hip else 0, ROW)

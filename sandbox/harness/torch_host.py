@@ -1,0 +1,299 @@
+"""Runs a person's PyTorch file in a process of its own and says which tensors go in and come out at given sizes.
+
+Started by sandbox/judge/torch_source.py as `torch_host.py IN OUT`, two inherited pipes. Each message is an unsigned
+64-bit length, little-endian, and so many bytes of JSON. Needs PyTorch.
+"""
+
+import ast
+import contextlib
+import copy
+import inspect
+import json
+import os
+import struct
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+LENGTH = struct.Struct("<Q")
+LITERALS = (int, float, bool, str, type(None))
+SMALLEST_LITERAL = 8
+"""Whole numbers in get_inputs() from here on are sizes; smaller ones are axes, seeds and the like."""
+INPUTS, INIT = "get_inputs", "get_init_inputs"
+
+
+class Unusable(Exception):
+    """What is asked for cannot be made of this file."""
+
+
+class Source:
+    """The file, its entry and the sizes that can be changed."""
+
+    def __init__(self, file: Path, entry: str | None) -> None:
+        torch = import_module("torch")
+        torch.set_grad_enabled(False)
+        with torch.device("meta"):
+            torch.empty(0)  # which has PyTorch remember its functions before one of them is watched
+        sys.path.insert(0, str(file.parent))
+        self.torch, self.file = torch, file
+        self.code = _sized(file.read_text(encoding="utf-8"), str(file))
+        self.names = self._executed()
+        self.entry = self._entry(entry)
+        if not callable(self.names.get(INPUTS)):
+            raise Unusable(f"defines no {INPUTS}(); write one that returns a list of example tensors")
+        self.is_module = isinstance(self.names[self.entry], type)
+
+    def _executed(self) -> dict[str, Any]:
+        names: dict[str, Any] = {"__name__": "original", "__file__": str(self.file)}
+        sys.dont_write_bytecode = True  # beside a person's files; PyTorch keeps its own
+        exec(self.code, names)
+        sys.dont_write_bytecode = False
+        return names
+
+    def _entry(self, wanted: str | None) -> str:
+        module = self.torch.nn.Module
+        own = [n for n, one in self.names.items() if getattr(one, "__module__", "") == "original" and n[0] != "_"]
+        modules = [n for n in own if isinstance(self.names[n], type) and issubclass(self.names[n], module)]
+        plain = [n for n in own if inspect.isfunction(self.names[n]) and n not in (INPUTS, INIT)]
+        if wanted is not None:
+            if wanted not in (*modules, *plain):
+                raise Unusable(
+                    f"has no function or module {wanted!r}; it has {', '.join((*modules, *plain)) or 'none'}"
+                )
+            return wanted
+        found = ["Model"] if "Model" in modules else modules or plain
+        if len(found) != 1:
+            raise Unusable(f"has {len(found)} functions or modules ({', '.join(found)}); name one with --entry")
+        return found[0]
+
+    def knobs(self) -> dict[str, int]:
+        """Whole numbers of the file by name: sizes may be among them."""
+        return {
+            name: value
+            for name, value in self.names.items()
+            if type(value) is int and value > 0 and not name.startswith("__")
+        }
+
+    def instance(self, sizes: Mapping[str, int], *, real: bool) -> "Instance":
+        """Inputs, module and outputs at these sizes; without memory behind them unless `real`."""
+        names = self._executed()
+        names.update(sizes)
+        called = names[self.entry]
+        with (device := self.torch.device("cpu" if real else "meta")), _bounds(self.torch) as bounds:
+            inputs = list(names[INPUTS]())
+            if self.is_module:
+                called = called(*(names[INIT]() if callable(names.get(INIT)) else ()))
+        return Instance(self, called, inputs, (device, bounds))
+
+
+class Instance:
+    """The file at some sizes."""
+
+    def __init__(self, source: Source, called: Any, inputs: list[Any], made: tuple[Any, Any]) -> None:
+        self.torch, self.called, self.inputs, self.is_module = source.torch, called, inputs, source.is_module
+        self.device, self.bounds = made
+
+    def described(self) -> dict[str, Any]:
+        """Names, extents and types of everything that goes in, and of what comes out."""
+        before = [one.clone() if self._is_tensor(one) else one for one in self.inputs]
+        counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+        with self.device, counting as counter:
+            outputs = self._outputs(self.called(*self.inputs))
+        return {
+            "inputs": [self._input(*one) for one in zip(self._arguments(), before, strict=True)],
+            "state": [
+                {**self._tensor(one), "name": name, "buffer": self._is_buffer(one)}
+                for name, one in self.state().items()
+            ],
+            "outputs": [self._tensor(one) for one in outputs],
+            "flops": counter.get_total_flops(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and buffers of floats, each once."""
+        if not self.is_module:
+            return {}
+        named = [*self.called.named_parameters(), *self.called.named_buffers()]
+        return {name: one for name, one in named if one.dtype.is_floating_point}
+
+    def facts(self) -> dict[str, Any]:
+        """What only real numbers show: on this instance, with values drawn anew."""
+        torch = self.torch
+        given = [torch.randn_like(o) if self._is_float(o) else copy.copy(o) for o in self.inputs]
+        if self._random(given):
+            if self.is_module:
+                self.called.eval()
+            if not self.is_module or self._random(given):
+                raise Unusable("gives other results for the same inputs; take the randomness out of it")
+        normal = all(bool(torch.isfinite(one).all()) for one in self._again(given))
+        before = [one.clone() if self._is_tensor(one) else one for one in given]
+        self.called(*given)
+        changed = [
+            index
+            for index, (old, new) in enumerate(zip(before, given, strict=True))
+            if self._is_tensor(old) and not torch.equal(torch.nan_to_num(old), torch.nan_to_num(new))
+        ]
+        return {
+            "training": bool(getattr(self.called, "training", True)),
+            "normal": normal,
+            "mutated": changed,
+            "buffers": [
+                name for name, one in self.state().items() if self._is_buffer(one) and self._matters(name, before)
+            ],
+            "masks": [i for i, one in enumerate(self.inputs) if self._is_float(one) and self._is_mask(one)],
+        }
+
+    def _random(self, given: list[Any]) -> bool:
+        return not self._same(self._again(given), self._again(given))
+
+    def _again(self, given: list[Any]) -> list[Any]:
+        fresh = copy.deepcopy(self.called)
+        return self._outputs(fresh(*[one.clone() if self._is_tensor(one) else one for one in given]))
+
+    def _same(self, left: list[Any], right: list[Any]) -> bool:
+        return all(self.torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(left, right, strict=True))
+
+    def _matters(self, name: str, given: list[Any]) -> bool:
+        before = self._again(given)
+        buffer = self.called.get_buffer(name)
+        kept = buffer.clone()
+        buffer.copy_(self.torch.rand_like(buffer) + 0.5)
+        after = self._again(given)
+        buffer.copy_(kept)
+        return not self._same(before, after)
+
+    def _is_buffer(self, state: Any) -> bool:
+        return not isinstance(state, self.torch.nn.Parameter)
+
+    def _is_mask(self, tensor: Any) -> bool:
+        return bool(((tensor == 0) | (tensor == 1)).all()) and tensor.numel() > 1
+
+    def _is_tensor(self, value: Any) -> bool:
+        return isinstance(value, self.torch.Tensor)
+
+    def _is_float(self, value: Any) -> bool:
+        return self._is_tensor(value) and value.dtype.is_floating_point
+
+    def _outputs(self, result: Any) -> list[Any]:
+        found = list(result) if isinstance(result, list | tuple) else [result]
+        if not found or not all(self._is_tensor(one) for one in found):
+            raise Unusable("returns something else than tensors; give it a result of tensors alone")
+        return found
+
+    def _arguments(self) -> list[str]:
+        """Names of the inputs, as the function calls them."""
+        called = self.called.forward if self.is_module else self.called
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [one.name for one in inspect.signature(called).parameters.values() if one.kind in kinds]
+        return [names[index] if index < len(names) else f"x{index}" for index in range(len(self.inputs))]
+
+    def _input(self, name: str, value: Any) -> dict[str, Any]:
+        if self._is_tensor(value):
+            index = next(i for i, one in enumerate(self._arguments()) if one == name)
+            return {**self._tensor(value), "name": name, "bounds": self._whole(self.inputs[index])}
+        if isinstance(value, LITERALS):
+            return {"name": name, "literal": repr(value)}
+        raise Unusable(f"takes {name} as a {type(value).__name__}; only tensors, numbers and None can be given")
+
+    def _whole(self, tensor: Any) -> list[int] | None:
+        """Bounds of whole numbers: as they were asked for, else as they are."""
+        if tensor.dtype.is_floating_point or tensor.dtype is self.torch.bool:
+            return None
+        if id(tensor) in self.bounds:
+            return list(self.bounds[id(tensor)])
+        if tensor.is_meta or tensor.numel() == 0:
+            return None
+        return [int(tensor.min()), int(tensor.max()) + 1]
+
+    def _tensor(self, tensor: Any) -> dict[str, Any]:
+        return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
+
+
+@contextlib.contextmanager
+def _bounds(torch: Any) -> Iterator[dict[int, tuple[int, int]]]:
+    """Notes what `torch.randint` was asked for, by the identity of its result."""
+    found: dict[int, tuple[int, int]] = {}
+    made = torch.randint
+
+    def randint(*args: Any, **kwargs: Any) -> Any:
+        tensor = made(*args, **kwargs)
+        numbers = [one for one in args if isinstance(one, int)]
+        low = kwargs.get("low", numbers[0] if len(numbers) > 1 else 0)
+        found[id(tensor)] = (low, kwargs.get("high", numbers[-1] if numbers else 2))
+        return tensor
+
+    torch.randint = randint
+    try:
+        yield found
+    finally:
+        torch.randint = made
+
+
+def _sized(text: str, name: str) -> CodeType:
+    """The file's code, with the larger numbers in get_inputs() as names that can be changed."""
+    tree = ast.parse(text, name)
+    found: dict[int, str] = {}
+
+    class Named(ast.NodeTransformer):
+        def visit_Constant(self, node: ast.Constant) -> ast.expr:
+            if type(node.value) is not int or node.value < SMALLEST_LITERAL:
+                return node
+            return ast.copy_location(ast.Name(found.setdefault(node.value, f"n{node.value}"), ast.Load()), node)
+
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == INPUTS:
+            Named().generic_visit(node)
+    tree.body += [ast.parse(f"{name} = {value}").body[0] for value, name in found.items()]
+    return compile(ast.fix_missing_locations(tree), name, "exec")
+
+
+def answered(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
+    """One question."""
+    try:
+        instance = source.instance(question["sizes"], real=question["real"])
+        return {**instance.described(), **(instance.facts() if question["real"] else {})}
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise  # a process that has no memory left is not asked again
+        return {"error": told(error, source.file)}
+
+
+def told(error: BaseException, file: Path) -> str:
+    """One line with the place in the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    where = f"line {lines[-1]}: " if lines else ""
+    kind = "" if isinstance(error, Unusable) else f"{type(error).__name__}: "
+    return f"{where}{kind}{' '.join(str(error).split())}"[:800]
+
+
+def main() -> None:
+    """Answers until the other side closes."""
+    with os.fdopen(int(sys.argv[1]), "rb") as given, os.fdopen(int(sys.argv[2]), "wb") as out:
+
+        def say(answer: Mapping[str, Any]) -> None:
+            body = json.dumps(answer).encode()
+            out.write(LENGTH.pack(len(body)) + body)
+            out.flush()
+
+        def heard() -> Any:
+            head = given.read(LENGTH.size)
+            return json.loads(given.read(LENGTH.unpack(head)[0])) if len(head) == LENGTH.size else None
+
+        asked = heard()
+        try:
+            source = Source(Path(asked["file"]), asked["entry"])
+        except BaseException as error:
+            say({"error": told(error, Path(asked["file"]))})
+            raise
+        init = callable(source.names.get(INIT))
+        say({"entry": source.entry, "is_module": source.is_module, "init": init, "knobs": source.knobs()})
+        while (question := heard()) is not None:
+            say(answered(source, question))
+
+
+if __name__ == "__main__":
+    main()

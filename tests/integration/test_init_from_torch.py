@@ -1,0 +1,220 @@
+"""A task made of a PyTorch file: its sizes are found, its reference is right, and the contract can be read."""
+
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.contract_file import load
+from sandbox.judge.inputs import draw, drawn_shapes, extents
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import load_task
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+LINEAR = """
+    import torch
+    import torch.nn as nn
+
+    class Model(nn.Module):
+        def __init__(self, in_features, out_features, scale):
+            super().__init__()
+            self.gemm = nn.Linear(in_features, out_features)
+            self.norm = nn.LayerNorm(out_features)
+            self.drop = nn.Dropout(0.5)
+            self.scale = scale
+
+        def forward(self, x):
+            return self.drop(self.norm(self.gemm(x))) * self.scale
+
+    batch_size = 256
+    in_features, out_features = 512, 1024
+    scale = 2.0
+
+    def get_inputs():
+        return [torch.rand(batch_size, in_features)]
+
+    def get_init_inputs():
+        return [in_features, out_features, scale]
+"""
+CONV = """
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self, cin, cout, kernel_size):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(cin, cout, kernel_size, stride=2, groups=4)
+            self.bn = torch.nn.BatchNorm2d(cout)
+
+        def forward(self, x):
+            return self.bn(self.conv(x))
+
+    batch = 8
+    cin, cout, kernel_size = 16, 32, 5
+    height = 64
+    width = 48
+
+    def get_inputs():
+        return [torch.rand(batch, cin, height, width)]
+
+    def get_init_inputs():
+        return [cin, cout, kernel_size]
+"""
+FUNCTION = """
+    import torch
+
+    def scaled(x, weight, eps: float = 1e-6):
+        inner = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
+        return (inner * weight.float()).to(x.dtype)
+
+    def get_inputs():
+        return [torch.randn(64, 1024, dtype=torch.bfloat16), torch.randn(1024, dtype=torch.bfloat16), 1e-5]
+"""
+MANY = """
+    import torch
+
+    def update(p, ids, keep, state):
+        state += p.gather(1, ids)
+        return torch.log(p).masked_fill(~keep, 0).sum(-1), p.argmax(-1)
+
+    def get_inputs():
+        return [torch.rand(32, 100), torch.randint(0, 100, (32, 16)), torch.rand(32, 100) > 0.5, torch.zeros(32, 16)]
+"""
+
+
+@pytest.fixture
+def made(tmp_path, cli):
+    def make(text: str, *options: str, how: str = "--from-pytorch", name: str = "12_Some_Op") -> Path:
+        file = tmp_path / f"{name}.py"
+        file.write_text(textwrap.dedent(text))
+        said = cli("init", tmp_path / "task", how, file, *options)
+        assert said.code == 0, said.err
+        return tmp_path / "task"
+
+    return make
+
+
+def right(folder: Path) -> None:
+    """Holds kernel.py against the reference, at all sizes and some unseen ones, as a person would."""
+    task, _ = load_task(folder)
+    rng = np.random.default_rng(3)
+    names = {}
+    exec(compile((folder / "kernel.py").read_text(), "kernel.py", "exec"), names)
+    small = [shape for shape in task.shapes if not shape.timed]
+    with Reference(task, folder) as reference:
+        for shape in (*small, *drawn_shapes(task, rng)[:4]):
+            inputs = draw(task, shape.dims, "normal", rng)
+            oracle = reference.oracle(inputs)
+            assert {name: found.shape for name, found in oracle.items() if name not in inputs} == {
+                one.name: extents(one, shape.dims) for one in task.outputs
+            }
+            if all(one.dtype == "float32" for one in (*task.inputs, *task.outputs)):
+                result = names[task.entry](*(torch.from_numpy(inputs[one.name].copy()) for one in task.inputs))
+                assert np.allclose(result.numpy(), oracle["out"], rtol=1e-3, atol=1e-3 * np.abs(oracle["out"]).max())
+
+
+def test_a_kernelbench_problem(made, monkeypatch):
+    folder = made(LINEAR, how="--from-kernelbench")
+    task, _ = load_task(folder)
+    assert task.name == "12_some_op"
+    assert [(one.name, one.shape, one.constness) for one in task.inputs] == [
+        ("x", ("batch_size", "in_features"), "per_call"),
+        ("gemm_weight", ("out_features", "in_features"), "const"),
+        ("gemm_bias", ("out_features",), "const"),
+        ("norm_weight", ("out_features",), "const"),
+        ("norm_bias", ("out_features",), "const"),
+    ]
+    assert task.outputs[0].shape == ("batch_size", "out_features")
+    assert task.timed[0].dims == {"batch_size": 256, "in_features": 512, "out_features": 1024}
+    assert task.flops == "2*batch_size*in_features*out_features"
+    assert task.bytes is not None
+    right(folder)
+    monkeypatch.setenv("PATH", f"{Path(torch.__file__).parents[4] / 'bin'}:/usr/bin:/bin")
+    contract = load(folder).contract
+    assert contract.protected == ("task.yaml", "reference.py")
+    assert contract.benchmark_output.columns == (
+        "label", "batch_size", "in_features", "out_features", "class", "Check", "Time (ms)",
+    )  # fmt: skip
+    assert contract.scoring.higher_is_better is False
+
+
+def test_sizes_of_a_convolution(made):
+    folder = made(CONV)
+    task, _ = load_task(folder)
+    assert task.inputs[1].shape == ("cout", "cin//4", "5", "5")
+    assert task.outputs[0].shape == ("batch", "cout", "(height - 3)//2", "(width - 3)//2")
+    assert task.drawn.multiples == {"cin": 4, "cout": 4}
+    assert task.drawn.ranges["height"][0] >= 5
+    right(folder)
+
+
+def test_a_function_with_literal_sizes(made):
+    folder = made(FUNCTION)
+    task, _ = load_task(folder)
+    assert [one.shape for one in (*task.inputs, *task.outputs)] == [("n64", "n1024"), ("n1024",), ("n64", "n1024")]
+    assert {one.dtype for one in (*task.inputs, *task.outputs)} == {"bfloat16"}
+    assert "_given(x, weight, 1e-05)" in (folder / "reference.py").read_text()
+    right(folder)
+
+
+def test_masks_indices_logarithms_and_changed_inputs(made):
+    folder = made(MANY, "--entry", "update")
+    task, _ = load_task(folder)
+    p, ids, keep, state = task.inputs
+    assert p.values == "positive", "a logarithm of N(0,1) is not finite"
+    assert (ids.dtype, ids.values, ids.low, ids.high) == ("int64", "integers", 0, 100)
+    assert (keep.dtype, keep.values) == ("bool", "mask")
+    assert state.constness == "mutated"
+    assert p.shape[1] == "100", "indices reach to there, so it cannot be chosen freely"
+    assert [one.name for one in task.outputs] == ["out0", "out1"]
+    right(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("def f(x):\n    return x\n", (), "defines no get_inputs(); write one"),
+        ("import nothing_like_it\n", (), "line 1: ModuleNotFoundError: No module named 'nothing_like_it'"),
+        ("def f(:\n", (), "SyntaxError"),
+        (
+            "def f(x): return x\ndef g(x): return x\ndef get_inputs(): return []",
+            (),
+            "has 2 functions or modules (f, g)",
+        ),
+        (
+            "def f(x): return x\ndef get_inputs(): return []",
+            ("--entry", "h"),
+            "has no function or module 'h'; it has f",
+        ),
+        ("def f(x): return x\ndef get_inputs(): return [1]", (), "returns something else than tensors"),
+        (
+            "import torch\ndef f(x): return torch.rand(3) + x\ndef get_inputs(): return [torch.rand(3)]",
+            (),
+            "gives other results for the same inputs",
+        ),
+        (
+            "import torch\ndef f(x): return x * 1j\ndef get_inputs(): return [torch.rand(3)]",
+            (),
+            "has a tensor of complex64; tasks know",
+        ),
+    ],
+)
+def test_files_that_no_task_can_be_made_of(tmp_path, cli, text, options, said):
+    (tmp_path / "op.py").write_text(text)
+    done = cli("init", tmp_path / "task", "--from-pytorch", tmp_path / "op.py", *options)
+    assert done.code == 2
+    assert said in done.complaint
+    assert done.complaint.startswith("op.py: ")
+    assert not (tmp_path / "task").exists()
+
+
+def test_nothing_is_overwritten_and_one_source_is_enough(tmp_path, cli):
+    (tmp_path / "kernel.py").write_text("mine")
+    done = cli("init", tmp_path, "--from-pytorch", tmp_path / "kernel.py")
+    assert (done.code, (tmp_path / "kernel.py").read_text()) == (2, "mine")
+    assert "has kernel.py already" in done.complaint
+    both = cli("init", tmp_path / "new", "--from-pytorch", "a.py", "--from-kernelbench", "b.py")
+    assert both.code == 2
+    assert "--from-pytorch and --from-kernelbench: give one of them" in both.complaint
+    assert "no such file" in cli("init", tmp_path / "new", "--from-pytorch", "absent.py").complaint

@@ -1,0 +1,63 @@
+"""Sums of outputs that stay on a card."""
+
+import random
+
+import numpy as np
+import pytest
+
+from sandbox.judge.lost import Lost
+from sandbox.judge.proofs import Asked, Summed, bits_of, near, read, signs, sums_of, told_truly
+
+COUNT = 10_000
+
+
+def summed(raw: np.ndarray, row: np.ndarray, asked: Asked, *, same: bool = True) -> Summed:
+    return Summed(sums=sums_of(raw, "float32", row, asked), same=same, bits=(bits_of(raw, asked),) * 2)
+
+
+@pytest.fixture
+def drawn() -> tuple[np.ndarray, np.ndarray, Asked]:
+    rng = np.random.default_rng()
+    raw = rng.standard_normal(COUNT).astype(np.float32)
+    return raw, signs(COUNT, rng), Asked.drawn(random.Random(), whole=True)
+
+
+def test_outputs_that_differ_by_rounding_are_near(drawn: tuple[np.ndarray, np.ndarray, Asked]) -> None:
+    raw, row, asked = drawn
+    other = np.nextafter(raw, np.float32(9))
+    assert near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, apart=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 4095, 4096, COUNT - 1])
+def test_one_element_that_was_left_out_is_seen(drawn: tuple[np.ndarray, np.ndarray, Asked], place: int) -> None:
+    raw, row, asked = drawn
+    other = raw.copy()
+    other[place] += 1
+    assert not near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, apart=1e-6)
+
+
+def test_what_changes_after_the_call_and_what_is_no_number_is_not_near(
+    drawn: tuple[np.ndarray, np.ndarray, Asked],
+) -> None:
+    raw, row, asked = drawn
+    good, late = summed(raw, row, asked), summed(raw, row, asked, same=False)
+    assert not near(good, late, count=COUNT, apart=1.0)
+    raw[5] = np.nan
+    assert not near(good, summed(raw, row, asked), count=COUNT, apart=1e30)
+
+
+def test_sums_of_other_outputs_are_not_told_truly(drawn: tuple[np.ndarray, np.ndarray, Asked]) -> None:
+    raw, row, asked = drawn
+    said = summed(raw, row, asked)
+    assert told_truly(said, raw, "float32", row, asked)
+    raw[7] += 1e-3
+    assert not told_truly(said, raw, "float32", row, asked)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"", b"{", b"[]", b'{"outputs": 3}', b'{"outputs": {"y": {}}}', b'{"outputs": {"y": {"sums": [], "bits": []}}}'],
+)
+def test_words_that_are_none_are_a_broken_protocol(words: bytes) -> None:
+    with pytest.raises(Lost, match="words"):
+        read(words)
