@@ -89,7 +89,7 @@ def _text(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()  # line ends as they are
     except UnicodeDecodeError as error:
         raise UserError(f"--edit: {path}: byte {error.start} is not UTF-8; save it as UTF-8 text") from None
 

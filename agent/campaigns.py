@@ -48,7 +48,7 @@ def read_status(campaign: Path) -> dict[str, Any]:
     """`status.json` of a campaign; empty when there is none or it is not readable as JSON yet."""
     try:
         found = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError):  # not JSON, or not even text
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -7,7 +7,6 @@ from agent.models.mailbox import open_request
 from agent.outcome import Status
 from graph.policy.final import Pair, numbers
 from graph.policy.history import fold
-from graph.standing import History
 from graph.values import Value
 from sandbox.ledger import JsonlLedger, verify
 
@@ -49,10 +48,11 @@ def status_of(campaign: Path) -> CampaignStatus:
     rounds = history.rounds if history else ()
     found = numbers(history) if history else Pair(baseline=None, best=None)
     begun = not checked.ok and not ledger.exists()
+    state = state_of(written, concluded=history is not None and history.concluded is not None)
     return CampaignStatus(
         campaign=history.opened.target.campaign if history else campaign.name,
         dir=str(campaign),
-        status=_status(written, history),
+        status=state,
         phase=str(written.get("phase", "")),
         detail=str(written.get("detail", "")),
         round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
@@ -64,7 +64,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
-        request=open_request(campaign) if _status(written, history) == "waiting" else None,
+        request=open_request(campaign) if state == "waiting" else None,
         pid=written.get("pid"),
         updated=_moment(written.get("updated")),
     )
@@ -78,9 +78,9 @@ def _moment(written: object) -> str:
     return str(written or "")
 
 
-def _status(written: dict[str, object], history: History | None) -> Status:
-    """What the files say; a process that is gone did not finish."""
-    if history is not None and history.concluded is not None:
+def state_of(written: dict[str, object], *, concluded: bool) -> Status:
+    """What the files say; a process that is gone did not finish. `concluded`: whether the ledger has an end."""
+    if concluded:
         return "concluded"
     match written.get("status"):
         case "waiting":

@@ -67,7 +67,7 @@ def chosen(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
 
 def columns(task: Task) -> tuple[str, ...]:
     """Header of the benchmark's CSV."""
-    return ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)", "Time (ms)_stddev")
+    return ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)")
 
 
 def write_bench(path: Path, task: Task, slots: Sequence[Slot]) -> None:
@@ -76,9 +76,8 @@ def write_bench(path: Path, task: Task, slots: Sequence[Slot]) -> None:
     for shape in task.timed:
         times = [slot.time_us / 1e3 for slot in slots if slot.label == shape.label]
         if times:
-            spread = statistics.stdev(times) if len(times) > 1 else 0.0
-            number = (f"{statistics.median(times):.6g}", f"{spread:.3g}")
-            rows.append((shape.label, *shape.dims.values(), shape.config_class, "PASS", *number))
+            median = f"{statistics.median(times):.6g}"
+            rows.append((shape.label, *shape.dims.values(), shape.config_class, "PASS", median))
     _write(path, columns(task), rows)
 
 

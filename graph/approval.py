@@ -38,6 +38,8 @@ class ApprovalRequest(Value):
     late: Late = "hold"
     sections: tuple[Section, ...] = ()
     diff: Artifact | None = None
+    snapshot: tuple[Artifact, ...] = ()
+    """The kernel's files with the change, for whoever wants to edit them; named by their paths."""
 
 
 class Decision(Value):

@@ -5,21 +5,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 @cache
 def environment() -> Environment:
-    """The one strict environment; no HTML escaping, since every template is Markdown or plain text."""
+    """The one strict environment; pages (`.html.j2`) escape what they are given, Markdown and plain text do not."""
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,
+        autoescape=select_autoescape(enabled_extensions=("html.j2",), default=False, default_for_string=False),
         auto_reload=False,
     )
 

@@ -58,6 +58,7 @@ def candidate(
         console.emit(found)
     else:
         _tell(found)
+        console.say("accepted" if found.accepted else "not accepted")
     if not found.accepted:
         raise typer.Exit(WRONG)
 
@@ -154,4 +155,3 @@ def _tell(found: "Judgment") -> None:
     console.say(f"{found.calls} judged calls, isolation: {found.isolation}")
     if found.defences_off:
         console.say(f"switched off: {', '.join(found.defences_off)}")
-    console.say("accepted" if found.accepted else "not accepted")

@@ -1,6 +1,7 @@
 """`status`, `watch`, `report`: look at a campaign without touching it."""
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,11 @@ Campaign = Annotated[
     str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Html = Annotated[bool, typer.Option("--html", help="Write a self-contained page beside the report instead.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as one self-contained page instead.")]
+Pack = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write an evidence pack: patches, raw samples, report, ledger, checksums."),
+]
 Every = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)]
 
 
@@ -65,17 +70,39 @@ def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
     _explain(now)
 
 
-def report(campaign: Campaign = None, html: Html = False, as_json: Json = False) -> None:
+def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_json: Json = False) -> None:
     """Print the report. In the middle of a campaign, what is known so far."""
+    found = campaigns.find(campaign)
+    if html is None and pack is None:
+        _told(found, as_json=as_json)
+        return
+    written: dict[str, object] = {}
+    if html is not None:
+        from agent.evidence_pack import page
+
+        try:
+            html.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that exists") from None
+        written["html"] = str(html)
+    if pack is not None:
+        from agent.evidence_pack import write_pack
+
+        made = write_pack(found, pack)
+        written["pack"] = made.model_dump(mode="json")
+        if made.missing:
+            console.note(f"{len(made.missing)} raw files are lost; the pack's README.md names them")
+    if as_json:
+        console.emit(written)
+    else:
+        console.say("\n".join(str(path) for path in (html, pack) if path is not None))
+
+
+def _told(found: Path, *, as_json: bool) -> None:
     from graph.documents import report as render
 
-    found = campaigns.find(campaign)
     text = render(campaigns.history(found))
-    if html:
-        page = found / "report.html"
-        page.write_text(_page(found.name, text), encoding="utf-8")
-        console.say(str(page))
-    elif as_json:
+    if as_json:
         from agent.inspection import status_of
 
         console.emit({**status_of(found).model_dump(mode="json"), "text": text})
@@ -88,15 +115,3 @@ def _explain(now: "CampaignStatus") -> None:
         console.note(f"{now.campaign}: read the report with `ridgeline report {now.campaign}`")
     else:
         console.note(f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`")
-
-
-def _page(title: str, text: str) -> str:
-    """The Markdown as it is, in a readable page that needs no network."""
-    from html import escape
-
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        f"<title>{escape(title)}</title><style>body{{max-width:110ch;margin:2em auto;padding:0 1em}}"
-        "pre{font:14px/1.45 ui-monospace,monospace;white-space:pre-wrap}</style></head>"
-        f"<body><pre>{escape(text)}</pre></body></html>\n"
-    )

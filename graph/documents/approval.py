@@ -61,7 +61,7 @@ def of_change(trial: Judged, history: History, *, before: Profiled | None) -> Ap
         content=applied.model_copy(update={"drafted": Drafted(proposed=start, edits=())}),
         sections=sections,
     )
-    return request.model_copy(update={"diff": applied.diff})
+    return request.model_copy(update={"diff": applied.diff, "snapshot": applied.snapshot})
 
 
 def _request(

@@ -37,7 +37,7 @@ def report(history: History) -> str:
         noise=noise_lines(history),
         costs=conclusion.costs(history),
         suite=_suite(ended.suite) if ended else "runs at the end",
-        environment=_environment(history),
+        environment=environment_table(history),
         ceilings=_ceilings(history),
         roofline=against(history),
         commands=reproduce(history),
@@ -58,7 +58,8 @@ def _suite(suite: TestResult | None) -> str:
     return f"{suite.kind} in {suite.seconds:.1f} s" + ("" if suite.passed else f": {line(suite.detail, 300)}")
 
 
-def _environment(history: History) -> str:
+def environment_table(history: History) -> str:
+    """The machine and the settings that the numbers hold for."""
     machine = history.opened.machine
     caches = (("L1d", machine.l1d_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     rows = (

@@ -1,0 +1,1 @@
+"""Campaigns, their evidence and the approval queue in a browser."""

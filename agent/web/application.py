@@ -1,0 +1,142 @@
+"""The server: which address shows what. Reads campaigns; the one thing it writes is a person's decision."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import FastAPI
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.types import ASGIApp
+
+from agent.errors import UserError
+from agent.evidence_pack import page
+from agent.web import pages, queue
+from agent.web.catalogue import CORE, Catalogue
+from agent.web.forms import fields
+from agent.web.gatekeeper import Access, Gatekeeper, Refused
+from agent.web.live import Streams
+from graph.documents.report_html import style
+from prompts.render import render
+from sandbox.errors import WorldError
+
+Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
+Key = Annotated[str, InPath(pattern="^[a-z0-9-]{1,100}$")]
+Number = Annotated[int, InPath(ge=1, le=100_000)]
+
+
+def application(folders: Sequence[Path], access: Access, streams: Streams | None = None) -> ASGIApp:
+    """The whole server over the campaigns of some folders; `streams`: for whoever wants to end them."""
+    catalogue = Catalogue(folders)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(catalogue))
+    _static(app)
+    _campaigns(app, catalogue, streams or Streams())
+    _queue(app, catalogue)
+    _troubles(app, catalogue)
+    return Gatekeeper(app, access)
+
+
+def _static(app: FastAPI) -> None:
+    sheet, script = style(), render("live.v1.js")
+
+    @app.get("/static/page.css")
+    def css() -> Response:
+        return Response(sheet, media_type="text/css")
+
+    @app.get("/static/live.js")
+    def javascript() -> Response:
+        return Response(script, media_type="text/javascript")
+
+
+def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
+    @app.get("/")
+    def all_campaigns() -> HTMLResponse:
+        return HTMLResponse(pages.campaign_list(catalogue))
+
+    @app.get("/c/{id}")
+    def campaign(id: Id) -> HTMLResponse:
+        return HTMLResponse(pages.campaign(catalogue, id))
+
+    @app.get("/c/{id}/r/{number}")
+    def of_round(id: Id, number: Number) -> HTMLResponse:
+        return HTMLResponse(pages.round_page(catalogue, id, number))
+
+    @app.get("/c/{id}/report")
+    def report(id: Id) -> HTMLResponse:
+        with CORE:
+            return HTMLResponse(page(catalogue.folder(id)))
+
+    @app.get("/c/{id}/events")
+    async def events(id: Id) -> Response:
+        folder = catalogue.folder(id)
+        if streams.full:
+            return PlainTextResponse("too many pages follow campaigns; close some\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return StreamingResponse(streams.follow(folder), media_type="text/event-stream")
+
+
+def _queue(app: FastAPI, catalogue: Catalogue) -> None:
+    deciding = threading.Lock()  # of two answers to one question the second is told that it came late
+
+    @app.get("/queue")
+    def waiting(done: queue.Choice | None = None) -> HTMLResponse:
+        return HTMLResponse(queue.waiting(catalogue, done))
+
+    @app.get("/queue/{id}/{key}")
+    def question(id: Id, key: Key) -> HTMLResponse:
+        return HTMLResponse(queue.question(catalogue, id, key))
+
+    @app.post("/queue/{id}/{key}")
+    async def decide(id: Id, key: Key, request: Request) -> Response:
+        form = await fields(request)
+
+        def kept() -> queue.Choice:
+            with deciding:
+                return queue.decide(catalogue, id, key, form)
+
+        return RedirectResponse(f"/queue?done={await asyncio.to_thread(kept)}", HTTPStatus.SEE_OTHER)
+
+
+def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
+    """Every mistake as a page with one sentence, none of which repeats what was asked for."""
+
+    def told(title: str, text: str, status: int) -> HTMLResponse:
+        return HTMLResponse(pages.message(catalogue, title, text), status)
+
+    @app.exception_handler(UserError)
+    def mistake(request: Request, error: UserError) -> HTMLResponse:
+        return told("This did not work", str(error), 404 if request.method == "GET" else 400)
+
+    @app.exception_handler(WorldError)
+    def trouble(_: Request, error: WorldError) -> HTMLResponse:
+        return told("This cannot be shown", str(error), 500)
+
+    @app.exception_handler(Refused)
+    def refused(_: Request, error: Refused) -> Response:
+        return PlainTextResponse(f"{error.why}\n", error.status)
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(_: Request, error: RequestValidationError) -> HTMLResponse:
+        return told("There is no such page", "The address is none of this server's.", 404)
+
+    @app.exception_handler(HTTPException)
+    def nothing(_: Request, error: HTTPException) -> HTMLResponse:
+        return told("There is no such page", "The address is none of this server's.", error.status_code)
+
+
+def _lifespan(catalogue: Catalogue) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        ended = threading.Event()
+        reader = threading.Thread(target=catalogue.keep_reading, args=(ended,), name="ledgers", daemon=True)
+        reader.start()
+        yield
+        ended.set()
+
+    return running

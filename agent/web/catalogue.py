@@ -1,0 +1,243 @@
+"""The campaigns of some folders by an id that is no path, and what is known of each, read when it changed."""
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from agent import campaigns
+from agent.approvals import FOLDER, REQUEST, Waits
+from agent.approving import open_questions
+from agent.errors import UserError
+from agent.inspection import state_of
+from agent.outcome import Status
+from graph.policy.history import fold, speedup_so_far, total_cost
+from graph.record import Body
+from graph.standing import History
+from graph.values import Cost, Value
+from sandbox.errors import WorldError
+from sandbox.ledger import JsonlLedger
+
+RESCAN_S = 2.0
+"""How long a list of campaigns is believed."""
+KEPT = 6
+"""Campaigns whose whole record is held in memory."""
+DIGITS = 12
+Stamp = tuple[int, int]
+
+CORE = threading.RLock()
+"""The core keeps its last answers for one thread: whoever folds or renders holds this."""
+
+
+class Record(Value):
+    """What the ledger of one campaign amounts to; none of it before the first event."""
+
+    name: str
+    op: str = ""
+    machine: str = ""
+    kept: int = 0
+    rounds: int = 0
+    speedup: float | None = None
+    final: bool = False
+    """Whether the speedup is the final test's."""
+    cost: Cost = Cost()
+    problem: str = ""
+    """What is wrong with the ledger; empty when nothing is."""
+
+
+class Row(Value):
+    """One line of the list."""
+
+    id: str
+    record: Record | None
+    """None while it is being read."""
+    name: str
+    place: str
+    """Name of the folder that the campaign belongs to: two campaigns may have one name."""
+    status: Status
+    phase: str
+    round: int
+    detail: str
+    problem: str
+    waiting: int
+    """Open questions to a person."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One campaign as it is now."""
+
+    history: History | None
+    bodies: tuple[Body, ...]
+    head: str
+    """sha256 of the last line."""
+
+
+class Catalogue:
+    """Reads, never writes."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = tuple(folders)
+        self._lock = threading.Lock()
+        self._known: dict[str, Path] = {}
+        self._scanned = -RESCAN_S
+        self._records: dict[str, tuple[Stamp, Record]] = {}
+        self._whole: OrderedDict[str, tuple[Stamp, Whole]] = OrderedDict()
+        self._wake = threading.Event()
+
+    def known(self) -> dict[str, Path]:
+        """Folder of every campaign by its id."""
+        with self._lock:
+            if time.monotonic() - self._scanned >= RESCAN_S:
+                found = [path.resolve() for folder in self._folders for path in _of(folder)]
+                self._known = {sha256(str(path).encode()).hexdigest()[:DIGITS]: path for path in found}
+                self._scanned = time.monotonic()
+            return self._known
+
+    def folder(self, id: str) -> Path:
+        """Raises UserError for an id that names none."""
+        found = self.known().get(id)
+        if found is None:
+            raise UserError("there is no such campaign")
+        return found
+
+    def rows(self) -> list[Row]:
+        """All campaigns, those that wait or run first; what has not been read yet says so and is read meanwhile."""
+        found = [self._row(name, path, self._current(name, path)) for name, path in self.known().items()]
+        if any(row.record is None for row in found):
+            self._wake.set()
+        order = {"waiting": 0, "running": 1}
+        return sorted(found, key=lambda row: (0 if row.waiting else order.get(row.status, 2), row.name))
+
+    def row(self, id: str) -> Row:
+        """One campaign, read now. Raises UserError for an id that names none."""
+        path = self.folder(id)
+        return self._row(id, path, self._current(id, path) or self._read(id, path))
+
+    def whole(self, id: str) -> Whole:
+        """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
+        path = self.folder(id)
+        stamp = stamp_of(path)
+        with self._lock:
+            held = self._whole.get(id)
+            if held is not None and held[0] == stamp:
+                self._whole.move_to_end(id)
+                return held[1]
+        lines = JsonlLedger(path / campaigns.LEDGER).lines()
+        found = Whole(fold(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
+        with self._lock:
+            self._whole[id] = (stamp, found)
+            while len(self._whole) > KEPT:
+                self._whole.popitem(last=False)
+        return found
+
+    def questions(self) -> list[tuple[str, Waits]]:
+        """Every open question with the id of its campaign, oldest first. What cannot be read is told in the list."""
+        found: list[tuple[str, Waits]] = []
+        for name, path in self.known().items():
+            with contextlib.suppress(ValueError):
+                found += [(name, one) for one in self.waiting(path)]
+        return sorted(found, key=lambda pair: pair[1].request.asked_at)
+
+    def keep_reading(self, ended: threading.Event) -> None:
+        """Read what is new until the end is asked for: the work of one background thread."""
+        while not ended.is_set():
+            for name, path in self.known().items():
+                if ended.is_set():
+                    return
+                if self._current(name, path) is None:
+                    self._read(name, path)
+                    time.sleep(0.005)  # whoever waits for a page goes first
+            self._wake.wait(RESCAN_S)
+            self._wake.clear()
+
+    def _current(self, id: str, path: Path) -> Record | None:
+        with self._lock:
+            held = self._records.get(id)
+        return held[1] if held is not None and held[0] == stamp_of(path) else None
+
+    def _read(self, id: str, path: Path) -> Record:
+        stamp = stamp_of(path)
+        try:
+            history = fold(JsonlLedger(path / campaigns.LEDGER).lines())
+        except (WorldError, ValueError) as error:
+            record = Record(name=path.name, problem=str(error))
+        else:
+            with CORE:
+                record = _recorded(path, history)
+        with self._lock:
+            self._records[id] = (stamp, record)
+        return record
+
+    def _row(self, id: str, path: Path, record: Record | None) -> Row:
+        try:
+            written, waiting, unread = campaigns.read_status(path), len(self.waiting(path)), ""
+        except (ValueError, OSError) as error:  # not UTF-8, or no question: what else is there is shown
+            written, waiting, unread = {}, 0, f"cannot be read: {str(error).splitlines()[0]}"
+        problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
+        return Row(
+            id=id,
+            record=record,
+            name=record.name if record else path.name,
+            place=_place(path),
+            status=state_of(written, concluded=bool(record and record.final)),
+            phase=str(written.get("phase", ""))[:80],
+            round=_number(written.get("round")),
+            detail=str(written.get("detail", ""))[:400],
+            problem=problem[:400],
+            waiting=waiting,
+        )
+
+    def waiting(self, path: Path) -> list[Waits]:
+        """Open questions of one campaign. Raises ValueError for a file that is none.
+
+        Cheap where nothing was ever asked, which is nearly everywhere.
+        """
+        if not any((path / FOLDER).glob(f"*{REQUEST}")):
+            return []
+        return [one for _, one in open_questions([path])]
+
+
+def _place(path: Path) -> str:
+    """The repository of `<repository>/agent/workspace/<campaign>`; elsewhere the folder around."""
+    depth = len(campaigns.WORKSPACE.parts)
+    inside = path.parts[-1 - depth : -1] == campaigns.WORKSPACE.parts
+    return path.parents[depth if inside else 0].name
+
+
+def stamp_of(campaign: Path) -> Stamp:
+    """Size and time of the ledger: it only ever grows."""
+    try:
+        found = (campaign / campaigns.LEDGER).stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return (found.st_size, found.st_mtime_ns)
+
+
+def _of(folder: Path) -> list[Path]:
+    return [folder] if campaigns.is_campaign(folder) else campaigns.around(folder)
+
+
+def _recorded(path: Path, history: History | None) -> Record:
+    if history is None:
+        return Record(name=path.name)
+    opened, done = history.opened, history.concluded
+    so_far = speedup_so_far(history) if history.baseline else None
+    return Record(
+        name=opened.target.campaign,
+        op=f"{opened.target.target_op} ({opened.target.target_backend})",
+        machine=opened.machine.name,
+        kept=sum(closed.accepted for closed in history.rounds),
+        rounds=len(history.rounds),
+        speedup=done.speedup if done else so_far,
+        final=done is not None,
+        cost=total_cost(history) if history.baseline else Cost(),
+    )
+
+
+def _number(found: object) -> int:
+    return found if isinstance(found, int) else 0

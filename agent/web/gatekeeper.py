@@ -1,0 +1,238 @@
+"""Who may ask the server what: decided before any page is, for every request."""
+
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+METHODS = frozenset({"GET", "HEAD", "POST"})
+LONGEST_TARGET = 2048
+"""Characters of path and query."""
+MOST_HEADERS = 16_384
+"""Bytes of all header names and values."""
+LARGEST_BODY = 3_500_000
+"""Bytes of a form: edited sources, percent-encoded."""
+FORM = "application/x-www-form-urlencoded"
+PATH = re.compile(r"/[A-Za-z0-9/_.-]*")
+COOKIE = "ridgeline"
+TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What is asked of every request."""
+
+    names: frozenset[str] = LOOPBACK
+    """Host names that this server answers to; addresses of other names are somebody else's page (DNS rebinding)."""
+    addresses: bool = False
+    """Whether any numeric address is a name of this server: a page cannot make one stand for its own."""
+    token: str | None = None
+    """What every request must carry; None only where the loopback device is the limit."""
+    style: str = ""
+    """Text of the one inline style sheet that a page may have."""
+    headers: tuple[tuple[bytes, bytes], ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "headers", _protective(self.style))
+
+
+class Refused(Exception):
+    """Why a request is not answered."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+
+class Gatekeeper:
+    """ASGI middleware: refuses what is not for us, bounds what is read, and adds the protective headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse, or pass on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        bounded = _Bounded(receive)
+        answer = _Protected(send, self._access.headers)
+        try:
+            found = _headers(scope)
+            self._check(scope, found)
+            if self._access.token is not None and (entry := self._entry(scope, found)) is not None:
+                await _redirect(answer, entry, self._access.token, secure=scope["scheme"] == "https")
+                return
+            await self._app(scope, bounded, answer)
+        except Refused as refused:
+            if not answer.started:
+                await _refuse(answer, refused)
+
+    def _check(self, scope: Scope, found: Mapping[str, str]) -> None:
+        if scope["method"] not in METHODS:
+            raise Refused(405, "only GET and POST are understood")
+        path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+        if len(path) + len(query) > LONGEST_TARGET:
+            raise Refused(414, "the address is too long")
+        if not PATH.fullmatch(path.decode("latin-1")) or ".." in scope["path"] or "//" in scope["path"]:
+            raise Refused(404, "there is no such page")
+        host = found.get("host", "")
+        if not self._ours(host):
+            raise Refused(421, "this server is not the one of that name; use the address that `ridgeline serve` said")
+        if scope["method"] == "POST":
+            _check_post(scope["scheme"], host, found)
+
+    def _ours(self, host: str) -> bool:
+        name = re.sub(r":\d{1,5}$", "", host).lower()
+        return name in self._access.names or (self._access.addresses and _numeric(name))
+
+    def _entry(self, scope: Scope, found: Mapping[str, str]) -> str | None:
+        """Where to go on without the token in the address; None for who has shown it. Raises Refused."""
+        token = self._access.token or ""
+        given = found.get("authorization", "").removeprefix("Bearer ")
+        if _same(given, token) or _same(_cookie(found.get("cookie", "")), _session(token)):
+            return None
+        try:
+            asked = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])
+        except ValueError:
+            asked = [""]
+        if scope["method"] == "GET" and _same(asked[0], token):
+            return str(scope["path"])
+        raise Refused(401, "open the address that `ridgeline serve` printed; it carries the token")
+
+
+def make_token() -> str:
+    """A new secret for one run of the server."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def _check_post(scheme: str, host: str, found: Mapping[str, str]) -> None:
+    """A form is only taken from our own pages."""
+    if found.get("origin") != f"{scheme}://{host}" or found.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise Refused(403, "the form did not come from a page of this server")
+    if found.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise Refused(415, "only forms are taken")
+    length = found.get("content-length", "")
+    if length and (not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY):
+        raise Refused(413, "the form is too large")
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """By name. Raises Refused where a name that decides stands there twice, or there is too much."""
+    found: dict[str, str] = {}
+    total = 0
+    for name, value in scope["headers"]:
+        total += len(name) + len(value)
+        text = name.decode("latin-1").lower()
+        if text in found and text in ("host", "origin", "content-length", "content-type", "authorization"):
+            raise Refused(400, f"{text} is there twice")
+        found[text] = value.decode("latin-1")
+    if total > MOST_HEADERS:
+        raise Refused(431, "the headers are too long")
+    return found
+
+
+class _Bounded:
+    """A body that stops being read when it is larger than any form of ours."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._seen = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        if self._seen > LARGEST_BODY:
+            raise Refused(413, "the form is too large")
+        return message
+
+
+class _Protected:
+    """Sends, with what tells the browser to run and load nothing of others."""
+
+    def __init__(self, send: Send, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        self._send = send
+        self._extra = headers
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", ()), *self._extra]}
+        await self._send(message)
+
+
+def _protective(style: str) -> tuple[tuple[bytes, bytes], ...]:
+    import base64
+
+    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'self' 'sha256-{digest}'; script-src 'self'; connect-src 'self'; "
+        "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    said = {
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+    return tuple((name.encode(), value.encode()) for name, value in said.items())
+
+
+async def _refuse(send: Send, refused: Refused) -> None:
+    body = f"{refused.why}\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    headers.append((b"connection", b"close"))
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
+    """To the same page, with the token's stand-in in a cookie that no script and no other site can use."""
+    marks = "HttpOnly; SameSite=Strict; Path=/" + ("; Secure" if secure else "")
+    headers = [(b"location", path.encode()), (b"set-cookie", f"{COOKIE}={_session(token)}; {marks}".encode())]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _same(given: str, secret: str) -> bool:
+    """In a time that tells nothing of either, their lengths included."""
+    return hmac.compare_digest(sha256(given.encode()).digest(), sha256(secret.encode()).digest())
+
+
+def _session(token: str) -> str:
+    return sha256(f"cookie of {token}".encode()).hexdigest()
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _numeric(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,137 @@
+"""The approval queue as pages: what waits, one question with its evidence, and the answer."""
+
+import getpass
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from agent.approvals import Waits
+from agent.approving import Answer, asked, store
+from agent.errors import UserError
+from agent.evidence_pack import shown
+from agent.web.catalogue import CORE, Catalogue
+from agent.web.forms import NAME, source, words
+from graph.documents.report_html_text import diff, markdown
+from graph.values import Artifact
+from prompts.render import render
+from sandbox.artifacts import ArtifactStore
+from sandbox.errors import ArtifactLost
+from sandbox.globs import matches
+
+Choice = Literal["approve", "reject", "edit", "defer"]
+MOST_FILES = 20
+LARGEST_FILE = 300_000
+"""Bytes of a file that is edited in a browser; larger ones are edited elsewhere and given to `ridgeline approve`."""
+_CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
+
+
+def waiting(catalogue: Catalogue, done: Choice | None = None) -> str:
+    """The list, oldest first; `done`: what was just decided."""
+    found = catalogue.questions()
+    return render("web_queue.v1.html", waiting=found, done=done, open=len(found))
+
+
+def question(catalogue: Catalogue, id: str, key: str, problem: str = "") -> str:
+    """One question with its evidence and its forms. Raises UserError where it is not open."""
+    folder = catalogue.folder(id)
+    one = asked(folder, key)
+    artifacts = ArtifactStore(folder)
+    request = one.request
+    change = shown(artifacts, request.diff) if request.diff else ""
+    files, uneditable = _editable(catalogue, id, one, change)
+    with CORE:
+        sections = [(section.heading, markdown(section.text)) for section in request.sections]
+    return render(
+        "web_question.v1.html",
+        request=request,
+        problem=problem,
+        sections=sections,
+        diff=diff(change) if change else "",
+        by=getpass.getuser(),
+        files=list(files.items()),
+        uneditable=uneditable,
+        open=len(catalogue.questions()),
+    )
+
+
+def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str]) -> Choice:
+    """Keep the answer of a form. Raises UserError for an answer that is none."""
+    folder = catalogue.folder(id)
+    one = asked(folder, key)
+    by, reason = words(form, "by", NAME), words(form, "reason")
+    if not by:
+        raise UserError("say who decides: it goes into the record")
+    with tempfile.TemporaryDirectory(prefix="ridgeline-edit-") as place:
+        answer = _answer(catalogue, id, one, form, by=by, reason=reason, place=Path(place))
+        return store(folder, one, answer)
+
+
+def _answer(
+    catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
+) -> Answer:
+    match form.get("action"):
+        case "approve":
+            return Answer(yes=True, reason=reason, by=by)
+        case "reject" if reason:
+            return Answer(reject=reason, by=by)
+        case "reject":
+            raise UserError("say why not: the planner learns from it")
+        case "defer":
+            return Answer(defer=reason, by=by)
+        case "edit":
+            _write_edits(catalogue, id, one, form, place)
+            return Answer(edit=place, reason=reason, by=by)
+        case _:
+            raise UserError("choose one of approve, reject, edit and defer")
+
+
+def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], place: Path) -> None:
+    """The files of the form under the names that the campaign gave them: a form chooses no path."""
+    request = one.request
+    change = shown(ArtifactStore(catalogue.folder(id)), request.diff) if request.diff else ""
+    files, uneditable = _editable(catalogue, id, one, change)
+    if not files:
+        raise UserError(uneditable or f"a {request.gate} has no code to edit")
+    edited = {
+        name: source(form[f"file-{n}"], before) for n, (name, before) in enumerate(files.items()) if f"file-{n}" in form
+    }
+    if len(edited) != len(files):
+        raise UserError("some of the files are not in the form; open the page again")
+    if edited == files:
+        raise UserError("nothing was edited; approve it as it is, or edit it")
+    for name, text in edited.items():
+        target = place / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode())
+
+
+def _editable(catalogue: Catalogue, id: str, one: Waits, change: str) -> tuple[dict[str, str], str]:
+    """Text of the files that may be edited here, by path; or why none may."""
+    history = catalogue.whole(id).history
+    if history is None or one.request.gate != "change":
+        return {}, ""
+    globs = history.contract.editable_globs
+    chosen = [file for file in one.request.snapshot if matches(file.name, globs) and _inside(file.name)]
+    folder = PurePosixPath(history.opened.contract_path).parent
+    rest = {name for name in _CHANGED.findall(change) if name not in {str(folder / file.name) for file in chosen}}
+    elsewhere = "; edit a checkout and give it to `ridgeline approve --edit`"
+    if rest:
+        return {}, f"this change touches files that cannot be edited here{elsewhere}"
+    if not chosen or len(chosen) > MOST_FILES or any(file.size > LARGEST_FILE for file in chosen):
+        return {}, f"the sources cannot be edited here: none are stored, or too much{elsewhere}"
+    store_of = ArtifactStore(catalogue.folder(id))
+    try:
+        return {file.name: _text(store_of, file) for file in chosen}, ""
+    except (ArtifactLost, UnicodeDecodeError):
+        return {}, f"the sources cannot be edited here: lost, or not text{elsewhere}"
+
+
+def _text(artifacts: ArtifactStore, file: Artifact) -> str:
+    return artifacts.get(file).decode()
+
+
+def _inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and name != ""

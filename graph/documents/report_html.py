@@ -1,0 +1,245 @@
+"""The final report as one self-contained page: result, how sure, what was tried, what it cost, how to repeat it."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from markupsafe import Markup
+
+from graph.documents import conclusion, figures
+from graph.documents.final_report import environment_table, reproduce
+from graph.documents.noise import noise_lines
+from graph.documents.report_html_plots import roofline_plot, trend_plot
+from graph.documents.report_html_text import diff, markdown, plain
+from graph.documents.roofline import against, ceiling_lines
+from graph.documents.text import cell, interval, line, minute, number, quantity, table, times
+from graph.policy.history import accepted, total_cost
+from graph.record import RoundClosed
+from graph.standing import History
+from graph.values import Cost, Value
+from prompts.render import render
+
+STYLE = "page.v1.css"
+
+
+class Part(Value):
+    """A heading, what it links to, and the HTML below it."""
+
+    name: str
+    heading: str
+    html: str
+
+
+class Tried(Value):
+    """One round, folded away until somebody wants to read it."""
+
+    round: int
+    kept: bool
+    change: str
+    outcome: str
+    html: str
+
+
+@cache
+def style() -> str:
+    """The one style sheet of every page."""
+    return render(STYLE)
+
+
+def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -> str:
+    """The whole page. `diffs`: the change of each round as a unified diff; `head`: sha256 of the ledger's last line."""
+    opened, ended = history.opened, history.concluded
+    return render(
+        "report.v1.html",
+        style=Markup(style()),
+        title=f"{opened.target.target_op} ({opened.target.target_backend}) on {opened.machine.name}",
+        campaign=opened.target.campaign,
+        final=ended is not None,
+        reason=line(ended.stop_reason) if ended else "",
+        created=opened.target.created,
+        closed=minute(ended.closed_at) if ended else "",
+        headline=conclusion.headline(history).replace("&lt;", "<"),
+        facts=facts(history),
+        parts=[_shown(part) for part in _parts(history)],
+        tried=[(one, Markup(one.html)) for one in _tried(history, diffs)],
+        version=opened.version,
+        head=head,
+    )
+
+
+def facts(history: History) -> list[tuple[str, str]]:
+    """The numbers that a reader looks for first."""
+    spent, done = _spent(history), history.concluded
+    kept = len(accepted(history))
+    level = f"{100 * (1 - history.limits.alpha):g} % confidence"
+    speed = [("Speedup", times(done.speedup))] if done and done.speedup else []
+    speed += [(f"at least ({level})", times(done.speedup_lower))] if done and done.speedup_lower else []
+    return [
+        *speed,
+        ("Kept", f"{kept} of {len(history.rounds)}"),
+        ("Predictions", conclusion.predictions(history)),
+        ("Wall time", f"{spent.wall_seconds / 60:.1f} min"),
+        ("GPU time", f"{spent.gpu_seconds:.0f} s"),
+        ("Tokens", f"{spent.tokens}"),
+        ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
+    ]
+
+
+def _spent(history: History) -> Cost:
+    return total_cost(history) if history.baseline else Cost()
+
+
+def _shown(part: Part) -> tuple[str, str, Markup]:
+    return part.name, part.heading, Markup(part.html)
+
+
+def _parts(history: History) -> list[Part]:
+    """Everything below the result except the rounds themselves."""
+    trend = trend_plot(history) + Markup("<p class=legend>{}</p>").format(
+        "Line: the best version. Filled: kept, hollow: rolled back, cross: ended before a measurement. Bars are the"
+        " confidence interval of a candidate against the version that was best then; the diamond is the final test of"
+        " champion against original. Rounds multiply gains measured at different times, the final test does not."
+    )
+    found = [
+        ("sure", "How sure", markdown(_sure(history))),
+        ("course", "Course", trend if history.rounds else markdown("No round has closed yet.")),
+        ("versus", "Original against best", markdown(conclusion.versus_text(history))),
+        ("roofline", "Roofline", _roofline(history)),
+        ("kept", "What was kept", markdown(_kept(history))),
+        ("lost", "What did not work", markdown(lost(history))),
+        ("predictions", "Predictions against measurements", markdown(predicted(history))),
+        ("audit", "Where the gain comes from", markdown(conclusion.audit(history))),
+        ("stop", "Why it stopped", markdown(_stopped(history))),
+        ("costs", "Costs", markdown(f"{conclusion.costs(history)}\n\n{cost_rows(history)}")),
+        ("environment", "Environment", markdown(environment_table(history))),
+        ("reproduce", "Reproduce", _reproduced(history)),
+    ]
+    return [Part(name=name, heading=heading, html=str(html)) for name, heading, html in found]
+
+
+def _sure(history: History) -> str:
+    limits, done = history.limits, history.concluded
+    said = [
+        f"- Preset `{limits.preset}`: alpha {limits.alpha:g}, margin {100 * limits.margin:g} %.",
+        *(f"- {item}" for item in noise_lines(history)),
+    ]
+    if done and done.final:
+        pairs = max(len(shape.pairs) for shape in done.final.shapes)
+        said.append(
+            f"- Final test: champion against original, interleaved, {pairs} fresh process pairs on"
+            f" {len(done.final.shapes)} shapes, {done.final.engine} clock, {done.final.dropped_blocks} blocks dropped."
+        )
+    if done and done.suite:
+        said.append(f"- The project's full test suite on the best version: {done.suite.kind}.")
+    return "\n".join(said)
+
+
+def _stopped(history: History) -> str:
+    done = history.concluded
+    return conclusion.check_lines(done) if done else "The campaign has not concluded."
+
+
+def _roofline(history: History) -> Markup:
+    lines = "\n".join(f"- {item}" for item in ceiling_lines(history))
+    plot = roofline_plot(history)
+    note = (
+        Markup("<p class=legend>{}</p>").format("Hollow: the original. Filled: the best version. A shape a point.")
+        if plot
+        else Markup("")
+    )
+    return plot + note + markdown(f"{lines}\n\n{against(history)}")
+
+
+def _kept(history: History) -> str:
+    lineage = conclusion.lineage(history)
+    return conclusion.effective(history) + (f"\n\n{lineage}" if lineage else "")
+
+
+def lost(history: History) -> str:
+    """Every hypothesis that was rolled back, with what it was measured at and why it did not help."""
+    rows = [
+        (
+            f"round-{closed.round}",
+            cell(figures.hypothesis(closed).change),
+            closed.judged.verdict.reason,
+            interval(closed.judged.verdict.gain, closed.judged.verdict.lower, closed.judged.verdict.upper),
+            cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
+        )
+        for closed in history.rounds
+        if not closed.accepted
+    ]
+    header = ("Round", "Change", "Reason", "Measured", "Why it did not help")
+    return table(header, rows) if rows else "No round was rolled back."
+
+
+def predicted(history: History) -> str:
+    """What every hypothesis said would be seen, beside what was."""
+    if not history.rounds:
+        return "Nothing was predicted yet."
+    header = ("Round", "Counter", "Predicted", "Before", "After", "Outcome", "Speedup said", "Gain measured")
+    rows = []
+    for closed in history.rounds:
+        told, check, verdict = figures.hypothesis(closed).prediction, closed.prediction, closed.judged.verdict
+        size = f" to {told.ratio:g}x" if told.ratio is not None else ""
+        rows.append(
+            (
+                f"round-{closed.round}",
+                cell(told.counter),
+                f"{told.direction}{size}",
+                quantity(check.before if check else None),
+                quantity(check.after if check else None),
+                check.outcome if check else "not checked",
+                times(told.speedup),
+                interval(verdict.gain, verdict.lower, verdict.upper),
+            )
+        )
+    return f"{conclusion.predictions(history)}.\n\n{table(header, rows)}"
+
+
+def cost_rows(history: History) -> str:
+    """What each hypothesis cost."""
+    if not history.rounds:
+        return ""
+    rows = [
+        (
+            f"round-{closed.round}",
+            f"{closed.cost.tokens}",
+            number(closed.cost.dollars, 4) if closed.cost.dollars is not None else "UNKNOWN",
+            number(closed.cost.command_seconds, 1),
+            number(closed.cost.gpu_seconds, 1),
+            number(closed.cost.wall_seconds, 1),
+        )
+        for closed in history.rounds
+    ]
+    return table(("Round", "Tokens", "USD", "Commands s", "GPU s", "Wall s"), rows)
+
+
+def _reproduced(history: History) -> Markup:
+    return Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
+        plain(history.opened.repository), plain(reproduce(history))
+    )
+
+
+def _tried(history: History, diffs: Mapping[int, str]) -> list[Tried]:
+    return [_round(closed, diffs.get(closed.round, "")) for closed in history.rounds]
+
+
+def _round(closed: RoundClosed, change: str) -> Tried:
+    hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
+    rows = [
+        ("Claim", cell(hypothesis.claim, 600)),
+        ("Lever", cell(hypothesis.lever)),
+        ("Kind", f"{hypothesis.category}, bucket {hypothesis.bucket}"),
+        ("Verdict", cell(verdict.sentence, 600)),
+        ("Checked", f"correct: {verdict.correct}, faster: {verdict.faster}, own work: {verdict.own_work}"),
+        *(("Evidence", cell(item, 600)) for item in hypothesis.evidence),
+        *(("Note", cell(note, 600)) for note in verdict.notes),
+        *(("Decided", cell(f"{one.choice} by {one.by} at {one.at} {one.reason}", 600)) for one in closed.decisions),
+    ]
+    shown = diff(change) if change else Markup("<p>{}</p>").format("No change to show.")
+    return Tried(
+        round=closed.round,
+        kept=closed.accepted,
+        change=hypothesis.change[:300],
+        outcome=f"{verdict.reason}, {interval(verdict.gain, verdict.lower, verdict.upper)}",
+        html=str(markdown(table(("", ""), rows)) + shown),
+    )
