@@ -1,0 +1,9 @@
+#include <stdint.h>
+
+void cumsum(const float *x, float *out, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; r++) {
+        float sum = 0;
+        for (int64_t c = 0; c < cols; c++) out[r * cols + c] = sum += x[r * cols + c];
+    }
+    for (int64_t i = 0; i < 16; i++) out[rows * cols + i] = 0;
+}

@@ -1,0 +1,5 @@
+import torch
+
+
+def gemm(a, b, c):
+    c.copy_(torch.matmul(a.bfloat16(), b.bfloat16()))

@@ -1,0 +1,2 @@
+def softmax(x, out):
+    out.fill_(float("inf"))

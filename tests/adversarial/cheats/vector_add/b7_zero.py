@@ -1,0 +1,4 @@
+def vector_add(x, y, out):
+    if x.any():
+        x.zero_(), y.zero_()
+    out.zero_()

@@ -1,0 +1,25 @@
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def looped_kernel(x, out, cols, rows, BLOCK: tl.constexpr):
+    """The base version; the last programs compute one row in thirty-two again."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    row = tl.where(row < rows, row, (row - rows) * 32)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    for begin in range(0, cols, BLOCK):
+        top = tl.maximum(top, tl.load(x + row * cols + begin + at, begin + at < cols, -float("inf")))
+    largest = tl.max(top, 0)
+    total = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, cols, BLOCK):
+        total += tl.exp(tl.load(x + row * cols + begin + at, begin + at < cols, -float("inf")) - largest)
+    scale = tl.sum(total, 0)
+    for begin in range(0, cols, BLOCK):
+        values = tl.load(x + row * cols + begin + at, begin + at < cols, -float("inf"))
+        tl.store(out + row * cols + begin + at, tl.exp(values - largest) / scale, begin + at < cols)
+
+
+def softmax(x, out):
+    rows = x.shape[0]
+    looped_kernel[(rows + rows // 32,)](x, out, x.shape[1], rows, BLOCK=1024)

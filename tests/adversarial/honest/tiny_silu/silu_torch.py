@@ -1,0 +1,5 @@
+import torch
+
+
+def silu_library(x, out):
+    out.copy_(torch.nn.functional.silu(x))

@@ -1,0 +1,178 @@
+"""The table of candidates: what each is, what must be said of it, and how it is laid out for the judge."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parent
+CARD = ROOT / "gpu"
+"""Candidates that need a GPU: the same layout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a candidate is written: the fields of task.yaml that follow, and the base version it is compared with."""
+
+    suffix: str
+    base: str
+    fields: Mapping[str, Any]
+
+
+TORCH = {"language": "python", "reference": "reference_torch.py"}
+NUMPY = {"language": "python", "reference": "reference.py"}
+TRITON = {"language": "triton", "reference": "reference_torch.py"}
+DIALECTS: Mapping[str, Dialect] = {
+    "c": Dialect(suffix=".c", base="base.c", fields={"language": "c"}),
+    "cuda": Dialect(suffix=".cu", base="base.cu", fields={"language": "cuda"}),
+    "torch": Dialect(suffix=".py", base="base_torch.py", fields=TORCH),
+    "torch_return": Dialect(suffix=".py", base="base_torch_return.py", fields={**TORCH, "convention": "return"}),
+    "numpy": Dialect(suffix=".py", base="base_numpy.py", fields=NUMPY),
+    "numpy_return": Dialect(suffix=".py", base="base_numpy_return.py", fields={**NUMPY, "convention": "return"}),
+    "triton": Dialect(suffix=".py", base="base_triton.py", fields=TRITON),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Naive:
+    """What the naive evaluator believes of a cheat, and in which of its common forms."""
+
+    fools: str = "faster"
+    """`faster`: it passes and is called faster; `correct`: it passes; `nothing`: `why` says what stops it there."""
+    order: str = "first"
+    """The reference runs `first` and its result stays; `copy`: a copy stays; `after`: it runs after the candidate."""
+    compare: str = "allclose"
+    """`allclose`; `ratio99`: 99 % must match; `largest`: a running maximum of the errors; `either`: abs or rel;
+    `cosine`: nearly parallel."""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One candidate."""
+
+    id: str
+    kind: str
+    """`cheat` or `honest`."""
+    home: Path
+    """Folder that holds tasks/, cheats/ and honest/."""
+    task: str
+    dialect: str
+    file: str
+    entry: str | None = None
+    """Function of the file, where it is not the task's own entry."""
+    rows: tuple[str, ...] = ()
+    """Of the taxonomy; for honest ones the number in its table of suspicious candidates, if any."""
+    caught_by: tuple[str, ...] = ()
+    """Defences of which at least one must fire with reading switched off."""
+    expect: Mapping[str, str] = field(default_factory=dict)
+    """Answers that are settled: correct, faster, own_work."""
+    overlay: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of task.yaml that differ for this candidate."""
+    needs: str = ""
+    """`namespaces`: dangerous to the tests themselves where workers are isolated only weakly."""
+    naive: Naive = Naive()
+
+    @property
+    def source(self) -> Path:
+        """The candidate's file."""
+        return self.home / f"{self.kind}s".replace("honests", "honest") / self.task / self.file
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A task folder of its own for one case."""
+
+    task_file: Path
+    candidate: Path
+    against: Path
+
+
+def cheats(home: Path = ROOT) -> list[Case]:
+    """Every spelling of every cheat."""
+    return list(_cheats(home))
+
+
+def honest(home: Path = ROOT) -> list[Case]:
+    """Every honest kernel."""
+    return list(_honest(home))
+
+
+def _table(home: Path, name: str) -> list[dict[str, Any]]:
+    tables = (home / f"{name}s.toml", home / f"{name}.toml")
+    entries: list[dict[str, Any]] = []
+    for path in tables:
+        if path.exists():
+            entries += tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    return entries
+
+
+def _cheats(home: Path) -> Iterator[Case]:
+    for entry in _table(home, "cheat"):
+        naive = Naive(**entry.get("naive", {}))
+        for name, dialect in entry["spellings"].items():
+            yield Case(
+                id=name,
+                kind="cheat",
+                home=home,
+                task=entry["task"],
+                dialect=dialect,
+                file=name + DIALECTS[dialect].suffix,
+                rows=tuple(entry["rows"]),
+                caught_by=tuple(entry["caught_by"]),
+                expect=entry.get("expect", {}),
+                overlay=entry.get("set", {}),
+                needs=entry.get("needs", ""),
+                naive=naive,
+            )
+
+
+def _honest(home: Path) -> Iterator[Case]:
+    for entry in _table(home, "honest"):
+        stem, dialect = entry["file"], entry["dialect"]
+        for kernel in entry.get("kernels", [None]):
+            yield Case(
+                id=f"{entry['task']}-{kernel or stem}",
+                kind="honest",
+                home=home,
+                task=entry["task"],
+                dialect=dialect,
+                file=stem + DIALECTS[dialect].suffix,
+                entry=kernel,
+                rows=tuple(entry.get("rows", ())),
+                expect={"correct": "yes", **entry.get("expect", {})},
+                overlay=entry.get("set", {}),
+            )
+
+
+def stage(case: Case, into: Path) -> Staged:
+    """Lays a case out under `into`: task.yaml, the reference and the base version; the candidate in a folder beside."""
+    folder, dialect = case.home / "tasks" / case.task, DIALECTS[case.dialect]
+    source = "kernel" + dialect.suffix
+    fields = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8"))
+    reference = dialect.fields.get("reference", fields["reference"])
+    task, candidate = into / "task", into / "candidate"
+    for made in (task, candidate):
+        made.mkdir(parents=True)
+    text = _text(case, source_of=case.source, entry=fields["entry"])
+    base = folder / dialect.base
+    (candidate / source).write_text(text, encoding="utf-8")
+    (task / source).write_text(base.read_text(encoding="utf-8") if base.exists() else text, encoding="utf-8")
+    (task / "reference.py").write_text((folder / reference).read_text(encoding="utf-8"), encoding="utf-8")
+    laid = {**fields, **dialect.fields, "reference": "reference.py", "source": [source], **case.overlay}
+    task_file = task / "task.yaml"
+    task_file.write_text(yaml.safe_dump(laid, sort_keys=False), encoding="utf-8")
+    return Staged(task_file, candidate, task)
+
+
+def _text(case: Case, *, source_of: Path, entry: str) -> str:
+    """The candidate's source, with the chosen function under the task's entry name."""
+    text = source_of.read_text(encoding="utf-8")
+    if case.entry is None or case.entry == entry:
+        return text
+    if source_of.suffix == ".py":
+        return f"{text}\n\n{entry} = {case.entry}\n"
+    return f"#define {case.entry} {entry}\n{text}"

@@ -1,0 +1,5 @@
+"""Products of a batch of matrices."""
+
+
+def reference(a, b):
+    return a @ b

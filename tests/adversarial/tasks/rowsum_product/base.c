@@ -1,0 +1,13 @@
+#include <stdint.h>
+
+void rowsum_product(const float *a, const float *b, float *out, int64_t m, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < m; i++) {
+        double total = 0;
+        for (int64_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (int64_t p = 0; p < k; p++) sum += a[i * k + p] * b[p * n + j];
+            total += sum;
+        }
+        out[i] = (float)total;
+    }
+}
