@@ -170,16 +170,14 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
     from agent.campaign import start
     from agent.request import StartRequest
     from agent.spectator import progress
-    from agent.wiring import PLANNERS
-    from sandbox.nearness import nearest
 
     if model is not None:
         from agent.models.forecast import forecast
 
         for line in forecast(model, settings.limits):
             console.note(line)
-    elif planner not in PLANNERS:
-        raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
+    else:
+        _require_known(planner)
     return start(
         StartRequest(
             contract=loaded,
@@ -193,6 +191,14 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
             campaign_dir=directory.absolute() if directory else None,
         )
     )
+
+
+def _require_known(planner: str) -> None:
+    from agent.wiring import PLANNERS
+    from sandbox.nearness import nearest
+
+    if planner not in PLANNERS:
+        raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
 
 
 def tell(outcome: "Outcome", *, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from sandbox.judge.inputs import extents, values_of
 RICH_BITS = 13
 """More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""
 RICH_TERMS = 1024
+STEPS = 2.0**20
 SMALLEST_INTEGERS = 8
 """0 to 7: 4096 products add up beyond what a float16 sum holds exactly, and far below 2**24."""
 
@@ -71,9 +72,19 @@ def _probe(
 ) -> Probe:
     inputs: dict[str, Raw] = {}
     for one in task.inputs:
-        values = given[one.name] if one.name in given else values_of(one, shapes[one.name], rng)
+        values = given[one.name] if one.name in given else _steps(values_of(one, shapes[one.name], rng))
         inputs[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
     return Probe(name=name, inputs=inputs, exact=exact)
+
+
+def _steps(values: Raw | Floats) -> Raw | Floats:
+    """Floats as multiples of 2^-20 below 4: still 22 bits, and a few of them add up exactly in float32, in any order.
+
+    A selection by a small kernel, such as a convolution's, adds a few picked numbers.
+    """
+    if values.dtype != np.float64:
+        return values
+    return np.clip(np.round(values * STEPS) / STEPS, -4 + 1 / STEPS, 4 - 1 / STEPS)
 
 
 def _one_hot(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
