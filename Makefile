@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test check bench smoke-llm wheels clean
+.PHONY: help install dev demo test check bench adversarial smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ check: $(VENV)/.dev ## format, lint, types, import direction
 
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)
+
+adversarial: $(VENV)/.dev ## every cheat and every honest kernel before the judge, five times each; takes hours
+	@RIDGELINE_SUITE=all $(BIN)/python -m pytest -n auto tests/adversarial tests/unit/test_judge_numerics_seeds.py $(PYTEST)
 
 smoke-llm: ## a campaign with a real, very small language model, served on this machine
 	@$(MAKE) --no-print-directory VENV=.venv-llm .venv-llm/.llm

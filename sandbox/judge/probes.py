@@ -16,7 +16,7 @@ from sandbox.judge.inputs import extents, values_of
 RICH_BITS = 13
 """More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""
 RICH_TERMS = 1024
-STEPS = 2.0**20
+STEPS = 2.0**17
 SMALLEST_INTEGERS = 8
 """0 to 7: 4096 products add up beyond what a float16 sum holds exactly, and far below 2**24."""
 
@@ -78,7 +78,7 @@ def _probe(
 
 
 def _steps(values: Raw | Floats) -> Raw | Floats:
-    """Floats as multiples of 2^-20 below 4: still 22 bits, and a few of them add up exactly in float32, in any order.
+    """Floats as multiples of 2^-17 below 4: up to 19 bits, and many of them add up exactly in float32, in any order.
 
     A selection by a small kernel, such as a convolution's, adds a few picked numbers.
     """

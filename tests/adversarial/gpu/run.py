@@ -1,10 +1,14 @@
 """Everything worth asking a real card, in one call: `python tests/adversarial/gpu/run.py OUT [--seconds 470]`.
 
 Each item is a process of its own with a limit of time, so that none takes others with it. Results go to OUT/all.json
-and OUT/lines.txt; a line for each item is printed as it ends. Items: `probe` (does a worker reach the card, and how is
-it shut in), `cost`, `time:TASK` (identical versions, a plain timer, the judge's clock), then cheats and honest kernels,
-several at a time, which disturb each other's times and nothing else. `--only WORD`: of those, the ones with it in their
-name. `--played`: the processor plays a card, with small sizes, to try this program itself.
+and OUT/lines.txt; a line for each item is printed as it ends. Items: `probe` (does a worker reach the card, and
+how is
+it shut in), `cost`, `time:TASK` (identical versions, a plain timer, the judge's clock), then cheats and honest
+kernels,
+several at a time, which disturb each other's times and nothing else. `--only WORD`: of those, the ones with it in
+their
+name. `--skip FILE`: those that an earlier run has not finished. `--played`: the processor plays a card, with small
+sizes, to try this program itself.
 """
 
 import argparse
@@ -30,7 +34,7 @@ TASKS = ("softmax", "gemm_f32", "tiny_silu", "gemm_bf16", "attention")
 MODES = ("best", "weak", "bare")
 """How workers are started: as the product does, without namespaces, or (only to test the rest) as plain children."""
 ITEM_S = {"probe": 90, "cost": 110, "time": 60, "cheat": 100, "honest": 100}
-TOGETHER = 7
+TOGETHER = 10
 
 
 def item(name: str) -> dict[str, Any]:
@@ -121,18 +125,26 @@ def names() -> list[str]:
     return mixed
 
 
-def everything(runner: Runner, only: str) -> None:
-    """In order of worth."""
+def judged_before(path: Path | None) -> frozenset[str]:
+    """The names of the cases that an earlier run finished."""
+    if path is None:
+        return frozenset()
+    found = json.loads(path.read_text())
+    return frozenset(name.rpartition(" (")[0] for name, one in found.items() if one["ok"])
+
+
+def everything(runner: Runner, only: str, done: frozenset[str]) -> None:
+    """In order of worth; `done` are cases of an earlier run, which then are all that is asked about."""
     for mode in MODES:
         runner.mode = mode
         if runner.run("probe")["ok"]:
             break
     alone = ["cost", *(f"time:{task}" for task in TASKS)]
     for name in alone:
-        if only in name:
+        if only in name and not done:
             runner.run(name)
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
-        list(pool.map(runner.run, [name for name in names() if only in name]))
+        list(pool.map(runner.run, [name for name in names() if only in name and name not in done]))
     cases = {name: one for name, one in runner.found.items() if "verdict" in one}
     wrong = [name for name, one in cases.items() if one["verdict"] != "ok"]
     failed = [name for name, one in runner.found.items() if not one["ok"]]
@@ -145,6 +157,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=470)
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", type=Path, help="all.json of an earlier run: only cases that it did not finish")
     parser.add_argument("--item")
     parser.add_argument("--mode", default="best")
     parser.add_argument("--file", type=Path)
@@ -155,7 +168,7 @@ def main() -> None:
     if given.item:
         one_item(given.item, given.mode, given.file)
     else:
-        everything(Runner(given.out, given.seconds), given.only)
+        everything(Runner(given.out, given.seconds), given.only, judged_before(given.skip))
 
 
 if __name__ == "__main__":
