@@ -1,6 +1,7 @@
 """Inside a worker: a candidate that is a Python module, with tensors of PyTorch or arrays of NumPy."""
 
 import ctypes
+import importlib
 import importlib.util
 import math
 import mmap
@@ -43,8 +44,7 @@ class Torch:
     """Tensors of PyTorch over shared memory, or over bytes on a card."""
 
     def __init__(self, threads: int) -> None:
-        import torch
-
+        torch: Any = importlib.import_module("torch")
         torch.set_num_threads(threads)
         self._torch = torch
         self._tensor = torch.Tensor
