@@ -10,16 +10,15 @@ import numpy as np
 from agent.errors import UserError
 from graph.task import Shape, Task
 from sandbox.judge.freeze import frozen
-from sandbox.judge.judgment import Judged, Judgment
+from sandbox.judge.judgment import Judged, Judgment, referring
 from sandbox.judge.lint import Hole, lint
 from sandbox.judge.options import DEFENCES, Options
-from sandbox.judge.references import Reference
 from sandbox.judge.task_file import TaskError, load_task
 from sandbox.judge.timing import Pairs, Refused, Slot
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""
-SLOTS = 4
+DEVICES = ("auto", "cpu", "cuda")
 BENCH_BLOCKS = 6
 PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
 
@@ -35,7 +34,8 @@ def opened(task_file: Path) -> tuple[Task, Path]:
 def tested(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
     """Correctness and own work, without timing."""
     task, folder = opened(task_file)
-    with Reference(task, folder) as reference, frozen(task, candidate or folder) as version:
+    options = options.placed(task)
+    with referring(task, folder, options) as reference, frozen(task, candidate or folder) as version:
         return Judged(task=task, reference=reference, new=version, old=version, options=options).tested()
 
 
@@ -50,8 +50,8 @@ def paired(
 ) -> list[Slot] | Refused:
     """One process pair of two folders with the task's sources."""
     task, folder = opened(task_file)
-    wanted = chosen(task, shapes)
-    with Reference(task, folder) as reference, frozen(task, a) as first, frozen(task, b) as second:
+    wanted, options = chosen(task, shapes), options.placed(task)
+    with referring(task, folder, options) as reference, frozen(task, a) as first, frozen(task, b) as second:
         judged = Judged(task=task, reference=reference, new=second, old=first, options=options)
         pairs = Pairs(bench=judged.bench(np.random.default_rng()))
         return pairs.run({"a": judged.opener(first), "b": judged.opener(second)}, wanted, blocks)
@@ -101,9 +101,16 @@ def defences(names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
+def require_device(name: str) -> None:
+    """Raises UserError for a device that there is not."""
+    if name not in DEVICES:
+        raise UserError(f"--device: {name!r}: is none; use {', '.join(DEVICES)}")
+
+
 def linted(task_file: Path) -> tuple[Hole, ...]:
     """Findings about the task itself, its starting version included."""
     task, folder = opened(task_file)
-    with Reference(task, folder) as reference, frozen(task, folder) as version:
-        judged = Judged(task=task, reference=reference, new=version, old=version, options=Options())
+    options = Options().placed(task)
+    with referring(task, folder, options) as reference, frozen(task, folder) as version:
+        judged = Judged(task=task, reference=reference, new=version, old=version, options=options)
         return lint(task, reference, opened=judged.opener(version))

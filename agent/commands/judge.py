@@ -18,6 +18,9 @@ Csv = Annotated[Path, typer.Option(help="Where to write the rows.")]
 Shapes = Annotated[str, typer.Option(help="Labels of timed sizes, separated by commas; default: all.")]
 Candidate = Annotated[Path | None, typer.Option(help="Folder with the task's sources; default: the task's own.")]
 Against = Annotated[Path | None, typer.Option(help="Folder with the version to beat; default: the task's own.")]
+Device = Annotated[
+    str, typer.Option(help="cpu, cuda (AMD too) or auto: a card where the language is of cards and there is one.")
+]
 Without = Annotated[list[str] | None, typer.Option(help="Switch a defence off, to see what it keeps out.")]
 
 
@@ -35,24 +38,27 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="judge")
 
 
-def candidate(
+def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
     task: TaskFile,
     candidate: Candidate = None,
     against: Against = None,
     pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs before the first look.")] = 4,
     margin: Annotated[float, typer.Option(min=0, help="Least gain that counts, as a share.")] = 0.005,
     without: Without = None,
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """The whole judgement: tests on sizes and values it could not know, then timings of which every call is judged.
 
     Exit code 0 when the candidate is accepted, 1 when it is not.
     """
-    from agent.judging import WRONG, opened
+    from agent.judging import WRONG, opened, require_device
     from sandbox.judge.judgment import judge
 
+    require_device(device)
+
     opened(task)
-    options = _options(without, pairs=pairs, margin=margin)
+    options = _options(without, pairs=pairs, margin=margin, device=device)
     found = judge(task, candidate=candidate, against=against, options=options)
     if as_json:
         console.emit(found)
@@ -129,7 +135,7 @@ def _labels(shapes: str) -> tuple[str, ...]:
     return tuple(word for word in shapes.split(",") if word)
 
 
-def _options(without: list[str] | None, **more: float) -> "Options":
+def _options(without: list[str] | None, **more: float | str) -> "Options":
     from agent.judging import defences
     from sandbox.judge.options import Options
 

@@ -63,14 +63,19 @@ def judge(
 
     Raises TaskError for a task that cannot be used. A broken candidate is a verdict, never an error.
     """
-    asked = options or Options()
     task, folder = load_task(task_file)
+    asked = (options or Options()).placed(task)
     with (
-        Reference(task, folder) as reference,
+        referring(task, folder, asked) as reference,
         frozen(task, candidate or folder) as new,
         frozen(task, against or folder) as old,
     ):
         return Judged(task=task, reference=reference, new=new, old=old, options=asked).judgment()
+
+
+def referring(task: Task, folder: Path, options: Options) -> Reference:
+    """The task's reference, on the device that candidates run on."""
+    return Reference(task, folder, device="cuda" if options.device == "cuda" else "cpu")
 
 
 @dataclass(kw_only=True)
@@ -120,7 +125,7 @@ class Judged:
         if not self.options.on("own_work"):
             return unverified("not looked at")
         return own_work(
-            self.task, self.new, self.reference, opened=None if self.options.device == "cpu" else self._marked
+            self.task, self.new, self.reference, opened=self._marked if self.options.device == "cuda" else None
         )
 
     @contextmanager
@@ -148,8 +153,8 @@ class Judged:
         return lambda: self._session(version)
 
     def _session(self, version: Frozen) -> Session:
-        if self.options.device != "cpu":
-            return CardSession(self.task, version.folder, device=self.options.device)
+        if self.options.device == "cuda":
+            return CardSession(self.task, version.folder, device="cuda")
         session = Session(self.task, version.folder)
         if session.framework == "numpy" and self.task.language == "python":
             session.framework = self.reference.framework

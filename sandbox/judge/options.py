@@ -1,9 +1,11 @@
 """What the judge is asked to do, and which of its defences are on."""
 
+from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import Field
 
+from graph.task import Task
 from graph.values import Answer, Value
 
 Defence = Literal[
@@ -24,6 +26,9 @@ Defence = Literal[
     "static",
 ]
 """Each can be switched off, to show what it alone keeps out; a verdict reached so says which were off."""
+OF_CARDS = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
+CARDS = ("/dev/nvidia0", "/dev/kfd")
+"""Where the drivers show that there is a card."""
 DEFENCES: frozenset[Defence] = frozenset(get_args(Defence))
 
 
@@ -45,14 +50,21 @@ class Options(Value):
     """Timed calls that are compared with the oracle, secretly chosen; the others with the other side's output."""
     call_s: float = Field(default=60.0, gt=0)
     """Longest call."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where candidates run; `cuda` is a card of AMD too."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where candidates and the reference run; `cuda` is a card of AMD too. `auto`: a card for languages of cards."""
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
 
     def on(self, defence: Defence) -> bool:
         """Whether the defence stands."""
         return defence not in self.without
+
+    def placed(self, task: Task) -> "Options":
+        """The same with the device decided."""
+        if self.device != "auto":
+            return self
+        card = task.language in OF_CARDS and any(Path(node).exists() for node in CARDS)
+        return self.model_copy(update={"device": "cuda" if card else "cpu"})
 
 
 class Answered(Value):

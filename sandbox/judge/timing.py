@@ -83,7 +83,7 @@ class Pairs:
             return found
 
     def _kind(self) -> "type[_Turns]":
-        if self.bench.options.device == "cpu":
+        if self.bench.options.device != "cuda":
             return _Turns
         from sandbox.judge.card_timing import CardTurns
 
