@@ -61,6 +61,7 @@ class Gate:
     """Judged so far."""
     _decoys: dict[str, dict[str, NDArray[np.generic]]] = field(default_factory=dict)
     _poisons: dict[str, Poisons] = field(default_factory=dict)
+    _first: dict[str, Case] = field(default_factory=dict)
     _consts: "Consts" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +88,8 @@ class Gate:
         return []
 
     def _one(self, session: Session, case: Case) -> Sequence[str]:
+        if not self.options.on("fresh_values"):  # what a careless harness does: one set of values for each size
+            case = self._first.setdefault(case.shape.label, case)
         inputs = self._consts.kept(case.shape, case.inputs)
         truth = truth_of(self.bench.reference, inputs)
         placement = int(self.rng.integers(2)) if self.options.on("addresses") else 0

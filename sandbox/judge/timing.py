@@ -146,7 +146,8 @@ class _Turns:
                 if isinstance(both, Refused):
                     return both
                 for number, (side, (sealed, at_us)) in enumerate(both.items()):
-                    slot = _slot(self.shape, (block, place + number, side), sealed, empty[side], at_us)
+                    taken_us = sealed.wall_us - empty[side] if self.options.on("own_clock") else sealed.claimed_us or 0
+                    slot = _slot(self.shape, (block, place + number, side), sealed, taken_us, at_us)
                     if self._impossible(slot):
                         detail = f"{self.shape.label}: {slot.time_us:.1f} us is too little to move its bytes"
                         return Refused(side=side, detail=detail)
@@ -213,14 +214,14 @@ class _Turns:
         )
 
 
-def _slot(shape: Shape, place: tuple[int, int, str], sealed: Sealed, empty_us: float, at_us: float) -> Slot:
+def _slot(shape: Shape, place: tuple[int, int, str], sealed: Sealed, taken_us: float, at_us: float) -> Slot:
     block, number, side = place
     return Slot(
         label=shape.label,
         block=block,
         slot=number,
         side=side,
-        time_us=max(sealed.wall_us - empty_us, LEAST_US),
+        time_us=max(taken_us, LEAST_US),
         claimed_us=sealed.claimed_us,
         at_us=at_us,
     )

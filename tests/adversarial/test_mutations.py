@@ -1,0 +1,46 @@
+"""The gate with one defence switched off lets through the cheats that this defence keeps out, and no others."""
+
+import pytest
+
+from sandbox.judge.freeze import frozen
+from sandbox.judge.judgment import Judged
+from sandbox.judge.options import Defence, Options
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import load_task
+from tests.adversarial.suite import Case, cheats, stage
+
+ALONE: dict[Defence, frozenset[str]] = {
+    "fresh_values": frozenset({"a2_static", "a7_static"}),
+    "guards": frozenset({"b6_after", "b6_before"}),
+    "held_out": frozenset({"g3_public", "g3_tiles"}),
+    "near_pairs": frozenset({"a5_hash"}),
+    "poison": frozenset({"b2_nothing", "b3_plausible"}),
+}
+"""Cheats in C, so that this needs nothing but a compiler. Others fall to several defences at once."""
+ALSO: dict[Defence, frozenset[str]] = {
+    "fresh_values": frozenset({"a5_hash", "b3_plausible"}),
+    "poison": frozenset({"g3_tiles"}),
+}
+"""What may get through besides: an answer that lies there already is right, where values never change."""
+BY_ID = {case.id: case for case in cheats()}
+NAMES = sorted(frozenset().union(*ALONE.values()))
+
+
+def is_correct(case: Case, tmp_path, *off: Defence) -> bool:
+    """By the gate alone, without reading the source and without timing."""
+    staged = stage(case, tmp_path / "-".join((case.id, *off)))
+    task, folder = load_task(staged.task_file)
+    options = Options(without=frozenset({"own_work", "static", *off}))
+    with Reference(task, folder) as reference, frozen(task, staged.candidate) as version:
+        judged = Judged(task=task, reference=reference, new=version, old=version, options=options)
+        return judged.tested().correct.answer == "yes"
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+@pytest.mark.parametrize("off", [None, *ALONE])
+def test_each_defence_keeps_out_exactly_its_own(off, tmp_path):
+    switched = () if off is None else (off,)
+    through = {name for name in NAMES if is_correct(BY_ID[name], tmp_path, *switched)}
+    wanted = ALONE[off] if off else frozenset()
+    assert wanted <= through <= wanted | (ALSO.get(off, frozenset()) if off else frozenset())
