@@ -20,7 +20,7 @@ LITTER = (("/dev/shm", "plan-*-*-*.bin"), ("/tmp", ".plan_*_*_*_*"))
 LEAST_HONEST = 100
 LEAST_CHEATS = 40
 WHOLE = os.environ.get("RIDGELINE_SUITE") == "all"
-"""`make adversarial` judges all, for hours; by default it is a spelling of every other class, and some honest kernels."""
+"""`make adversarial` judges all, for hours; by default a spelling of every other class, and some honest kernels."""
 TIMES = 5 if WHOLE else 1
 """Each is judged so often: a verdict that flips is itself a defect."""
 EVERY = 12
