@@ -33,7 +33,7 @@ from items import HERE, PLAYED, case, choose, cost, probe, time_task  # noqa: E4
 TASKS = ("softmax", "gemm_f32", "tiny_silu", "gemm_bf16", "attention")
 MODES = ("best", "weak", "bare")
 """How workers are started: as the product does, without namespaces, or (only to test the rest) as plain children."""
-ITEM_S = {"probe": 90, "cost": 110, "time": 60, "cheat": 100, "honest": 100}
+ITEM_S = {"probe": 90, "cost": 330, "time": 120, "cheat": 100, "honest": 100}
 TOGETHER = 10
 
 
