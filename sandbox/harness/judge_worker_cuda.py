@@ -8,6 +8,7 @@ import ctypes
 import json
 import math
 import mmap
+import secrets
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -142,7 +143,9 @@ class Place:
 
     def _alike(self, name: str, placement: int) -> bool:
         now, before = self.array(name, placement), self._poisons[name]
-        at = self._torch.randint(len(now), (SAMPLES,), device=self._where)
+        # drawn here: a candidate's capture may have left the card's own generator unusable
+        places = [secrets.randbelow(len(now)) for _ in range(SAMPLES)]
+        at = self._torch.tensor(places, device=self._where)
         return bool(self._torch.equal(now[at], before[at]))
 
     def _banded(self, placement: int) -> Any:

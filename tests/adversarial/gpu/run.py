@@ -95,7 +95,8 @@ class Runner:
     def _keep(self, name: str, found: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             self.found[f"{name} ({self.mode})"] = found
-            (self.out / "all.json").write_text(json.dumps(self.found, indent=1))
+            told = json.dumps(self.found, indent=1).replace(f"{HERE.parents[2]}/", "")  # no folder of this machine
+            (self.out / "all.json").write_text(told)
             short = {key: value for key, value in found.items() if key != "trace"}
             self.say(f"{name} [{self.mode}] {json.dumps(short)[:1200]}")
         return found
