@@ -144,8 +144,7 @@ class Place:
     def _alike(self, name: str, placement: int) -> bool:
         now, before = self.array(name, placement), self._poisons[name]
         # drawn here: a candidate's capture may have left the card's own generator unusable
-        places = [secrets.randbelow(len(now)) for _ in range(SAMPLES)]
-        at = self._torch.tensor(places, device=self._where)
+        at = self._torch.tensor([secrets.randbelow(len(now)) for _ in range(SAMPLES)], device=self._where)
         return bool(self._torch.equal(now[at], before[at]))
 
     def _banded(self, placement: int) -> Any:
