@@ -77,14 +77,18 @@ class Interleaver(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PairedHarness:
-    """`paired_command`: one fresh process per pair loads both builds; a coin says which of them it knows as a."""
+    """`paired_command`: one fresh process per pair loads both builds; a coin says which of them it knows as a.
+
+    One coin for two pairs: the second of them has it the other way round, so neither side is a more often.
+    """
 
     stopwatch: Stopwatch
     command: Argv
 
     def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
         seed = question.seed(number, attempt=attempt)
-        a: Side = "candidate" if question.seed(number, "coin", attempt=attempt) & 1 else "best"
+        coin = question.seed(number // 2, "coin", attempt=attempt) + number
+        a: Side = "candidate" if coin & 1 else "best"
         b: Side = "best" if a == "candidate" else "candidate"
         values = {
             "a": str(question.folder(a)),
