@@ -30,6 +30,7 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_MODEL_PRICE",
         "RIDGELINE_GATE",
         "RIDGELINE_NOTIFY",
+        "RIDGELINE_QUIET_S",
     }
 )
 """Variables of ours that are no limits."""

@@ -1,6 +1,8 @@
 """The one place that knows which adapter plays which port."""
 
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +19,7 @@ from sandbox.builder import ContractBuilder
 from sandbox.checker import ContractChecker
 from sandbox.clock import SystemClock
 from sandbox.commands import Commands
+from sandbox.conditions.quiet import TOTAL_S
 from sandbox.durable import Unsynced, write_whole
 from sandbox.files import CampaignFiles
 from sandbox.gate.gate import CardGate
@@ -25,7 +28,7 @@ from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
 from sandbox.profiler.cpu import CpuProfiler
 from sandbox.signals import StopFile
-from sandbox.timer import ContractTimer
+from sandbox.timer import Bearing, ContractTimer
 from sandbox.trees import Trees
 from sandbox.worktree import GitWorkspace
 
@@ -117,8 +120,20 @@ def _timer(
         artifacts=artifacts,
         device=device,
         wait_s=limits.gpu_max_wait_s,
-        dropped_limit=limits.dropped_blocks_limit,
+        bearing=Bearing(dropped_limit=limits.dropped_blocks_limit, quiet_s=quiet_s(os.environ)),
     )
+
+
+def quiet_s(environment: Mapping[str, str]) -> float:
+    """How long a comparison waits for a disturbed core to rest: `RIDGELINE_QUIET_S`, seconds. Raises UserError."""
+    told = environment.get("RIDGELINE_QUIET_S", "")
+    try:
+        found = float(told or TOTAL_S)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise UserError(f"RIDGELINE_QUIET_S: is {told!r}; give seconds, 0 never waits")
+    return found
 
 
 def _profiler(

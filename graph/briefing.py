@@ -50,6 +50,8 @@ class Terms(Value):
     """Whether the ceilings bound these shapes, so that a share of them means something."""
     spent: Cost
     """Of every closed event."""
+    visible_gain: float | None = None
+    """Smallest gain that this machine's noise lets be seen, as a share; None where the noise is not known."""
 
 
 class Briefing(Value):

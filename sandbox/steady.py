@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from graph.evidence import BenchmarkFailed
 from graph.values import Value
 from sandbox.abba import Interleaver, Question, Timed
+from sandbox.conditions.quiet import Quiet
 from sandbox.conditions.rules import Block, Disturbed, Span, disturbed
 from sandbox.conditions.words import left_out
 from sandbox.pairs import Pair
@@ -38,11 +39,15 @@ class Steady:
     """Times are taken by the processor, so that its load counts."""
     limit: float
     """Share of a pair's blocks that may be disturbed before it is timed again."""
+    quiet: Quiet | None = None
+    """Waits for the machine to rest before another try; None tries again at once."""
 
     def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
         """One pair. A try that fails fails the pair: a crash is no disturbance."""
         tries: list[Timed] = []
         for extra in range(EXTRA_TRIES + 1):
+            if extra and self.host and self.quiet:
+                self.quiet.wait()
             timed = self.interleaver.time(question, number, attempt + extra)
             if isinstance(timed, BenchmarkFailed):
                 return timed

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
 from graph.limits import Limits
@@ -12,7 +13,8 @@ from sandbox.abba import Interleaver, PairedHarness, Question, Timed, WholeProce
 from sandbox.builder import BuildBroken, ContractBuilder
 from sandbox.caches import cache_folder
 from sandbox.calibrations import Asked, Calibrations, Kept, conditions
-from sandbox.commands import Commands
+from sandbox.commands import Commands, pinned_core
+from sandbox.conditions.quiet import Quiet
 from sandbox.csv_run import Stopwatch, unusable
 from sandbox.csv_schema import Problem, read
 from sandbox.pairs import shapes_of
@@ -23,6 +25,19 @@ SOME_FAILED = 1
 FEWEST_PAIRS = 2
 """One pair says nothing about how pairs differ."""
 UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bearing:
+    """How a machine that does other things too is borne."""
+
+    dropped_limit: float = Limits().dropped_blocks_limit
+    """Share of disturbed blocks beyond which a comparison is `unstable`."""
+    quiet_s: float = 0
+    """How long one comparison waits in all for a disturbed core to rest, in seconds."""
+
+
+BEARING = Bearing()
 
 
 class ContractTimer:
@@ -37,12 +52,11 @@ class ContractTimer:
         device: Device,
         wait_s: float = 3600,
         calibrations: Calibrations | None = None,
-        dropped_limit: float = Limits().dropped_blocks_limit,
+        bearing: Bearing = BEARING,
     ) -> None:
         """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
 
         `calibrations`: what this machine measured before; default: the user's own cache.
-        `dropped_limit`: share of disturbed blocks beyond which a comparison is `unstable`.
         """
         self._commands = commands
         self._builder = builder
@@ -50,7 +64,7 @@ class ContractTimer:
         self._device = device
         self._stopwatch = Stopwatch(commands=commands, wait_s=wait_s)
         self._classes: dict[str, str] = {}
-        self._dropped_limit = dropped_limit
+        self._bearing = bearing
         self._calibrations = Calibrations(cache_folder("calibrations")) if calibrations is None else calibrations
 
     def benchmark(
@@ -204,10 +218,13 @@ class ContractTimer:
         plain: Interleaver = WholeProcesses(stopwatch=self._stopwatch, contract=contract)
         if contract.paired_command is not None:
             plain = PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
-        return Steady(interleaver=plain, host=contract.scoring.engine == "wall", limit=self._dropped_limit)
+        core = pinned_core() if contract.threads == 1 else None
+        quiet = Quiet(core, total_s=self._bearing.quiet_s) if self._bearing.quiet_s else None
+        host = contract.scoring.engine == "wall"
+        return Steady(interleaver=plain, host=host, limit=self._bearing.dropped_limit, quiet=quiet)
 
     def _comparison(self, question: Question, timed: list[Timed], purpose: str) -> Comparison | BenchmarkFailed:
-        left = fit(timed, question, limit=self._dropped_limit)
+        left = fit(timed, question, limit=self._bearing.dropped_limit)
         if isinstance(left, BenchmarkFailed):
             return left
         seconds = sum(pair.seconds for pair in timed)

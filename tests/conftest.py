@@ -25,6 +25,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     """The developer's settings decide nothing here, and what was measured before these tests began neither."""
     for name in [name for name in os.environ if name.startswith(("RIDGELINE_", "GIT_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("RIDGELINE_QUIET_S", "0")  # tests run beside one another: nobody waits for the others
     monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")

@@ -22,26 +22,15 @@ from agent.planners.model_history import unusable_streak
 from agent.planners.model_novelty import NO_DIRECTION
 from agent.planners.model_parse import Wrong
 from agent.planners.model_talk import Heard, Question, talk
-from agent.planners.model_tools import TEMPLATE, Books, BriefedReader, Reader, Toolbox, offered
+from agent.planners.model_tools import Books, BriefedReader, Reader, Toolbox, offered
+from agent.planners.model_wording import Wording
 from graph.briefing import Briefing, Draft, Proposal, Review
 from graph.limits import Limits
 from graph.record import Reflection
 from graph.trial import Broken, Built, Drafted, Judged, find, proposed
 from graph.values import Hypothesis
-from prompts.render import identity, render
 
 T = TypeVar("T")
-SYSTEM = "system.v1.md"
-PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v3.md", "terms.v2.md", "context.v3.md"),
-    "draft": ("draft.v3.md", "context.v3.md", "edits.v2.md"),
-    "repair": ("repair.v3.md", "context.v3.md", "edits.v2.md"),
-    "split": ("split.v3.md", "context.v3.md", "edits.v2.md"),
-    "review": ("review.v3.md", "terms.v2.md", "context.v3.md"),
-    "reflect": ("reflect.v3.md", "judged.v2.md", "terms.v2.md"),
-    "diagnose": ("diagnose.v3.md", "judged.v2.md", "terms.v2.md"),
-}
-"""Question -> its template, then those that it includes: the ledger cites them all."""
 MOST = 5
 """Directions that are asked for."""
 GIVE_UP = 3
@@ -62,13 +51,20 @@ class ModelPlanner:
     """
 
     def __init__(
-        self, model: Model, *, limits: Limits, reader: Reader | None = None, books: Books | None = None
+        self,
+        model: Model,
+        *,
+        limits: Limits,
+        reader: Reader | None = None,
+        books: Books | None = None,
+        wording: Wording | None = None,
     ) -> None:
-        """`reader`: files of the repository beyond the briefing; `books`: default the knowledge that ships."""
+        """`reader`: files of the repository beyond the briefing; `books`, `wording`: default what ships."""
         self._model = model
         self._limits = limits
         self._reader = reader
         self._books = books or ShippedBooks()
+        self._wording = wording or Wording()
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best direction that passes every check; after a bad answer a round that is about nothing."""
@@ -79,7 +75,7 @@ class ModelPlanner:
         unresolved = resolver(texts.length, self._books.line)
         question = self._mailed(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
         heard = talk(self._model, question, lambda text: checked(text, rules, unresolved))
-        prompts = _identities("propose", tools=bool(question.tools))
+        prompts = self._wording.identities("propose", tools=bool(question.tools))
         return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
@@ -120,15 +116,15 @@ class ModelPlanner:
         question = self._mailed(question, lambda: Checks(kind="review"))
         heard = talk(self._model, question, lambda text: answers.around(text, briefing))
         found = answers.anyway(briefing) if isinstance(heard.value, Wrong) else heard.value
-        return Review(directions=found, prompts=_identities("review"), cost=heard.cost)
+        return Review(directions=found, prompts=self._wording.identities("review"), cost=heard.cost)
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).
 
-        The model is not asked about a round in which nothing was built.
+        The model is not asked about a round in which nothing was built or measured.
         """
         plain = reflection(briefing, judged, card=None)
-        if answers.never_built(judged):
+        if answers.nothing_seen(judged):
             return plain
         name = "reflect" if judged.verdict.accepted else "diagnose"
         told = self._context(briefing).looking_back(
@@ -142,7 +138,7 @@ class ModelPlanner:
         question = self._mailed(question, lambda: Checks(kind="reflect"))
         heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain))
         found = plain if isinstance(heard.value, Wrong) else heard.value
-        return found.model_copy(update={"cost": heard.cost, "prompts": _identities(name)})
+        return found.model_copy(update={"cost": heard.cost, "prompts": self._wording.identities(name)})
 
     def _mailed(self, question: Question, checks: Callable[[], Checks]) -> Question:
         """The same question; one that is written into a mailbox with what its answer can be checked by on arrival."""
@@ -193,8 +189,8 @@ class ModelPlanner:
         attempt = f"-{told['attempt']}" if "attempt" in told else ""
         return Question(
             purpose=f"round-{briefing.round} {name}{attempt}",
-            system=render(SYSTEM),
-            text=render(PROMPTS[name][0], **known),
+            system=self._wording.system(),
+            text=self._wording.question(name, **known),
             schema=schema,
         )
 
@@ -221,7 +217,7 @@ class ModelPlanner:
         question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
         question = self._mailed(question, lambda: of_edits(texts, contract))
         heard: Heard[Edited] = talk(self._model, question, lambda text: edited(text, texts, contract))
-        prompts = _identities(name, tools=bool(tools))
+        prompts = self._wording.identities(name, tools=bool(tools))
         if isinstance(heard.value, Wrong):
             why = f"the answer could not be used, twice: {heard.value.why}"
             return Draft(edits=(), refusal=why, prompts=prompts, cost=heard.cost)
@@ -249,11 +245,6 @@ def _proposal(heard: Heard[Chosen], round: int) -> Proposal:
 def _expected(about: Hypothesis) -> str:
     speedup = about.prediction.speedup
     return f" ({speedup:.2f}x expected)" if speedup else ""
-
-
-def _identities(name: str, *, tools: bool = False) -> tuple[str, ...]:
-    """What the ledger cites: every template that the question was made of."""
-    return tuple(identity(template) for template in (SYSTEM, *PROMPTS[name], *([TEMPLATE] if tools else [])))
 
 
 @cache

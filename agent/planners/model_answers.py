@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from agent.planners.model_directions import Answer, complaint
 from agent.planners.model_fit import clipped
-from agent.planners.model_history import explored
+from agent.planners.model_history import disturbed, explored
 from agent.planners.model_parse import Wrong, json_of
 from graph.briefing import Briefing
 from graph.record import Reflection
@@ -120,10 +120,10 @@ def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong
     )
 
 
-def never_built(judged: Judged) -> bool:
-    """Whether the round ended before anything was built."""
+def nothing_seen(judged: Judged) -> bool:
+    """Whether the round ended before anything was built, or without a number: there is nothing to reason from."""
     failed = find(judged, Failed)
-    return failed is not None and failed.reason in UNTRIED
+    return disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
 
 
 def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:

@@ -64,6 +64,11 @@ class Context:
             Part(name="knowledge", share=0.048, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
             Part(name="failed", share=0.05, make=self._failed),
+            Part(
+                name="unmeasured",
+                share=0.02,
+                make=lambda tokens: past.unmeasured(rounds, tokens=tokens, count=count),
+            ),
             Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
             Part(name="directions", share=0.03, make=self._directions),
             Part(name="tips", share=0.05, make=self._tips),

@@ -6,8 +6,9 @@ from itertools import groupby
 from agent.planners.model_fit import Count, bounded, clipped
 from agent.planners.model_novelty import NO_DIRECTION
 from agent.planners.model_numbers import changes, foreseen
+from graph.evidence import BenchmarkFailed
 from graph.record import RoundClosed
-from graph.trial import Failed, find, proposed
+from graph.trial import Failed, Judged, Timed, find, proposed
 from graph.values import Hypothesis
 
 LAST = 3
@@ -19,6 +20,8 @@ MOST_EXPLAINED, LEAST_EXPLAINED = 6, 2
 NAMES_STEP = 5
 WORDS, WHOLE = 300, 1100
 """Characters of a reflection's parts: of earlier rounds, and of the last one, which is told as it was written."""
+LOST = 6
+"""Directions that are told of those that could not be measured."""
 SHAPES = 8
 """Shapes of a round that are told."""
 
@@ -44,7 +47,7 @@ def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
 
 def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Failed directions: all by category and name, so that none is proposed again; the newest with their cause."""
-    failed = [closed for closed in reversed(rounds) if not closed.accepted and asked(closed).lever != NO_DIRECTION]
+    failed = [closed for closed in reversed(rounds) if _refuted(closed)]
     for explained in range(min(MOST_EXPLAINED, len(failed)), LEAST_EXPLAINED - 1, -1):
         text = "\n".join([*map(_why, failed[:explained]), *_named(failed[explained:])])
         if count(text) <= tokens:
@@ -56,6 +59,24 @@ def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> 
         if count(text) <= tokens:
             return text
     return bounded("\n".join(map(_why, newest)), tokens=tokens, count=count)
+
+
+def unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+    """Directions that the machine gave no numbers for: nothing is known of them, so they may come again."""
+    lost = [closed for closed in reversed(rounds) if not closed.accepted and disturbed(closed.judged)]
+    lines = [f"{asked(closed).id} (round {closed.round}): {clipped(asked(closed).change, 100)}" for closed in lost]
+    return bounded("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
+
+
+def disturbed(judged: Judged) -> bool:
+    """Whether the candidate was right, and other work on the machine kept it from being measured."""
+    timed = find(judged, Timed)
+    lost = [one for one in timed.evidence if isinstance(one, BenchmarkFailed)] if timed else []
+    return bool(lost) and all(one.reason == "unstable" for one in lost)
+
+
+def _refuted(closed: RoundClosed) -> bool:
+    return not closed.accepted and asked(closed).lever != NO_DIRECTION and not disturbed(closed.judged)
 
 
 def _why(closed: RoundClosed) -> str:

@@ -10,7 +10,7 @@ from agent.planners.model_fit import Count, bounded, clipped
 from agent.planners.model_tools import Reader
 from graph.briefing import Briefing
 
-TELLING = re.compile(r"problem|reference|shape|spec|tolerance", re.IGNORECASE)
+TELLING = re.compile(r"problem|reference|shape|spec|tolerance|^task\.ya?ml$", re.IGNORECASE)
 """Names of files that usually define what is right."""
 MACHINERY = re.compile(r"(^|/)(test|bench|harness|make)", re.IGNORECASE)
 """Files that measure or build: they are long, and nothing in them helps to write a kernel."""

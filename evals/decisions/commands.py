@@ -1,4 +1,4 @@
-"""`ridgeline eval`: recorded decision points, counted and scored."""
+"""`ridgeline eval`: recorded decision points, counted, scored, and asked again with other prompts or models."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +8,43 @@ import typer
 if TYPE_CHECKING:
     from evals.decisions.points import Decision
 
-Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
+Recordings = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[RECORDING]...", help="Folders of recorded campaigns; default: those that ship."),
+]
+More = Annotated[list[Path] | None, typer.Option("--recordings", help="The same as an option; repeatable.")]
 Listed = Annotated[bool, typer.Option("--list", help="Only count the decision points.")]
+Pair = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--prompts",
+        metavar="A B",
+        help="Compare two wordings: shipped, a version (v2, propose.v2), a name of evals/prompts, or a folder.",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="Who answers what is not answered yet: litellm's provider/model, or mailbox for pages to fill by hand."
+        " Two of them are compared.",
+    ),
+]
+Kept = Annotated[
+    Path | None, typer.Option("--answers", help="Folder of answers, kept and taken up again; default: those that ship.")
+]
+Named = Annotated[str | None, typer.Option("--as", help="With --model mailbox: the name of whoever answers the pages.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="propose, draft or repair; repeatable. Default: propose.")
+]
+Tried = Annotated[
+    bool, typer.Option("--try", help="Build and test drafted edits on this machine, where the campaign's task ships.")
+]
+Page = Annotated[Path | None, typer.Option("--html", help="Also write the comparison as one self-contained page.")]
+Repeat = Annotated[int, typer.Option(help="Score every decision point so many times over: for measuring the scoring.")]
+Logs = Annotated[
+    Path | None, typer.Option(help="Folder for Inspect AI's logs (`inspect view`); default: ANSWERS/logs.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 KINDS = ("propose", "draft", "repair")
 
@@ -19,12 +54,50 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
 
 
-def evaluate(recordings: Recordings, listed: Listed = False, as_json: Json = False) -> None:
-    """Score what models answered at recorded decision points, with what was known later. No model is asked."""
+def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
+    recordings: Recordings = None,
+    more: More = None,
+    listed: Listed = False,
+    prompts: Pair = None,
+    models: Models = None,
+    answers: Kept = None,
+    named: Named = None,
+    kinds: Kinds = None,
+    tried: Tried = False,
+    html: Page = None,
+    repeat: Repeat = 1,
+    logs: Logs = None,
+    as_json: Json = False,
+) -> None:
+    """Score what models answered at recorded decision points, with what was known later; compare prompts and models.
+
+    Without --prompts and --model the recorded answers are scored and no model is asked.
+    """
+    from evals.decisions import comparing
+
+    paths = [*(recordings or []), *(more or [])] or comparing.shipped_recordings()
+    if prompts or models:
+        order = comparing.Order(
+            recordings=tuple(paths),
+            prompts=prompts or ("shipped",),
+            models=tuple(models or []),
+            answers=answers or comparing.SHIPPED_ANSWERS,
+            named=named or "",
+            kinds=tuple(kinds or ["propose"]),
+            tried=tried,
+            repeat=repeat,
+            logs=logs,
+        )
+        comparing.told(comparing.run(order), html=html, as_json=as_json)
+        return
+    _recorded(paths, listed=listed, as_json=as_json)
+
+
+def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
     from agent import console
     from evals.decisions.points import decisions
 
-    found = [decision for path in recordings for decision in decisions(path)]
+    found = [decision for path in paths for decision in decisions(path)]
     if listed:
         _count(found, as_json=as_json)
         return

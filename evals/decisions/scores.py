@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 
+from agent.planners.model_checks import Checks
 from agent.planners.model_cite import resolver
-from agent.planners.model_directions import Direction, cited, hypothesis
+from agent.planners.model_directions import MOST, Direction, checked, cited, hypothesis
 from agent.planners.model_edits import edited
 from agent.planners.model_novelty import repeated, same
 from agent.planners.model_parse import Wrong, json_of
@@ -28,7 +29,15 @@ class Score(Value):
     """Of directions: at least one with every field. Of edits: blocks that can be read and applied."""
     applies: bool | None = None
     """Edits that fit the best version's files, and change them."""
+    compiles: bool | None = None
+    """Edits that build on this machine; None where that was not tried, or cannot be."""
+    correct: bool | None = None
+    """Edits that pass the task's own test on this machine; None where that was not tried, or cannot be."""
     directions: int = 0
+    usable: float | None = None
+    """Of directions: share that the loop would let through, all its checks together. Of edits: 1 where they apply."""
+    cites: float | None = None
+    """Share of directions with a citation."""
     one_change: float | None = None
     """Share of directions that are one change with its evidence, in a bucket that rule 11 allows."""
     resolved: float | None = None
@@ -49,6 +58,10 @@ class Summary(Value):
     answers: int
     parses: float
     applies: float | None
+    compiles: float | None
+    correct: float | None
+    usable: float | None
+    cites: float | None
     one_change: float | None
     resolved: float | None
     repeats: float | None
@@ -65,21 +78,25 @@ class Summary(Value):
     few: bool
 
 
-def score(decision: Decision, answer: str, *, tokens: int, line: Line) -> Score:
-    """Of any answer to that question. `line` looks up citations of the knowledge."""
+def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: Checks | None = None) -> Score:
+    """Of any answer to that question. `line` looks up citations of the knowledge, `checks` are those of the loop."""
     if decision.kind != "propose":
-        done = edited(answer, dict(decision.sources), decision.contract)
-        applies = not isinstance(done, Wrong)
-        return Score(parses=applies, applies=applies, tokens=tokens)
-    asked = _directions(decision, answer)
+        texts = dict(checks.texts) if checks and checks.texts else dict(decision.sources)
+        applies = not isinstance(edited(answer, texts, decision.contract), Wrong)
+        return Score(parses=applies, applies=applies, usable=float(applies), tokens=tokens)
+    given, asked = _given(answer), _directions(decision, answer)
+    usable = _usable(answer, len(given), checks, line) if checks else None
+    cites = statistics.fmean([_cites(item) for item in given]) if given else None
     if not asked:
-        return Score(parses=False, tokens=tokens)
+        return Score(parses=False, directions=len(given), usable=usable, cites=cites, tokens=tokens)
     kept = [one for one in asked if not (forbidden(one) or single_change(one))]
     places = [place for place, one in enumerate(asked, start=1) if any(same(one, good) for good in decision.good)]
     predicted, measured = _prediction(decision, asked)
     return Score(
         parses=True,
-        directions=len(asked),
+        directions=len(given),
+        usable=usable,
+        cites=cites,
         one_change=len(kept) / len(asked),
         resolved=_resolved(decision, asked, line),
         repeats=sum(bool(repeated(one, decision.tried)) for one in asked) / len(asked) if decision.tried else None,
@@ -99,6 +116,10 @@ def summary(scores: Sequence[Score]) -> Summary:
         answers=len(scores),
         parses=statistics.fmean([s.parses for s in scores]),
         applies=_mean([s.applies for s in scores]),
+        compiles=_mean([s.compiles for s in scores]),
+        correct=_mean([s.correct for s in scores]),
+        usable=_mean([s.usable for s in scores]),
+        cites=_mean([s.cites for s in scores]),
         one_change=_mean([s.one_change for s in scores]),
         resolved=_mean([s.resolved for s in scores]),
         repeats=_mean([s.repeats for s in scores]),
@@ -132,15 +153,38 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
     """Those that have every field, best first."""
-    found = json_of(answer)
-    given = found.get("directions") if isinstance(found, dict) else found
     directions: list[Hypothesis] = []
-    for item in given if isinstance(given, list) else []:
+    for item in _given(answer):
         try:
             directions.append(hypothesis(Direction.model_validate(item), decision.classes))
         except ValidationError:
             continue
     return tuple(directions)
+
+
+def _given(answer: str) -> list[object]:
+    """Whatever an answer lists as directions, as many as the loop reads."""
+    found = json_of(answer)
+    given = found.get("directions") if isinstance(found, dict) else found
+    return given[:MOST] if isinstance(given, list) else []
+
+
+def _usable(answer: str, given: int, checks: Checks, line: Line) -> float:
+    """Share of the directions that pass every check. Citations of files that are not at hand here count as resolved."""
+    lengths = dict(checks.lengths)
+    known = resolver(lengths.get, line)
+
+    def unresolved(place: str) -> str:
+        path = place.partition(":")[0]
+        return known(place) if path in lengths or path.startswith("knowledge/") or not checks.more else ""
+
+    chosen = checked(answer, checks, unresolved)
+    return 0.0 if isinstance(chosen, Wrong) or not given else len(chosen.hypotheses) / given
+
+
+def _cites(item: object) -> bool:
+    places = item.get("citations") if isinstance(item, dict) else None
+    return isinstance(places, list) and any(isinstance(place, str) and place.strip() for place in places)
 
 
 def _prediction(decision: Decision, asked: Sequence[Hypothesis]) -> tuple[float | None, float | None]:

@@ -9,6 +9,7 @@ from graph.policy import ends
 from graph.policy.history import noise, standing, total_cost
 from graph.policy.reach import Reach, of_best
 from graph.policy.score import row_score
+from graph.policy.sequential import visible
 from graph.standing import History
 
 
@@ -40,7 +41,7 @@ def shapes_now(history: History) -> tuple[ShapeNow, ...]:
 
 def terms(history: History) -> Terms:
     """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
-    found = of_best(history)
+    found, known = of_best(history), noise(history)
     return Terms(
         limits=history.limits,
         rounds_done=len(history.rounds),
@@ -49,6 +50,7 @@ def terms(history: History) -> Terms:
         peak_now=found.text if isinstance(found, Reach) else f"unknown: {found}",
         governed=isinstance(found, Reach),
         spent=total_cost(history),
+        visible_gain=visible(known, history.limits) if known else None,
     )
 
 

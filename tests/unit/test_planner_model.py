@@ -73,8 +73,8 @@ def test_the_best_direction_that_passes_is_proposed_and_everything_is_accounted_
     assert found.cost == Cost(tokens=300, dollars=0.03)
     assert [name.split("@")[0] for name in found.prompts] == [
         "system.v1.md",
-        "propose.v3.md",
-        "terms.v2.md",
+        "propose.v4.md",
+        "terms.v3.md",
         "context.v3.md",
         "tools.v1.toml",
     ]
@@ -217,7 +217,7 @@ def test_a_draft_is_whole_new_texts():
         FileEdit(path="kernel.c", text=naive("matmul_c")["kernel.c"].replace("sum = 0.0f", "sum = 0")),
     )
     assert found.explanation == "Reads in order."
-    assert "edits.v2.md" in found.prompts[-1]
+    assert "edits.v3.md" in found.prompts[-1]
     assert "tile-64" in text_of(model.asks[0])
     assert model.asks[0].tools == ()
 
@@ -332,7 +332,7 @@ def test_a_rollback_is_diagnosed_and_the_numbers_come_first():
     assert found.attribution.endswith("waits for memory")
     assert found.root_cause == "Hot path reached: yes. same bytes"
     assert found.lesson == "tiles do not cut bytes"
-    assert "Asked for now: profile afresh." in text_of(model.asks[0])
+    assert "The rule for now: profile afresh" in text_of(model.asks[0])
     assert "was rolled back: why?" in text_of(model.asks[0])
 
 

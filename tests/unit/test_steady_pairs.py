@@ -8,6 +8,7 @@ import pytest
 
 from graph.evidence import BenchmarkFailed
 from sandbox.abba import Process, Question, Timed
+from sandbox.conditions.quiet import Quiet
 from sandbox.conditions.values import Conditions, Load
 from sandbox.pairs import Pair, Problem, Slot, read_slots, shapes_of
 from sandbox.steady import EXTRA_TRIES, Steady, fit, judged
@@ -204,3 +205,25 @@ def test_columns_that_are_not_as_told(data, reason):
     found = read_slots(data, a="best", requested=("x",), blocks=1)
     assert isinstance(found, Problem)
     assert found.reason == reason
+
+
+class Patience(Quiet):
+    """Counts the waits."""
+
+    def __init__(self):
+        self.waits = 0
+
+    def wait(self):
+        self.waits += 1
+        return True
+
+
+@pytest.mark.parametrize(
+    ("host", "tries", "waits"),
+    [(True, (CALM,), 0), (True, (BUSY, CALM), 1), (True, (BUSY, BUSY, BUSY), 2), (False, (CALM,), 0)],
+)
+def test_the_machine_may_rest_before_another_try_and_only_then(host, tries, waits):
+    given = [timed(3, shares=shares, times=random.Random(n)) for n, shares in enumerate(tries)]
+    patience = Patience()
+    Steady(interleaver=Scripted(*given), host=host, limit=0.2, quiet=patience).time(QUESTION, 3)
+    assert patience.waits == waits

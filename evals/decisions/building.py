@@ -1,0 +1,80 @@
+"""Builds and tests drafted edits on this machine, where the campaign's task ships and runs on a processor."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from agent.contract_file import load
+from agent.planners.model_checks import Checks
+from agent.planners.model_edits import edited
+from agent.planners.model_parse import Wrong
+from agent.tasks import copy
+from evals.decisions.points import Decision
+from evals.decisions.shipped import task_of
+from graph.ports import Applied
+from graph.values import FileEdit, Value
+from sandbox.artifacts import ArtifactStore
+from sandbox.builder import ContractBuilder
+from sandbox.checker import ContractChecker
+from sandbox.commands import Commands
+from sandbox.trees import Trees
+from sandbox.worktree import GitWorkspace
+
+AT = "2026-01-01T00:00:00Z"
+"""Commits of a trial carry no real time, so that the same edits are the same commit."""
+
+
+class Tried(Value):
+    """What became of edits. None: not tried, because it cannot be here."""
+
+    compiles: bool | None = None
+    correct: bool | None = None
+    detail: str = ""
+
+
+def tried(decision: Decision, answer: str, checks: Checks) -> Tried:
+    """Apply the answer's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
+    task = task_of(decision.contract)
+    if task is None or decision.kind == "propose":
+        return Tried(detail="" if task else "the task does not ship")
+    texts = dict(checks.texts) if checks.texts else dict(decision.sources)
+    done = edited(answer, texts, decision.contract)
+    if isinstance(done, Wrong):
+        return Tried(detail=done.why)
+    changed = {**texts, **{edit.path: edit.text for edit in done.edits if edit.text is not None}}
+    return _run(task.name, json.dumps(changed, sort_keys=True))
+
+
+@lru_cache(maxsize=512)
+def _run(task: str, files: str) -> Tried:
+    """The same version is built once, whoever drafted it."""
+    with tempfile.TemporaryDirectory(prefix="ridgeline-try-") as scratch:
+        return _verdict(Path(scratch), task, json.loads(files))
+
+
+def _verdict(scratch: Path, task: str, files: Mapping[str, str]) -> Tried:
+    repository = copy(task, scratch / task)
+    contract = load(repository).contract
+    if contract.target_gpu != "cpu":
+        return Tried(detail="its task needs a GPU")
+    workspace = GitWorkspace(
+        repo_root=repository,
+        contract_dir=PurePosixPath("."),
+        campaign_dir=scratch / "campaign",
+        contract=contract,
+        artifacts=ArtifactStore(scratch / "campaign"),
+    )
+    base = workspace.open("none")
+    edits = tuple(FileEdit(path=path, text=text) for path, text in files.items())
+    applied = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
+    if not isinstance(applied, Applied):
+        return Tried(compiles=False, correct=False, detail=str(applied))
+    commands = Commands(contract=contract, trees=Trees(workspace))
+    builder = ContractBuilder(commands)
+    built = builder.build(applied.commit)
+    if not built.ok:
+        return Tried(compiles=False, correct=False, detail=built.exit.output if built.exit else "")
+    tested = ContractChecker(commands, builder).check(applied.commit, purpose="try")
+    return Tried(compiles=True, correct=tested.passed, detail=tested.detail)

@@ -1,0 +1,147 @@
+"""Decision points as an Inspect AI task: its runner asks models side by side, caches, and writes logs for its viewer.
+
+Imports inspect_ai (extra `evals`), so this module is imported only where a model is asked; found by
+`inspect eval ridgeline/decisions` through the entry-point group `inspect_ai`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+    CachePolicy,
+    ChatMessage,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    modelapi,
+)
+from inspect_ai.scorer import Score as InspectScore
+from inspect_ai.scorer import Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import TaskState, generate
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from agent.models.base import Ask, Client, Message
+from agent.models.choice import Choice
+from agent.models.client import LitellmModel
+from evals.decisions.contest import Asked, gathered
+from evals.decisions.prompts import SHIPPED, prompt
+from evals.decisions.scores import Score, score
+from knowledge.library import Library
+
+CACHED = CachePolicy(expiry=None, per_epoch=True)
+"""The same question to the same model is paid for once."""
+ANSWER_TOKENS = 8192
+
+
+@modelapi(name="ridgeline")
+class RidgelineAPI(ModelAPI):
+    """`ridgeline/PROVIDER/MODEL`: whatever a campaign's `--model` reaches, with its patience, prices and errors."""
+
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig = GenerateConfig(),  # noqa: B008 -- Inspect's own signature
+        **model_args: Any,
+    ) -> None:
+        super().__init__(model_name, base_url, api_key, [], config)
+        given: Client | None = model_args.get("client")
+        self._client = given or LitellmModel(Choice(name=model_name, base_url=base_url or ""))
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput:
+        """Raises what the client raises: a provider's failure is an error of the sample, never an answer."""
+        said = await anyio.to_thread.run_sync(self._client.ask, _ask(input, config.max_tokens or ANSWER_TOKENS))
+        output = ModelOutput.from_content(
+            model=said.model, content=said.text, stop_reason="max_tokens" if said.truncated else "stop"
+        )
+        output.usage = ModelUsage(total_tokens=said.cost.tokens)
+        output.metadata = {"dollars": said.cost.dollars, "tokens": said.cost.tokens}
+        return output
+
+    def max_connections(self) -> int:
+        """Questions at once."""
+        return 8
+
+
+@task
+def decisions(recordings: str = "", prompts: str = SHIPPED, kind: str = "propose") -> Task:
+    """`inspect eval ridgeline/decisions -T recordings=DIR,DIR -T prompts=shipped --model ridgeline/openai/gpt-5`."""
+    shipped = Path(__file__).parents[1] / "campaigns"
+    paths = [Path(one) for one in recordings.split(",") if one] or sorted(
+        p.parent for p in shipped.glob("*/request.json")
+    )
+    return of(gathered(paths, (prompt(prompts),), (kind,)), prompt(prompts).name, kind)
+
+
+def of(asked: Sequence[Asked], prompt: str, kind: str) -> Task:
+    """One wording at these decision points, which are all of that kind."""
+    known = {one.point.name: one for one in asked if one.point.kind == kind and prompt in one.situation.asks}
+    samples = [
+        Sample(
+            id=name,
+            input=_messages(one.situation.asks[prompt]),
+            metadata={"question": one.situation.asks[prompt].digest},
+        )
+        for name, one in known.items()
+    ]
+    return Task(
+        name=f"{kind}-{prompt}",
+        dataset=MemoryDataset(samples, name="decision points"),
+        solver=generate(cache=CACHED),
+        scorer=_scorer(known),
+        fail_on_error=False,
+        metadata={"prompt": prompt, "kind": kind},
+    )
+
+
+@scorer(metrics={"*": [mean(), stderr()]}, name="ridgeline")
+def _scorer(known: Mapping[str, Asked]) -> Scorer:
+    line = Library(()).line
+
+    async def judge(state: TaskState, target: Target) -> InspectScore:
+        one = known[str(state.sample_id)]
+        run = partial(score, tokens=_tokens(state.output), line=line, checks=one.situation.checks)
+        found = await anyio.to_thread.run_sync(lambda: run(one.decision, state.output.completion))
+        return InspectScore(
+            value=_numbers(found), answer=state.output.completion, metadata=found.model_dump(mode="json")
+        )
+
+    return judge
+
+
+def _numbers(found: Score) -> dict[str, Any]:
+    """What every answer has; the rest stands in the score's metadata."""
+    hit = found.hit_at or 0
+    told = {"usable": found.usable or 0.0, "parses": float(found.parses)}
+    if found.applies is not None:
+        return {**told, "applies": float(found.applies)}
+    return {**told, "cites": found.cites or 0.0, "hit_at_1": float(hit == 1), "hit_at_3": float(0 < hit <= 3)}
+
+
+def _messages(ask: Ask) -> list[ChatMessage]:
+    kinds: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    return [kinds[message.role](content=message.text) for message in ask.messages]
+
+
+def _ask(messages: Sequence[ChatMessage], most: int) -> Ask:
+    told = tuple(Message(role=_role(message), text=message.text) for message in messages)
+    return Ask(purpose="a decision point", messages=told, max_output_tokens=most)
+
+
+def _role(message: ChatMessage) -> Any:
+    return message.role
+
+
+def _tokens(output: ModelOutput) -> int:
+    return int(output.usage.total_tokens) if output.usage else 0

@@ -1,0 +1,56 @@
+"""A candidate that the machine gave no numbers for is neither good nor bad: it is not held against its direction."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.models.tape import counted
+from agent.planners.model_answers import nothing_seen
+from agent.planners.model_checks import tried
+from agent.planners.model_history import asked, disturbed, ineffective, unmeasured
+from agent.planners.model_novelty import repeated
+from graph.policy.history import fold
+from graph.record import RoundClosed
+from sandbox.ledger import JsonlLedger
+
+CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
+
+
+def rounds(name: str) -> tuple[RoundClosed, ...]:
+    known = fold(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
+    assert known is not None
+    return known.rounds
+
+
+@pytest.fixture(scope="module")
+def busy() -> tuple[RoundClosed, ...]:
+    """Of a campaign on a machine that others used: one kept, four that were right and could not be timed."""
+    return rounds("attention_c_mailbox")
+
+
+def test_what_could_not_be_timed_is_listed_apart(busy):
+    lost = [closed for closed in busy if disturbed(closed.judged)]
+    assert [closed.accepted for closed in lost] == [False] * 4
+    told = unmeasured(busy, tokens=1000, count=counted)
+    failed = ineffective(busy, tokens=1000, count=counted)
+    for closed in lost:
+        assert f"{asked(closed).id} (round {closed.round})" in told
+        assert asked(closed).id not in failed
+
+
+def test_it_may_be_proposed_once_more(busy):
+    lost = next(closed for closed in busy if disturbed(closed.judged))
+    assert repeated(asked(lost), [tried(closed) for closed in busy]) == ""
+    again = [*map(tried, busy), tried(lost)]
+    assert "had 2 rounds" in repeated(asked(lost), again)
+
+
+def test_nobody_is_asked_why_it_did_not_help(busy):
+    assert [nothing_seen(closed.judged) for closed in busy] == [disturbed(closed.judged) for closed in busy]
+
+
+def test_a_measured_failure_is_none_of_these():
+    measured = rounds("gemm_gelu_h100")
+    assert not any(disturbed(closed.judged) for closed in measured)
+    assert unmeasured(measured, tokens=1000, count=counted) == ""
+    assert ineffective(measured, tokens=1000, count=counted)
