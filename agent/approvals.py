@@ -3,7 +3,6 @@
 `approvals/<key>.request.json` is the question, `<key>.md` the same for people, `<key>.decision.json` the answer.
 """
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +37,13 @@ class Waits(Value):
     deferred: Deferred | None = None
 
 
+def overdue(request: ApprovalRequest, now: datetime) -> bool:
+    """Whether nobody decided in time and the campaign's policy does, as soon as it goes on."""
+    if not request.hours or request.late == "hold":
+        return False
+    return (now - datetime.fromisoformat(request.asked_at)).total_seconds() / 3600 >= request.hours
+
+
 class ApprovalFiles:
     """Port `Approvals` on a campaign's folder."""
 
@@ -68,10 +74,10 @@ class ApprovalFiles:
         return found
 
     def waiting(self) -> tuple[Waits, ...]:
-        """The questions without an answer, oldest first."""
+        """The questions without an answer, oldest first. Raises UserError for a file that is no question any more."""
         found = []
         for path in sorted(self.folder.glob(f"*{REQUEST}")):
-            request = ApprovalRequest.model_validate_json(path.read_bytes())
+            request = _question(path)
             if not self._place(request.key, DECISION).is_file():
                 found.append(
                     Waits(request=request, page=str(self._page(request.key)), deferred=self._deferred(request))
@@ -102,11 +108,8 @@ class ApprovalFiles:
 
     def _late(self, request: ApprovalRequest) -> Decision | None:
         """What the policy says when nobody decided in time."""
-        if not request.hours or request.late == "hold":
-            return None
         now = self._now()
-        waited_h = (now - datetime.fromisoformat(request.asked_at)).total_seconds() / 3600
-        if waited_h < request.hours:
+        if not overdue(request, now):
             return None
         decision = Decision(
             key=request.key,
@@ -120,10 +123,20 @@ class ApprovalFiles:
 
     def _deferred(self, request: ApprovalRequest) -> Deferred | None:
         path = self._place(request.key, DEFERRED)
-        return Deferred.model_validate(json.loads(path.read_bytes())) if path.is_file() else None
+        try:
+            return Deferred.model_validate_json(path.read_bytes()) if path.is_file() else None
+        except ValidationError:
+            return None  # a note, and nothing is decided by it
 
     def _page(self, key: str) -> Path:
         return self.folder / f"{key}.md"
 
     def _place(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}{kind}"
+
+
+def _question(path: Path) -> ApprovalRequest:
+    try:
+        return ApprovalRequest.model_validate_json(path.read_bytes())
+    except ValidationError:
+        raise UserError(f"{path}: cannot be read: is no question any more; `ridgeline resume` asks it again") from None

@@ -63,10 +63,16 @@ TOOLS = (
         argv=("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
         cost="no NVIDIA GPU can be measured",
     ),
-    Tool(name="ncu", argv=("ncu", "--version"), cost="no NVIDIA counters: bottlenecks rest on timing alone"),
+    Tool(
+        name="ncu", argv=("ncu", "--version"), cost="no NVIDIA counters: launches by torch's profiler, or timing alone"
+    ),
     Tool(name="rocm-smi", argv=("rocm-smi", "--showproductname"), cost="no AMD GPU can be measured"),
     Tool(name="amd-smi", argv=("amd-smi", "version"), cost="AMD device state comes from rocm-smi only"),
-    Tool(name="rocprofv3", argv=("rocprofv3", "--version"), cost="no AMD counters or instruction traces"),
+    Tool(
+        name="rocprofv3",
+        argv=("rocprofv3", "--version"),
+        cost="no AMD counters or instruction traces: launches by torch's profiler",
+    ),
 )
 
 

@@ -138,7 +138,7 @@ def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of:
 
 def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
     from graph.documents.conclusion import headline
-    from graph.documents.final_report import reproduce
+    from graph.documents.final_report import comparison, reproduce
     from graph.policy.history import best_round
     from prompts.render import render
 
@@ -155,5 +155,6 @@ def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
         base=opened.base_commit,
         tree=best.tree if best else opened.base_tree,
         commands=reproduce(known),
+        comparison=comparison(known),
         missing=missing,
     )

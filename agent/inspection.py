@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from agent import campaigns
-from agent.models.mailbox import open_request
 from agent.outcome import Status
+from agent.wanted import wanted
 from graph.policy.final import Pair, numbers
 from graph.policy.history import fold
 from graph.values import Value
@@ -33,7 +33,7 @@ class CampaignStatus(Value):
     problem: str
     """What is wrong with the ledger, or why the last process ended; empty when nothing is."""
     request: str | None
-    """The request that a waiting campaign wants answered: `ridgeline answer`."""
+    """The page that waits to be answered with `ridgeline answer` or decided on with `ridgeline approve`."""
     pid: int | None
     updated: str
     """ISO-8601 UTC."""
@@ -64,7 +64,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
-        request=open_request(campaign) if state == "waiting" else None,
+        request=None if state in ("running", "concluded") else wanted(campaign),
         pid=written.get("pid"),
         updated=_moment(written.get("updated")),
     )

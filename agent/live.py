@@ -9,7 +9,7 @@ from typing import Any
 from agent.notify import hook
 from agent.outcome import Status
 from agent.progress import Progress
-from agent.summary import wanted
+from agent.wanted import wanted
 from graph.ports import Ports
 from graph.record import Body, Concluded, RoundClosed
 from graph.state import State

@@ -1,10 +1,7 @@
 """The one object that `run` and `resume` end in, folded from the ledger."""
 
-from pathlib import Path
-
-from agent.approvals import ApprovalFiles
-from agent.models.mailbox import open_request
 from agent.outcome import Outcome, Seen, Status
+from agent.wanted import wanted
 from agent.wiring import Place
 from graph.policy import history as fold
 from graph.policy.calibration import alarms
@@ -71,12 +68,6 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         planner=opened.planner,
         request=wanted(place.campaign_dir) if status == "waiting" and not done else None,
     )
-
-
-def wanted(campaign: Path) -> str | None:
-    """The page to answer: a question to a model, or one to a person."""
-    asked = ApprovalFiles(campaign).waiting()
-    return asked[0].page if asked else open_request(campaign)
 
 
 def _seen(known: History) -> Seen | None:

@@ -1,6 +1,8 @@
 """What a person is asked before the campaign goes on, and what they decided."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from graph.values import Artifact, FileEdit, Value
 
@@ -53,3 +55,5 @@ class Decision(Value):
     by: str
     at: str
     """ISO-8601 UTC."""
+    waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0
+    """Seconds from the question until the campaign went on with the answer: no limit of minutes counts them."""

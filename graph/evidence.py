@@ -210,7 +210,9 @@ class Profiled(Value):
 
     commit: str
     machine: str
-    rung: Literal["perf", "cachegrind", "compiler_report", "ncu", "rocprofv3", "isa", "timing_only"]
+    rung: Literal[
+        "perf", "cachegrind", "compiler_report", "ncu", "rocprofv3", "torch_profiler", "isa", "timing_only"
+    ]  # fmt: skip
     """The best instrument that saw anything; one counter may stand lower, see `origins`."""
     counters: tuple[Named, ...]
     origins: Annotated[tuple[Origin, ...], Field(exclude_if=_unsaid)] = ()

@@ -3,11 +3,11 @@
 None is always `not told`, never zero. Times are nanoseconds, sizes bytes, shares 0..1, rates GB/s (1e9).
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graph.values import Named, Value
+from graph.values import Artifact, Named, Value
 
 Vendor = Literal["amd", "nvidia"]
 KernelCategory = Literal["compute", "comm", "copy", "fill", "rng", "runtime"]
@@ -29,12 +29,17 @@ Rung = Literal["counters", "trace", "events", "torch_profiler", "compiler_report
 Axes = tuple[int, int, int]
 
 
+def _not_kept(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value is None
+
+
 class Launched(Value):
     """One way in which a kernel was launched."""
 
     calls: int
     grid: Axes | None = None
-    """As the tool counts: work-items on AMD, blocks on NVIDIA. `blocks` is always blocks."""
+    """As the tool counts: work-items in AMD's tools, blocks in NVIDIA's and in torch's. `blocks` is always blocks."""
     workgroup: Axes | None = None
     """Threads (work-items) per block."""
     blocks: Axes | None = None
@@ -162,9 +167,9 @@ class Recording(Value):
 
     format: str
     """kernel_trace, kernel_stats, counter_collection, rocprofv3_json, rocpd, agent_info, att, pc_sampling, ncu_raw,
-    ncu_details, ncu_source, rocprof_compute, ..."""
+    ncu_details, ncu_source, rocprof_compute, torch_trace, ..."""
     tool: str
-    """rocprofv3, ncu, rocprof-compute, nsys, torch, ..."""
+    """rocprofv3, ncu, rocprof-compute, torch profiler, ..."""
     tool_version: str | None = None
     vendor: Vendor
     arch: str | None = None
@@ -226,6 +231,8 @@ class KernelProfile(Value):
     hotspots: tuple[Hotspot, ...] = Field((), max_length=20)
     validators: tuple[tuple[str, bool], ...] = ()
     warnings: tuple[str, ...] = ()
+    recorded: Annotated[Artifact | None, Field(exclude_if=_not_kept)] = None
+    """What the tools wrote, whole: a tar.gz that `ridgeline profile parse` reads again."""
 
     def number(self, name: str) -> float | None:
         """A number by its `group.field` name; None when nobody told it."""

@@ -1,6 +1,7 @@
 """Stands in for torch in a target's interpreter: a card whose clock runs as fast as the rates below say, and no faster.
 
-Copied as `torch.py` beside its metadata by `install`; `FAKE_TORCH` says what is wrong with it. Standard library only.
+Copied as `torch.py` beside its metadata by `install`; `FAKE_TORCH` says what is wrong with it. Its profiler exports
+the file that `FAKE_TORCH_TRACE` names. Standard library only.
 """
 
 import os
@@ -123,12 +124,43 @@ class cuda:
         return SimpleNamespace(name="NVIDIA H100 80GB HBM3", major=9, minor=0)
 
     @staticmethod
+    def is_initialized():
+        return MODE != "no-gpu"
+
+    @staticmethod
     def mem_get_info():
         return (80 << 30, 80 << 30)
 
     @staticmethod
     def synchronize():
-        return None
+        if MODE == "lost-card":
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
 version = SimpleNamespace(hip=None)
+
+
+class Recorder:
+    """torch.profiler.profile: which activities it was asked for stands in what it exports."""
+
+    def __init__(self, activities):
+        self.activities, self.running = activities, False
+
+    def start(self):
+        if MODE == "no-profiler":
+            raise RuntimeError("Kineto is not available")
+        self.running = True
+
+    def stop(self):
+        assert self.running
+        self.running = False
+
+    def export_chrome_trace(self, path):
+        assert not self.running
+        text = Path(os.environ["FAKE_TORCH_TRACE"]).read_text(encoding="utf-8")
+        Path(path).write_text(text.replace("ACTIVITIES", ",".join(self.activities)), encoding="utf-8")
+
+
+if __name__ == "torch" and MODE != "old":
+    kinds = SimpleNamespace(CPU="CPU", CUDA="CUDA")
+    sys.modules["torch.profiler"] = SimpleNamespace(profile=Recorder, ProfilerActivity=kinds)

@@ -31,7 +31,9 @@ Edit = Annotated[
 Defer = Annotated[str | None, typer.Option(metavar="NOTE", help="Leave it in the queue with a note.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign at once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-HEADER = ("CAMPAIGN", "GATE", "ROUND", "SINCE", "WHAT")
+LONGEST = 1_000_000
+"""Characters of a page that a terminal is shown."""
+HEADER = ("CAMPAIGN", "GATE", "ROUND", "SINCE (UTC)", "WHAT")
 REASON = typer.Option("", help="Why, for the record.")
 
 
@@ -96,17 +98,23 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _row(one: "Waits") -> tuple[str, ...]:
+    from agent.models.redaction import plain
+
     request = one.request
     later = f" (deferred by {one.deferred.by}: {one.deferred.reason})" if one.deferred else ""
-    what = request.title + later
+    late = f" ({request.late} after {request.hours:g} h)" if request.hours else ""
+    what = plain(request.title + late + later, limit=LONGEST)
     return (request.campaign, request.gate, str(request.round), request.asked_at[:16].replace("T", " "), what)
 
 
 def _shown(one: "Waits") -> tuple[bool, str | None]:
     """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
+    from agent.models.redaction import plain
+
     if not sys.stdin.isatty():
         raise UserError(f"{one.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {one.page}")
-    console.say(Path(one.page).read_text(encoding="utf-8"))
+    page = Path(one.page).read_text(encoding="utf-8")
+    console.say(plain(page, limit=LONGEST))  # a diff may hold what would turn this terminal round
     if typer.confirm("approve?"):
         return True, None
     return False, typer.prompt("why not (the planner is told)")

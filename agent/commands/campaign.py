@@ -210,10 +210,9 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     if outcome.problem:
         console.complain(outcome.problem)
     if outcome.request:
-        person = Path(outcome.request).parent.name == "approvals"
-        how = f"approve {outcome.dir} --resume" if person else f"answer {outcome.dir} FILE --resume"
-        asked = "waits for a person" if person else "waits for an answer"
-        console.complain(f"{outcome.campaign}: {asked}: read {outcome.request}, then `ridgeline {how}`")
+        from agent.wanted import how
+
+        console.complain(f"{outcome.campaign}: {how(outcome.dir, outcome.request)}")
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
 

@@ -21,6 +21,7 @@ Pack = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write an evidence pack: patches, raw samples, report, ledger, checksums."),
 ]
+Stay = Annotated[bool, typer.Option("--stay", help="Stay while it waits, until it concludes.")]
 Every = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)]
 
 
@@ -45,7 +46,7 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
         raise UserError(found.problem)
 
 
-def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
+def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
     """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
     from agent.inspection import status_of
     from agent.spectator import progress
@@ -53,7 +54,7 @@ def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
 
     found = campaigns.find(campaign)
     view = progress()
-    shown = 0
+    shown, told = 0, ""
     while True:
         now = status_of(found)
         if not now.chain_ok:
@@ -62,12 +63,16 @@ def watch(campaign: Campaign = None, every: Every = 1.0) -> None:
         for line in lines[shown:]:
             view.closed(line.body)
         shown = len(lines)
-        if now.status != "running":
+        if now.status == "running":
+            view.phase(now.phase, now.round, now.detail)
+        elif now.status == "concluded" or not stay:
             break
-        view.phase(now.phase, now.round, now.detail)
+        elif told != (told := _stands(now)):
+            view.close()
+            console.note(told)
         time.sleep(every)
     view.close()
-    _explain(now)
+    console.note(_stands(now))
 
 
 def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_json: Json = False) -> None:
@@ -110,8 +115,12 @@ def _told(found: Path, *, as_json: bool) -> None:
         console.say(text)
 
 
-def _explain(now: "CampaignStatus") -> None:
+def _stands(now: "CampaignStatus") -> str:
+    """Why there is nothing to follow, and what to do about it."""
     if now.status == "concluded":
-        console.note(f"{now.campaign}: read the report with `ridgeline report {now.campaign}`")
-    else:
-        console.note(f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`")
+        return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
+    if now.request:
+        from agent.wanted import how
+
+        return f"{now.campaign}: {how(now.campaign, now.request)}"
+    return f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`"

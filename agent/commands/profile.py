@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH...", help="Files or folders of rocprofv3, ncu, rocprof-compute.", show_default=False),
+    typer.Argument(
+        metavar="PATH...", help="Files or folders of rocprofv3, ncu, rocprof-compute, torch.", show_default=False
+    ),
 ]
 PathA = Annotated[Path, typer.Argument(metavar="A", help="The earlier recording.", show_default=False)]
 PathB = Annotated[Path, typer.Argument(metavar="B", help="The later one.", show_default=False)]

@@ -27,6 +27,14 @@ Token = Annotated[
     ),
 ]
 Name = Annotated[list[str] | None, typer.Option(help="A further host name by which browsers reach this server.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with a campaign once its question is decided on the page or by its time-out: starts `ridgeline"
+        " resume` on this machine with what this server may do; the page shows what it says. Default: store only.",
+    ),
+]
 SHORTEST = 16
 """Characters of a token."""
 
@@ -42,6 +50,7 @@ def serve(
     port: Port = 8765,
     token: Token = None,
     name: Name = None,
+    resume: Resume = False,
 ) -> None:
     """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
     try:
@@ -54,6 +63,11 @@ def serve(
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
     where = Listening(
-        folders=tuple(folders or [Path.cwd()]), host=host, port=port, token=token, names=tuple(name or ())
+        folders=tuple(folders or [Path.cwd()]),
+        host=host,
+        port=port,
+        token=token,
+        names=tuple(name or ()),
+        resume=resume,
     )
     listen(where, console.say)

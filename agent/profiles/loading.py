@@ -22,7 +22,9 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     found: list[Recording] = []
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path}: no such file or folder; give a recording of rocprofv3, ncu or rocprof-compute")
+            raise UserError(
+                f"{path}: no such file or folder; give a recording of rocprofv3, ncu, rocprof-compute or torch"
+            )
         try:
             found.extend(read(path))
         except RecordingError as error:

@@ -1,4 +1,7 @@
-"""The server: which address shows what. Reads campaigns; the one thing it writes is a person's decision."""
+"""The server: which address shows what. Reads campaigns; the one thing it writes is a person's decision.
+
+With `going`, it also starts a process that goes on with a campaign once that decision is stored.
+"""
 
 import asyncio
 import threading
@@ -8,7 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -20,25 +23,32 @@ from agent.errors import UserError
 from agent.evidence_pack import page
 from agent.web import pages, queue
 from agent.web.catalogue import CORE, Catalogue
-from agent.web.forms import fields
+from agent.web.forms import NAME, fields, words
 from agent.web.gatekeeper import Access, Gatekeeper, Refused
+from agent.web.going_on import Continuing
 from agent.web.live import Streams
 from graph.documents.report_html import style
 from prompts.render import render
 from sandbox.errors import WorldError
 
 Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
+OfCampaign = Annotated[str | None, Query(pattern="^[0-9a-f]{12}$")]
 Key = Annotated[str, InPath(pattern="^[a-z0-9-]{1,100}$")]
 Number = Annotated[int, InPath(ge=1, le=100_000)]
 
 
-def application(folders: Sequence[Path], access: Access, streams: Streams | None = None) -> ASGIApp:
-    """The whole server over the campaigns of some folders; `streams`: for whoever wants to end them."""
+def application(
+    folders: Sequence[Path], access: Access, streams: Streams | None = None, going: Continuing | None = None
+) -> ASGIApp:
+    """The whole server over the campaigns of some folders.
+
+    `streams`: for whoever wants to end them; `going`: goes on with what was decided, where the server shall do so.
+    """
     catalogue = Catalogue(folders)
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(catalogue))
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(catalogue, going))
     _static(app)
     _campaigns(app, catalogue, streams or Streams())
-    _queue(app, catalogue)
+    _queue(app, catalogue, going)
     _troubles(app, catalogue)
     return Gatekeeper(app, access)
 
@@ -81,16 +91,16 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
         return StreamingResponse(streams.follow(folder), media_type="text/event-stream")
 
 
-def _queue(app: FastAPI, catalogue: Catalogue) -> None:
+def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None:
     deciding = threading.Lock()  # of two answers to one question the second is told that it came late
 
     @app.get("/queue")
-    def waiting(done: queue.Choice | None = None) -> HTMLResponse:
-        return HTMLResponse(queue.waiting(catalogue, done))
+    def waiting(done: queue.Choice | None = None, of: OfCampaign = None) -> HTMLResponse:
+        return HTMLResponse(queue.waiting(catalogue, done, of=of, goes_on=going is not None))
 
     @app.get("/queue/{id}/{key}")
     def question(id: Id, key: Key) -> HTMLResponse:
-        return HTMLResponse(queue.question(catalogue, id, key))
+        return HTMLResponse(queue.question(catalogue, id, key, goes_on=going is not None))
 
     @app.post("/queue/{id}/{key}")
     async def decide(id: Id, key: Key, request: Request) -> Response:
@@ -100,7 +110,10 @@ def _queue(app: FastAPI, catalogue: Catalogue) -> None:
             with deciding:
                 return queue.decide(catalogue, id, key, form)
 
-        return RedirectResponse(f"/queue?done={await asyncio.to_thread(kept)}", HTTPStatus.SEE_OTHER)
+        choice = await asyncio.to_thread(kept)
+        if going is not None and choice != "defer":
+            going.go_on(catalogue.folder(id), f"{choice} by {words(form, 'by', NAME)} ({key})")
+        return RedirectResponse(f"/queue?done={choice}&of={id}", HTTPStatus.SEE_OTHER)
 
 
 def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
@@ -130,12 +143,14 @@ def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
         return told("There is no such page", "The address is none of this server's.", error.status_code)
 
 
-def _lifespan(catalogue: Catalogue) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(catalogue: Catalogue, going: Continuing | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         ended = threading.Event()
-        reader = threading.Thread(target=catalogue.keep_reading, args=(ended,), name="ledgers", daemon=True)
-        reader.start()
+        threading.Thread(target=catalogue.keep_reading, args=(ended,), name="ledgers", daemon=True).start()
+        if going is not None:
+            late = threading.Thread(target=going.keep_looking, args=(catalogue, ended), name="late", daemon=True)
+            late.start()
         yield
         ended.set()
 

@@ -139,7 +139,7 @@ class Catalogue:
         """Every open question with the id of its campaign, oldest first. What cannot be read is told in the list."""
         found: list[tuple[str, Waits]] = []
         for name, path in self.known().items():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(UserError, ValueError):
                 found += [(name, one) for one in self.waiting(path)]
         return sorted(found, key=lambda pair: pair[1].request.asked_at)
 
@@ -176,7 +176,9 @@ class Catalogue:
     def _row(self, id: str, path: Path, record: Record | None) -> Row:
         try:
             written, waiting, unread = campaigns.read_status(path), len(self.waiting(path)), ""
-        except (ValueError, OSError) as error:  # not UTF-8, or no question: what else is there is shown
+        except UserError as error:
+            written, waiting, unread = campaigns.read_status(path), 0, str(error)
+        except (ValueError, OSError) as error:  # not UTF-8: what else is there is shown
             written, waiting, unread = {}, 0, f"cannot be read: {str(error).splitlines()[0]}"
         problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
         return Row(
@@ -193,7 +195,7 @@ class Catalogue:
         )
 
     def waiting(self, path: Path) -> list[Waits]:
-        """Open questions of one campaign. Raises ValueError for a file that is none.
+        """Open questions of one campaign. Raises UserError for a file that is none.
 
         Cheap where nothing was ever asked, which is nearly everywhere.
         """

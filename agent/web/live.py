@@ -9,6 +9,7 @@ from agent import campaigns
 from agent.approvals import DECISION, FOLDER, REQUEST
 from agent.inspection import state_of
 from agent.web.catalogue import stamp_of
+from agent.web.going_on import size_of
 from graph.values import Value
 
 EVERY_S = 1.0
@@ -77,5 +78,5 @@ def beat(campaign: Path) -> Beat:
         phase=str(written.get("phase", ""))[:80],
         round=number if isinstance(number, int) else 0,
         detail=str(written.get("detail", ""))[:400],
-        stamp=f"{size}-{changed}-{asked}-{answered}",
+        stamp=f"{size}-{changed}-{asked}-{answered}-{size_of(campaign)}",
     )

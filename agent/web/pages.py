@@ -4,6 +4,7 @@ from agent.errors import UserError
 from agent.evidence_pack import change_of
 from agent.spectator import Course
 from agent.web.catalogue import CORE, Catalogue, Row, Whole
+from agent.web.going_on import said
 from agent.web.live import beat
 from graph.documents.conclusion import headline
 from graph.documents.figures import hypothesis
@@ -33,8 +34,11 @@ def campaign(catalogue: Catalogue, id: str) -> str:
     if row.record is not None and row.record.problem:
         return message(catalogue, "This ledger cannot be read", row.record.problem)
     whole = catalogue.whole(id)
+    said_here = said(catalogue.folder(id))
     with CORE:
-        return render("web_campaign.v1.html", row=row, stamp=stamp, **_told(whole), **_top(catalogue.rows()))
+        return render(
+            "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, **_told(whole), **_top(catalogue.rows())
+        )
 
 
 def round_page(catalogue: Catalogue, id: str, number: int) -> str:
@@ -78,6 +82,7 @@ def _told(whole: Whole) -> dict[str, object]:
     log = [course.take(body) for body in whole.bodies][-LOG_LINES:]
     shown = _measured(history) if history else {}
     empty = {
+        "ended": "",
         "headline": "",
         "facts": (),
         "trend": "",
@@ -92,6 +97,7 @@ def _told(whole: Whole) -> dict[str, object]:
 
 def _measured(history: History) -> dict[str, object]:
     return {
+        "ended": history.concluded.stop_reason if history.concluded else "",
         "headline": headline(history).replace("&lt;", "<"),
         "facts": facts(history),
         "trend": trend_plot(history),

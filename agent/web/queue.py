@@ -27,13 +27,22 @@ LARGEST_FILE = 300_000
 _CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
-def waiting(catalogue: Catalogue, done: Choice | None = None) -> str:
-    """The list, oldest first; `done`: what was just decided."""
+def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
+    """The list, oldest first; `done`: what was just decided, `of` which campaign, and whether that now goes on."""
     found = catalogue.questions()
-    return render("web_queue.v1.html", waiting=found, done=done, open=len(found))
+    decided = catalogue.known().get(of or "")
+    return render(
+        "web_queue.v1.html",
+        waiting=found,
+        done=done,
+        of=of if decided else "",
+        campaign=decided.name if decided else "",
+        goes_on=goes_on,
+        open=len(found),
+    )
 
 
-def question(catalogue: Catalogue, id: str, key: str, problem: str = "") -> str:
+def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) -> str:
     """One question with its evidence and its forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
     one = asked(folder, key)
@@ -45,8 +54,9 @@ def question(catalogue: Catalogue, id: str, key: str, problem: str = "") -> str:
         sections = [(section.heading, markdown(section.text)) for section in request.sections]
     return render(
         "web_question.v1.html",
+        id=id,
         request=request,
-        problem=problem,
+        goes_on=goes_on,
         sections=sections,
         diff=diff(change) if change else "",
         by=getpass.getuser(),

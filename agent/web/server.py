@@ -12,6 +12,7 @@ import uvicorn
 from agent.errors import UserError
 from agent.web.application import application
 from agent.web.gatekeeper import LOOPBACK, Access, make_token
+from agent.web.going_on import Continuing
 from agent.web.live import Streams
 from graph.documents.report_html import style
 from graph.values import Value
@@ -40,6 +41,8 @@ class Listening(Value):
     port: int
     token: str | None
     names: tuple[str, ...] = ()
+    resume: bool = False
+    """Whether a decided campaign goes on by itself."""
 
 
 def listen(asked: Listening, say: Callable[[str], None]) -> None:
@@ -51,7 +54,7 @@ def listen(asked: Listening, say: Callable[[str], None]) -> None:
         say(_address(asked, port, access.token))
         streams = Streams()
         config = uvicorn.Config(
-            application(asked.folders, access, streams),
+            application(asked.folders, access, streams, Continuing() if asked.resume else None),
             log_level="warning",
             access_log=False,  # an address may carry the token
             server_header=False,

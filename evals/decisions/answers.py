@@ -15,6 +15,8 @@ from sandbox.durable import append_whole
 
 FILE = "answers.jsonl"
 REQUESTS = "requests"
+MARK = "<!-- question "
+"""Ends a page, before the question's sha256: an answer belongs to the page that was read, not to that of today."""
 
 
 class Given(Value):
@@ -65,6 +67,11 @@ class Answers:
         """Names of all who answered."""
         return tuple(dict.fromkeys(given.model for given in self._known.values()))
 
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """Names of all wordings that were answered."""
+        return tuple(dict.fromkeys(given.prompt for given in self._known.values()))
+
     def add(self, given: Iterable[Given]) -> int:
         """On the disk before it returns; how many."""
         new = [one for one in given if self._known.get(one.key) != one]
@@ -90,7 +97,7 @@ def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
     said = "\n\n".join(message.text for message in ask.messages)
     told = "one JSON object" if ask.answer_schema else "your answer as plain text"
     head = f"Write {told}, and nothing else, into `{path.name.replace('.request.', '.answer.')}` beside this page."
-    path.write_text(f"# {situation.point.name}\n\n{head}\n\n{said}\n", encoding="utf-8")
+    path.write_text(f"# {situation.point.name}\n\n{head}\n\n{said}\n\n{MARK}{ask.digest} -->\n", encoding="utf-8")
     return path
 
 
@@ -106,12 +113,18 @@ def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, 
                 point=situation.point,
                 prompt=prompt,
                 model=model,
-                question=ask.digest,
+                question=_question_of(path),
                 text=text,
                 tokens=_tokens(ask, text),
             )
             found.append(given)
     return tuple(found)
+
+
+def _question_of(page: Path) -> str:
+    """The digest that stands in a page; empty where the page is gone."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return text.rpartition(MARK)[2][:64] if MARK in text else ""
 
 
 def _tokens(ask: Ask, text: str) -> int:

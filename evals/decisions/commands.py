@@ -45,6 +45,13 @@ Repeat = Annotated[int, typer.Option(help="Score every decision point so many ti
 Logs = Annotated[
     Path | None, typer.Option(help="Folder for Inspect AI's logs (`inspect view`); default: ANSWERS/logs.")
 ]
+Scores = Annotated[
+    Path | None,
+    typer.Option(
+        "--scores", help="Score every recorded answer again and compare with this file; exit 1 where one is lower."
+    ),
+]
+Write = Annotated[bool, typer.Option("--write", help="With --scores: write the file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 KINDS = ("propose", "draft", "repair")
 
@@ -67,21 +74,24 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
     html: Page = None,
     repeat: Repeat = 1,
     logs: Logs = None,
+    scores: Scores = None,
+    write: Write = False,
     as_json: Json = False,
 ) -> None:
-    """Score what models answered at recorded decision points, with what was known later; compare prompts and models.
-
-    Without --prompts and --model the recorded answers are scored and no model is asked.
-    """
+    """Score what models answered at recorded decision points; with --prompts or --model, compare wordings or models."""
     from evals.decisions import comparing
 
-    paths = [*(recordings or []), *(more or [])] or comparing.shipped_recordings()
-    if prompts or models:
+    paths, kept = [*(recordings or []), *(more or [])] or comparing.shipped_recordings(), answers or comparing.KEPT
+    if scores:
+        _again(paths, scores, kept, write=write, as_json=as_json)
+    elif not (prompts or models):
+        _recorded(paths, listed=listed, as_json=as_json)
+    else:
         order = comparing.Order(
             recordings=tuple(paths),
             prompts=prompts or ("shipped",),
             models=tuple(models or []),
-            answers=answers or comparing.SHIPPED_ANSWERS,
+            answers=kept,
             named=named or "",
             kinds=tuple(kinds or ["propose"]),
             tried=tried,
@@ -89,8 +99,31 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
             logs=logs,
         )
         comparing.told(comparing.run(order), html=html, as_json=as_json)
+
+
+def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_json: bool) -> None:
+    """Recorded answers against the scores that were written down."""
+    from agent import console
+    from evals.decisions import regression
+    from evals.decisions.answers import Answers
+
+    now = regression.measured(paths, Answers(answers))
+    if write:
+        regression.write(scores, now)
+        console.say(f"{scores}: {sum(row.answers for row in now.scores)} answers scored")
         return
-    _recorded(paths, listed=listed, as_json=as_json)
+    found = regression.compared(regression.read(scores), now)
+    if as_json:
+        console.emit({"good": found.good, **found.model_dump(mode="json")})
+    else:
+        total = sum(row.answers for row in now.scores)
+        console.say(f"recorded answers scored again: {total}; {len(found.changes)} scores changed")
+        for text in (*(one.text for one in found.changes), *found.gone):
+            console.say(f"  {text}")
+        for name in found.reworded:
+            console.say(f"  other words, not answered yet: {name}")
+    if not found.good:
+        raise typer.Exit(1)
 
 
 def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:

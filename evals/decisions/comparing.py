@@ -16,7 +16,7 @@ from evals.decisions.prompts import prompt
 from knowledge.library import Library
 
 EVALS = Path(__file__).parent.parent
-SHIPPED_ANSWERS = EVALS / "answers"
+KEPT = EVALS / "answers"
 BY_HAND = "by hand"
 WAITING = 3
 """Exit code, as of a campaign that waits for an answer."""

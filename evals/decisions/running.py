@@ -29,8 +29,8 @@ def ask(
         raise UserError(f"{EXTRA} ({error})") from error
     model_args = {"client": client} if client else {}
     reached = get_model(f"ridgeline/{model}", memoize=False, **model_args)
-    todo = inspect_task.of(asked, prompt, kind)
-    (log,) = run(todo, model=reached, log_dir=str(logs), display="none", log_level="error", ctl_server=False)
+    questions = inspect_task.of(asked, prompt, kind)
+    (log,) = run(questions, model=reached, log_dir=str(logs), display="none", log_level="error", ctl_server=False)
     if log.samples is None:
         raise UserError(f"--model: {model}: {log.error.message if log.error else 'nothing was answered'}")
     known = {one.point.name: one.situation for one in asked}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graph.values import Artifact, Value
+from sandbox.recordings.archive import is_archive, rewritten
 
 OWNED = "root|tmp|work|home|Users|mnt|media|data|scratch|workspace|var/folders"
 PRIVATE = re.compile(rf"(?<![\w.])/(?:{OWNED})(?=/[\w.])(?:/[\w.@+~-]+)+")
@@ -58,7 +59,9 @@ class Scrub:
         return text
 
     def data(self, data: bytes) -> bytes:
-        """Of a file; what is not text is left as it is."""
+        """Of a file, or of each file of an archive; what is not text is left as it is."""
+        if is_archive(data):
+            return rewritten(data, self.data)
         try:
             before = data.decode()
         except UnicodeDecodeError:

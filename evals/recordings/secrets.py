@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.models.redaction import NAMES, SHAPES, SHORTEST
+from sandbox.recordings.archive import is_archive, members
 
 KEYS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a provider's key", SHAPES),
@@ -33,7 +34,10 @@ SHAPED_LIKE_KEYS = re.compile(r"\bsk-(?:learn|image|build)\b")
 def secrets(path: Path, told: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """`<told>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
     own = _own(os.environ if environment is None else environment)
-    for number, raw in enumerate(path.read_bytes().splitlines(), start=1):
+    data = path.read_bytes()
+    if is_archive(data):
+        data = b"\n".join(content for _, content in members(data))
+    for number, raw in enumerate(data.splitlines(), start=1):
         line = raw.decode("utf-8", "replace")
         for what in _found(line, own):
             yield f"{told}: line {number}: holds {what}"

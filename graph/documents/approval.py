@@ -7,6 +7,9 @@ from graph.documents.rounds import profile_table
 from graph.documents.text import cell, interval, line, quantity, table
 from graph.evidence import Profiled
 from graph.limits import Limits
+from graph.policy.history import total_cost
+from graph.policy.predict import check
+from graph.policy.spent import so_far
 from graph.standing import History
 from graph.target import Target
 from graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, proposed
@@ -29,8 +32,7 @@ def of_target(target: Target, limits: Limits) -> ApprovalRequest:
 def of_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
     """Before anything is written: the claim, what it rests on, what it predicts."""
     told = trial.hypothesis
-    spent = sum((closed.cost for closed in history.rounds), Cost()) + trial.cost
-    sections = (_hypothesis(told), _cost(spent))
+    sections = (_hypothesis(told), _cost(trial.cost, history))
     campaign = history.opened.target.campaign
     return _request(
         "hypothesis", trial.round, campaign, history.limits, title=line(told.change), content=told, sections=sections
@@ -41,16 +43,13 @@ def of_change(trial: Judged, history: History, *, before: Profiled | None) -> Ap
     """After it was measured and would be kept: everything that speaks for it and against it."""
     assert trial.formatted is not None
     applied, start = trial.formatted.applied, proposed(trial)
-    drafted = find(trial, Drafted)
-    spent = sum((closed.cost for closed in history.rounds), Cost()) + start.cost
-    spent = spent + (drafted.cost if drafted else Cost())
     sections = (
-        _hypothesis(start.hypothesis),
         _measured(trial),
+        _hypothesis(start.hypothesis),
         _checked(trial),
-        Section(heading="Counters", text=profile_table(before, _profile(trial))),
+        Section(heading="Counters", text=_counters(start.hypothesis, before, _profile(trial))),
         _audit(applied),
-        _cost(spent),
+        _cost(so_far(trial), history),
     )
     request = _request(
         "change",
@@ -125,10 +124,27 @@ def _audit(applied: Applied) -> Section:
     return Section(heading="Audit", text=text)
 
 
-def _cost(spent: Cost) -> Section:
-    dollars = "unknown price" if spent.dollars is None else f"{spent.dollars:.2f} USD"
-    text = f"{spent.tokens} tokens, {dollars}, {quantity(spent.command_seconds)} s of commands so far."
-    return Section(heading="Cost", text=text)
+def _cost(now: Cost, history: History) -> Section:
+    """Of the open round and of everything before it."""
+    before = total_cost(history) if history.baseline else Cost()
+    rows = [
+        (
+            name,
+            f"{cost.tokens}",
+            "UNKNOWN" if cost.dollars is None else f"{cost.dollars:.2f}",
+            f"{cost.command_seconds:.0f}",
+        )
+        for name, cost in (("this round", now), ("campaign so far", before + now))
+    ]
+    return Section(heading="Cost", text=table(("", "Tokens", "USD", "Commands s"), rows))
+
+
+def _counters(told: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
+    """What the hypothesis said would be seen, what was, and every other counter."""
+    seen = check(told.prediction, before, after)
+    moved = f"{quantity(seen.before)} -> {quantity(seen.after)}"
+    said = f"Predicted: {cell(told.prediction.counter)} {told.prediction.direction}; seen: {moved}: {seen.outcome}."
+    return f"{said}\n\n{profile_table(before, after)}"
 
 
 def _profile(trial: Judged) -> Profiled | None:

@@ -11,6 +11,7 @@ from graph.finding import Finding
 from graph.policy.attribution import attribute, overfit_in_lineage
 from graph.policy.attribution import table as attribution_rows
 from graph.policy.audit import words
+from graph.policy.budgets import device_minutes
 from graph.policy.history import accepted, best_round, rolled_back, total_cost
 from graph.record import Attribution, Concluded, RoundClosed
 from graph.standing import History
@@ -212,7 +213,7 @@ def costs(history: History) -> str:
     rows = (
         ("Wall time", f"{total.wall_seconds / 60:.1f} min"),
         ("Commands", f"{total.command_seconds:.1f} s"),
-        ("GPU time", f"{total.gpu_seconds:.1f} s"),
+        ("GPU time, at most", f"{60 * device_minutes(history, total):.1f} s"),
         ("Tokens", f"{total.tokens}"),
         ("Money", dollars),
     )

@@ -41,6 +41,8 @@ def report(history: History) -> str:
         ceilings=_ceilings(history),
         roofline=against(history),
         commands=reproduce(history),
+        comparison=comparison(history),
+        decisions=decisions(history),
         links=_links(history),
     )
 
@@ -92,6 +94,25 @@ def reproduce(history: History) -> str:
     steps.append(command(contract.test_command))
     steps.append(command(word.replace("{csv}", "benchmark.csv") for word in contract.benchmark_command))
     return " && ".join(steps)
+
+
+def comparison(history: History) -> str:
+    """The command that times the original against the best version once more; empty where it would not find both."""
+    folder, _, name = history.opened.contract_path.rpartition("/")
+    base, best = history.opened.base_commit, figures.best_commit(history)
+    if base == best or name != "ridgeline.yaml":
+        return ""
+    return (f"cd {command((folder,))} && " if folder else "") + f"ridgeline bench {base[:12]} {best[:12]}"
+
+
+def decisions(history: History) -> str:
+    """What people decided, or the policy in their place; empty where nobody was asked."""
+    decided = [*history.opened.decisions, *(one for closed in history.rounds for one in closed.decisions)]
+    rows = [
+        (cell(one.key.rpartition("-")[0]), one.choice, cell(one.by), minute(one.at), cell(one.reason, 300) or "-")
+        for one in decided
+    ]
+    return table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
 
 
 def _links(history: History) -> list[str]:

@@ -6,12 +6,13 @@ from functools import cache
 from markupsafe import Markup
 
 from graph.documents import conclusion, figures
-from graph.documents.final_report import environment_table, reproduce
+from graph.documents.final_report import comparison, decisions, environment_table, reproduce
 from graph.documents.noise import noise_lines
 from graph.documents.report_html_plots import roofline_plot, trend_plot
 from graph.documents.report_html_text import diff, markdown, plain
 from graph.documents.roofline import against, ceiling_lines
 from graph.documents.text import cell, interval, line, minute, number, quantity, table, times
+from graph.policy.budgets import device_minutes
 from graph.policy.history import accepted, total_cost
 from graph.record import RoundClosed
 from graph.standing import History
@@ -78,7 +79,7 @@ def facts(history: History) -> list[tuple[str, str]]:
         ("Kept", f"{kept} of {len(history.rounds)}"),
         ("Predictions", conclusion.predictions(history)),
         ("Wall time", f"{spent.wall_seconds / 60:.1f} min"),
-        ("GPU time", f"{spent.gpu_seconds:.0f} s"),
+        ("GPU time, at most", f"{60 * device_minutes(history, spent):.0f} s"),
         ("Tokens", f"{spent.tokens}"),
         ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
     ]
@@ -109,6 +110,7 @@ def _parts(history: History) -> list[Part]:
         ("predictions", "Predictions against measurements", markdown(predicted(history))),
         ("audit", "Where the gain comes from", markdown(conclusion.audit(history))),
         ("stop", "Why it stopped", markdown(_stopped(history))),
+        *([("people", "What people decided", markdown(told))] if (told := decisions(history)) else []),
         ("costs", "Costs", markdown(f"{conclusion.costs(history)}\n\n{cost_rows(history)}")),
         ("environment", "Environment", markdown(environment_table(history))),
         ("reproduce", "Reproduce", _reproduced(history)),
@@ -205,7 +207,7 @@ def cost_rows(history: History) -> str:
             f"{closed.cost.tokens}",
             number(closed.cost.dollars, 4) if closed.cost.dollars is not None else "UNKNOWN",
             number(closed.cost.command_seconds, 1),
-            number(closed.cost.gpu_seconds, 1),
+            number(60 * device_minutes(history, closed.cost), 1),
             number(closed.cost.wall_seconds, 1),
         )
         for closed in history.rounds
@@ -214,9 +216,13 @@ def cost_rows(history: History) -> str:
 
 
 def _reproduced(history: History) -> Markup:
-    return Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
+    shown = Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
         plain(history.opened.repository), plain(reproduce(history))
     )
+    if again := comparison(history):
+        text = "The gain itself, original against best, interleaved in fresh processes:"
+        shown += Markup("<p>{}</p><pre>{}</pre>").format(text, plain(again))
+    return shown
 
 
 def _tried(history: History, diffs: Mapping[int, str]) -> list[Tried]:

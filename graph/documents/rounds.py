@@ -54,7 +54,10 @@ def placed(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
 
 
 def _profile_files(version: int, profile: Profiled | None) -> Documents:
-    return placed(f"profiles/v{version}", (profile.report,)) if profile and profile.report else {}
+    if profile is None:
+        return {}
+    recorded = profile.kernel.recorded if profile.kernel else None
+    return placed(f"profiles/v{version}", tuple(kept for kept in (profile.report, recorded) if kept is not None))
 
 
 def _raw(closed: RoundClosed) -> dict[str, Artifact]:

@@ -7,6 +7,7 @@ from graph.approval import ApprovalRequest, Decision
 from graph.context import counters_of_best, history
 from graph.documents.approval import of_change, of_hypothesis, of_target
 from graph.errors import CampaignError
+from graph.policy.spent import minutes_between
 from graph.ports import Ports
 from graph.state import State, Update
 from graph.trial import Drafted, Failed, Judged, Proposed, find
@@ -64,7 +65,8 @@ def _decided(ports: Ports, request: ApprovalRequest) -> Decision:
     asked = request.model_copy(update={"asked_at": ports.clock.now(f"{request.key} asked")})
     while (decision := ports.approvals.decision(asked)) is None:
         interrupt({"key": asked.key, "gate": asked.gate, "round": asked.round, "title": asked.title})
-    return decision
+    waited = 60 * minutes_between(asked.asked_at, ports.clock.now(f"{asked.key} answered"))
+    return decision.model_copy(update={"waited_s": max(0.0, waited)})
 
 
 def _rejected(trial: Judged, decision: Decision) -> Judged:

@@ -1,8 +1,9 @@
 """What a round cost, added up from its own evidence and the two instants that bound it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from graph.record import Reflection
+from graph.record import Reflection, RoundClosed
 from graph.trial import (
     Applied,
     Broken,
@@ -26,9 +27,19 @@ def minutes_between(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60
 
 
+def waited_minutes(rounds: Sequence[RoundClosed]) -> float:
+    """Minutes that closed rounds waited for a person."""
+    return sum(one.waited_s for closed in rounds for one in closed.decisions) / 60
+
+
 def spent(trial: Judged, reflection: Reflection, *, opened_at: str, closed_at: str) -> Cost:
     """Planner costs and command seconds of every stage; wall seconds from the clock."""
-    total = Cost(wall_seconds=minutes_between(opened_at, closed_at) * 60) + reflection.cost
+    return so_far(trial) + reflection.cost + Cost(wall_seconds=minutes_between(opened_at, closed_at) * 60)
+
+
+def so_far(trial: Judged) -> Cost:
+    """Of a round that has been judged and not yet closed; without wall seconds."""
+    total = Cost()
     stage: Stage | None = trial
     while stage is not None:
         total = total + _of(stage)

@@ -19,7 +19,8 @@ def checks(
     """T1 to T8, each with the numbers it was decided on.
 
     `exhausted` is the planner's reason for having no further direction, empty while it has one; `elapsed_minutes` is
-    wall time since the campaign began. Dollars that are not known exceed any budget: a hard stop cannot trust them.
+    wall time since the campaign began, less the time it waited for people. Dollars that are not known exceed any
+    budget: a hard stop cannot trust them.
     """
     return (
         _target(history),

@@ -86,8 +86,9 @@ class Worker:
             if frame.kind in (frames.CALL, frames.PING):
                 self._wire.send(self._called(frame))
             elif frame.kind == frames.BIND:
-                self._bind(frame)
-                self._wire.send(frames.packed(frames.Frame(frames.BOUND, frame.nonce, frame.slot)))
+                wrong = self._bind(frame)
+                kind = frames.FAILED if wrong else frames.BOUND
+                self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, frame.slot, text=wrong)))
             elif frame.kind == frames.LOAD:
                 self._load(json.loads(self._memory()[0][:]))
                 gc.collect()
@@ -120,13 +121,22 @@ class Worker:
         self._device.prove(frame)
         return bytes(frames.packed(frames.Frame(frames.PROVED, frame.nonce, frame.slot)))
 
-    def _bind(self, frame: Any) -> None:
+    def _bind(self, frame: Any) -> str:
+        """Why there are no arrays, or nothing. A failed call of the candidate's to a card's runtime shows in ours."""
         memory, layout = self._memory()
         facts = json.loads(layout[:])
-        for placement, arrays in enumerate(self._device.bind(frame.slot, memory, facts, self._language.wrap)):
+        try:
+            bound = self._device.bind(frame.slot, memory, facts, self._language.wrap)
+        except RuntimeError as error:
+            if "out of memory" in str(error):
+                raise  # told apart by what is printed at the end
+            why = str(error).partition("\n")[0]
+            return f"device state: no arrays can be made after the candidate was loaded: {why}"
+        for placement, arrays in enumerate(bound):
             arguments = self._language.arguments(arrays, facts["dims"])
             finish = self._language.finish(arrays, facts) if self._language.returns else None
             self._calls[frame.slot, placement] = (arguments, finish)
+        return ""
 
     def _memory(self) -> list[mmap.mmap]:
         """Shared memory that the judge sends, mapped."""

@@ -1,13 +1,12 @@
 """Runs a task's reference in a process of its own: the user's trusted file, and nothing of a candidate's.
 
 Started by sandbox/judge/references.py as `reference_host.py IN OUT`, two inherited pipes. Each message is an
-unsigned 64-bit length, little-endian, and so many bytes: JSON, or one array in NumPy's .npy format without pickles.
+unsigned 64-bit length, little-endian, and so many bytes: JSON, or one array whose type and shape were told.
 Needs NumPy, and PyTorch where the reference imports it.
 """
 
 import contextlib
 import importlib.util
-import io
 import json
 import os
 import re
@@ -16,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from io import BufferedReader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -33,16 +33,16 @@ class Unusable(Exception):
     """The reference did something that a reference cannot do."""
 
 
-def received(stream: BinaryIO) -> bytes | None:
+def received(stream: BufferedReader) -> bytearray | None:
     """The bytes of one message; None at the end of the stream."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
-    body = stream.read(LENGTH.unpack(head)[0])
-    return body if len(body) == LENGTH.unpack(head)[0] else None
+    body = bytearray(LENGTH.unpack(head)[0])
+    return body if stream.readinto(body) == len(body) else None
 
 
-def expected(stream: BinaryIO) -> bytes:
+def expected(stream: BufferedReader) -> bytearray:
     """The bytes of one message that has to come. Raises EOFError."""
     body = received(stream)
     if body is None:
@@ -56,17 +56,9 @@ def send(stream: BinaryIO, body: bytes | memoryview) -> None:
     stream.write(body)
 
 
-def unpacked(body: bytes) -> Array:
-    """The array of a message, in memory of its own."""
-    found: Array = np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
-    return found
-
-
-def packed(array: Array) -> memoryview:
+def plain_bytes(array: Array) -> memoryview:
     """The message of an array."""
-    out = io.BytesIO()
-    np.lib.format.write_array(out, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
-    return out.getbuffer()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def loaded(file: Path) -> ModuleType:
@@ -246,21 +238,39 @@ def told(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = 
     """One whole answer."""
     send(out, json.dumps(header).encode())
     for array in arrays:
-        send(out, packed(array))
+        send(out, plain_bytes(array))
     out.flush()
 
 
-def served(host: Host, given: BinaryIO, out: BinaryIO, question: str) -> None:
-    """Reads one question's arrays and answers it."""
-    raw = {name: unpacked(expected(given)) for name, _, _ in host.inputs}
-    try:
-        arrays, notes = host.answer(question, raw)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        told(out, {"error": place(error, host.file)})
-        return
-    told(out, {"names": list(arrays), "notes": notes}, arrays.values())
+def served(host: Host, given: BufferedReader, out: BinaryIO, words: bytearray) -> None:
+    """Reads the arrays that are asked about, all of them, and answers every question about each set."""
+    asked = json.loads(words)
+    names = [name for name, _, _ in host.inputs]
+    sets = [
+        {
+            name: np.ndarray(tuple(shape), dtype, expected(given))
+            for name, (dtype, shape) in zip(names, forms, strict=True)
+        }
+        for forms in asked["sets"]
+    ]
+    answers: list[dict[str, object]] = []
+    sent: list[Array] = []
+    noted: list[str] = []
+    for raw, question in ((raw, question) for raw in sets for question in asked["questions"]):
+        try:
+            # copies: a mutated input must be as it was for the next question
+            arrays, notes = host.answer(question, {name: array.copy() for name, array in raw.items()})
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            told(out, {"error": place(error, host.file), "question": question})
+            return
+        if question == asked["questions"][0]:
+            answers.append({})
+        answers[-1][question] = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+        sent += [array.copy() for array in arrays.values()]  # a reference may use its own memory again
+        noted += notes
+    told(out, {"answers": answers, "notes": noted}, sent)
 
 
 def main() -> None:
@@ -273,8 +283,8 @@ def main() -> None:
         told(out, {"error": place(error, Path(spec["file"]))})
         raise
     told(out, {"framework": host.framework.name})
-    while (question := received(given)) is not None:
-        served(host, given, out, question.decode())
+    while (words := received(given)) is not None:
+        served(host, given, out, words)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ import numpy as np
 from graph.task import DType, Precision
 from sandbox.judge.bounds import Noise, limit, row_rms, scale_of, yardstick
 from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, to_float32, unit
+from sandbox.judge.memory import same_bytes
 
 CHUNK = 1 << 18
 """Elements at a time: they and the differences stay in a processor's cache."""
 BIG = 1e18
 """Beyond it, squares leave float32 and both sides are compared in float64."""
+SMALL = 1e-15
+"""Below it, squares near the end of float32 could vanish, and hide what they are squares of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +61,11 @@ def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> b
     """
     if a.shape != b.shape or a.dtype != b.dtype or not a.size:
         return False
-    word = f"u{a.dtype.itemsize}"
-    if np.array_equal(np.ascontiguousarray(a).view(word), np.ascontiguousarray(b).view(word)) or not is_float(dtype):
-        return bool(np.array_equal(a, b)) or is_float(dtype)
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    if same_bytes(a, b):
+        return True
+    if not is_float(dtype):
+        return False
     allowed = within or default(dtype)
     length = b.shape[-1] if b.ndim > 1 else b.size
     left, right = a.reshape(-1, length), b.reshape(-1, length)
@@ -75,8 +80,44 @@ def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> b
 
 
 def _part(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float | None:
-    """Sum of squared differences of some rows, in units of what is allowed; None where one alone is too large."""
-    left, right = _wide(a, b, dtype)
+    """Sum of squared differences of some rows, in units of what is allowed; None where one alone is too large.
+
+    No difference is larger than the root of its row's sum of squares. Where that is allowed, as it mostly is, nothing
+    need be looked at element by element; and sums that are finite and not large show that all numbers are.
+    """
+    left, right = (a, b) if dtype == "float64" else (to_float32(a, dtype), to_float32(b, dtype))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = np.einsum("ij,ij->i", right, right)
+        apart = left - right
+        squares = np.einsum("ij,ij->i", apart, apart)
+        rows = np.sqrt(sizes / right.shape[1])
+        limits = allowed.peak * rows + allowed.peak_amount + SMALLEST[dtype]
+        if not (sizes.max() < BIG**2 and limits.min() > SMALL):
+            return _closely(*_wide(left, right, dtype), dtype, allowed)
+        far = np.flatnonzero(~(squares <= np.square(limits)))
+    if far.size and not _each(np.abs(apart[far]), right[far], rows[far], allowed, dtype):
+        return None
+    return _shares(squares, rows, allowed, dtype)
+
+
+def _each(apart: Raw, right: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> bool:
+    """Whether no difference is too large for its row, or for its element where that is larger."""
+    floor = SMALLEST[dtype]
+    limits = allowed.peak * rows + allowed.peak_amount + floor
+    for row in np.flatnonzero(~(apart.max(axis=1) <= limits)):
+        sizes = np.maximum(np.abs(right[row]), rows[row])
+        if not (apart[row] <= allowed.peak * sizes + allowed.peak_amount + floor).all():
+            return False
+    return True
+
+
+def _shares(squares: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> float:
+    allowances = (allowed.l2 * rows + allowed.l2_amount + SMALLEST[dtype]).astype(np.float64)
+    return float((squares / np.square(allowances)).sum())
+
+
+def _closely(left: Raw, right: Raw, dtype: DType, allowed: Tolerance) -> float | None:
+    """The same with every element looked at."""
     finite = np.isfinite(right)
     if not finite.all():
         if not np.array_equal(np.where(finite, 0.0, right), np.where(np.isfinite(left), 0.0, left), equal_nan=True):
@@ -85,23 +126,15 @@ def _part(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float | None:
     rows = np.sqrt(np.einsum("ij,ij->i", right, right) / right.shape[1])
     with np.errstate(invalid="ignore"):
         apart = np.abs(left - right)
-    floor = SMALLEST[dtype]
-    worst = apart.max(axis=1)
-    limits = allowed.peak * rows + allowed.peak_amount + floor
-    for row in np.flatnonzero(~(worst <= limits)):
-        sizes = np.maximum(np.abs(right[row]), rows[row])
-        if not (apart[row] <= allowed.peak * sizes + allowed.peak_amount + floor).all():
-            return None
-    squares = np.einsum("ij,ij->i", apart, apart)
-    share = squares / np.square((allowed.l2 * rows + allowed.l2_amount + floor).astype(np.float64))
-    return float(share.sum())
+    if not _each(apart, right, rows, allowed, dtype):
+        return None
+    return _shares(np.einsum("ij,ij->i", apart, apart), rows, allowed, dtype)
 
 
-def _wide(a: Raw, b: Raw, dtype: DType) -> tuple[Raw, Raw]:
-    """Both in float32 where it holds them and their squares, otherwise in float64."""
+def _wide(left: Raw, right: Raw, dtype: DType) -> tuple[Raw, Raw]:
+    """Both as they are where float32 holds their squares, otherwise in float64."""
     if dtype == "float64":
-        return a, b
-    left, right = to_float32(a, dtype), to_float32(b, dtype)
+        return left, right
     with np.errstate(invalid="ignore"):
         big = not (np.abs(right).max() < BIG and np.abs(left).max() < BIG)
         return (left.astype(np.float64), right.astype(np.float64)) if big else (left, right)

@@ -16,6 +16,7 @@ from graph.task import Constness, Task, Tensor
 from sandbox.errors import WorldError
 from sandbox.judge.dtypes import STORAGE
 from sandbox.judge.inputs import extents
+from sandbox.judge.memory import address, differs, same_bytes
 
 Array = NDArray[np.generic]
 PLACEMENTS = 2
@@ -30,10 +31,6 @@ STAGGER = 5 * 64
 cache with all of them. A multiple of 64 bytes, as vector loads want."""
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """A worker that could cut the memory short would kill the judge at its next access."""
-
-_libc = ctypes.CDLL(None)
-_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_libc.memcmp.restype = ctypes.c_int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +111,9 @@ class Arena:
         for span in (span for spans in self._whole for span in spans):
             ctypes.memmove(span.at, span.kept, span.length)
         self._looked = [0] * PLACEMENTS
+        self._views = tuple(
+            {room.name: self._seen(room, places[room.name]) for room in self.rooms} for places in self.offsets
+        )
         self.judged_bytes = sum(room.nbytes for room in self.rooms if room.judged)
         self._consts: dict[str, Array] = {}
         self._const_at: set[tuple[str, int]] = set()
@@ -140,7 +140,7 @@ class Arena:
             _checked(room, array)
             if room.constness == "const" and self._stands(room, array, placement):
                 continue
-            ctypes.memmove(self._at(room, placement), _address(array), room.nbytes)
+            self._views[placement][room.name][...] = array
 
     def poison(self, given: Mapping[str, Array] | None, placement: int) -> None:
         """Fill the outputs with these bytes; without any, with random ones."""
@@ -149,30 +149,31 @@ class Arena:
                 continue
             array = _random(room) if given is None else given[room.name]
             _checked(room, array)
-            ctypes.memmove(self._at(room, placement), _address(array), room.nbytes)
+            self._views[placement][room.name][...] = array
 
     def outputs(self, placement: int) -> dict[str, Array]:
         """Copies of the outputs and of the inputs that may be written, as they are at this moment."""
-        return {room.name: self._copied(room, placement) for room in self.rooms if room.judged}
+        views = self._views[placement]
+        return {room.name: views[room.name].copy() for room in self.rooms if room.judged}
 
     def changed(self, inputs: Mapping[str, Array], placement: int) -> tuple[str, ...]:
         """Inputs that differ from what was written, and may not."""
+        views = self._views[placement]
         return tuple(
-            room.name
-            for room in self.rooms
-            if not room.judged
-            and _libc.memcmp(self._at(room, placement), _address(inputs[room.name]), room.nbytes) != 0
+            room.name for room in self.rooms if not room.judged and not same_bytes(views[room.name], inputs[room.name])
         )
 
-    def broken(self, placement: int) -> tuple[str, ...]:
+    def broken(self, placement: int, *, whole: bool = False) -> tuple[str, ...]:
         """Arrays with a band beside them that differs; the bands are then as they were.
 
         Each time the part next to the arrays is looked at, and the whole bands at the first of `WHOLE` times at a
-        placement: what was done to them stays there until then.
+        placement, or when asked for: what was done to them stays there until then.
         """
-        spans = self._near[placement] if self._looked[placement] % WHOLE else self._whole[placement]
+        near = self._looked[placement] % WHOLE and not whole
+        spans = self._near[placement] if near else self._whole[placement]
         self._looked[placement] += 1
-        hurt = [span for span in spans if _libc.memcmp(span.at, span.kept, span.length) != 0]
+        if not (hurt := [span for span in spans if differs(span.at, span.kept, span.length)]):
+            return ()
         for span in hurt:
             ctypes.memmove(span.at, span.kept, span.length)
         beside = {name for span in hurt for name in span.band.beside}
@@ -188,27 +189,21 @@ class Arena:
         for band in bands(self.rooms, places):
             guard = np.frombuffer(os.urandom(band.length), dtype=np.uint8)
             self._guards.append(guard)
-            yield Span(self._base + band.offset, _address(guard), band.length, band)
-
-    def _at(self, room: Room, placement: int) -> int:
-        return self._base + self.offsets[placement][room.name]
+            yield Span(self._base + band.offset, address(guard), band.length, band)
 
     def _more(self, end: int) -> int:
         """Bytes behind the placements."""
         return 0
 
-    def _copied(self, room: Room, placement: int) -> Array:
-        return self._copy(room, self._at(room, placement))
-
-    def _copy(self, room: Room, at: int) -> Array:
-        array = np.empty(room.shape, dtype=room.storage)
-        ctypes.memmove(_address(array), at, room.nbytes)
-        return array
+    def _seen(self, room: Room, offset: int) -> Array:
+        """The array as it lies in the shared memory."""
+        array: Array = np.frombuffer(self._memory, room.storage, math.prod(room.shape), offset)
+        return array.reshape(room.shape)
 
     def _stands(self, room: Room, array: Array, placement: int) -> bool:
         """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
         kept = self._consts.setdefault(room.name, array)
-        if kept is not array and _libc.memcmp(_address(kept), _address(array), room.nbytes) != 0:
+        if kept is not array and not same_bytes(kept, array):
             raise ValueError(f"{room.name} is constant, and has other values than before in the same process")
         there = (room.name, placement) in self._const_at
         self._const_at.add((room.name, placement))
@@ -268,10 +263,6 @@ def _checked(room: Room, array: Array) -> None:
         raise ValueError(
             f"{room.name}: {array.dtype} {array.shape} given where contiguous {room.storage} {room.shape} is wanted"
         )
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _random(room: Room) -> Array:

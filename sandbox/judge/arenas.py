@@ -26,6 +26,8 @@ class Arenas:
 
     def of(self, dims: Mapping[str, int]) -> tuple[int, Arena, bool]:
         """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
+        if self._held and (last := next(reversed(self._held.values())))[1].dims == dims:
+            return *last, False
         key = tuple(sorted(dims.items()))
         new = key not in self._held
         if new:

@@ -1,6 +1,6 @@
 """One call of a candidate and everything that is held against it: the same for tests and for timings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +29,17 @@ class Truth:
 
 
 def truth_of(reference: Reference, inputs: Arrays) -> Truth:
-    """Asks the reference twice."""
-    return Truth(inputs=inputs, oracle=reference.oracle(inputs), trusted=reference.trusted(inputs))
+    """About one call."""
+    return truths_of(reference, [inputs])[0]
+
+
+def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
+    """About several, which the reference is asked about at once."""
+    answers = reference.both(many)
+    return [
+        Truth(inputs=inputs, oracle=one["oracle"], trusted=one["trusted"])
+        for inputs, one in zip(many, answers, strict=True)
+    ]
 
 
 def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:

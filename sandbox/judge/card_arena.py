@@ -34,9 +34,7 @@ class CardArena(Arena):
 
     def seconds(self) -> dict[str, Array]:
         """What is judged, as it was after everything on the card had ended."""
-        return {
-            room.name: self._copy(room, self._base + self._seconds[room.name]) for room in self.rooms if room.judged
-        }
+        return {room.name: self._seen(room, self._seconds[room.name]).copy() for room in self.rooms if room.judged}
 
     def _more(self, end: int) -> int:
         cursor, self._seconds = end, dict[str, int]()

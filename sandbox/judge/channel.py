@@ -66,8 +66,16 @@ class Channel:
 
         Raises Lost for anything else, `output` where the worker says that the call gave no answer.
         """
+        came = self.came(timeout_s=timeout_s)
+        return self.taken(kind, nonce), came
+
+    def came(self, *, timeout_s: float) -> int:
+        """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises Lost."""
         self._readable(time.monotonic() + timeout_s, timeout_s)
-        came = time.perf_counter_ns()
+        return time.perf_counter_ns()
+
+    def taken(self, kind: int, nonce: bytes) -> Frame:
+        """What is there, as the one frame that answers. Raises Lost as `answer` does."""
         frame = _frame(self._received())
         if frame.nonce != nonce:
             raise Lost("protocol", "the answer is not to this call")
@@ -75,7 +83,7 @@ class Channel:
             raise Lost("output", frame.text)
         if frame.kind != kind:
             raise Lost("protocol", f"an answer of kind {frame.kind} where {kind} was asked for")
-        return frame, came
+        return frame
 
     def close(self) -> None:
         """Both ends, as far as they are this process's."""

@@ -4,6 +4,8 @@ Each message is an unsigned 64-bit length, little-endian, and so many bytes.
 """
 
 import contextlib
+import fcntl
+import math
 import os
 import secrets
 import select
@@ -11,9 +13,12 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sandbox.confine import wrapped
 from sandbox.environment import scrubbed
@@ -28,8 +33,10 @@ TAIL_BYTES = 2000
 TOLD = 300
 """Characters of what a child printed last that are told."""
 PIPE_BYTES = 1 << 20
-QUIET = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+QUIET = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads sleep at once when they are done, so that none of them disturbs a timed call."""
+KEEPING = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+"""Memory is used again instead of being given back: taking it anew costs small arrays more than the arithmetic."""
 
 
 class Lost(Exception):
@@ -56,6 +63,7 @@ class Child:
         theirs_in, self._to = os.pipe()
         self._back, theirs_out = os.pipe()
         os.set_blocking(self._to, False)
+        _widen(self._to, self._back)
         try:
             self._process = self._popen(host, held, private, (theirs_in, theirs_out))
         except OSError as error:
@@ -71,7 +79,7 @@ class Child:
             return subprocess.Popen(
                 (*words, held.python, "-P", str(host), *map(str, ends)),
                 cwd=private,
-                env=scrubbed(private, mark=secrets.token_hex(16), extra=QUIET),
+                env=scrubbed(private, mark=secrets.token_hex(16), extra={**QUIET, **KEEPING}),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -88,12 +96,12 @@ class Child:
                 _send(self._to, body, until)
         return answer
 
-    def received(self, until: float) -> bytes:
+    def received(self, until: float) -> bytearray:
         """One message. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
         (length,) = LENGTH.unpack(_exactly(self._back, LENGTH.size, until))
         if length > LONGEST:
             raise ValueError(f"a message of {length} bytes")
-        return bytes(_exactly(self._back, length, until))
+        return _exactly(self._back, length, until)
 
     def lost(self, why: str) -> Lost:
         """The end of a child that broke its word: how it ended and the last that it printed."""
@@ -121,10 +129,18 @@ class Answer:
     def __init__(self, child: Child, *, until: float, timeout_s: float) -> None:
         self._child, self._until, self._timeout_s = child, until, timeout_s
 
-    def message(self) -> bytes:
+    def message(self) -> bytearray:
         """The next message. Raises Lost, and the child is ended."""
         with self.watched():
             return self._child.received(self._until)
+
+    def array(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
+        """The next message as numbers of that type. Raises Lost where it is something else."""
+        with self.watched():
+            kind, body = np.dtype(dtype), self._child.received(self._until)
+            if kind.kind not in "biuf" or len(body) != math.prod(shape) * kind.itemsize:
+                raise ValueError(f"{len(body)} bytes as {dtype}{list(shape)}")
+            return np.ndarray(tuple(shape), kind, body)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -137,6 +153,13 @@ class Answer:
             raise self._child.lost("") from None
         except ValueError as error:
             raise self._child.lost(f"it sent {error}") from None
+
+
+def _widen(*pipes: int) -> None:
+    """Room for whole arrays, so that a message does not go in pieces, each waiting for the other process."""
+    with contextlib.suppress(OSError):  # a limit of this machine: then it takes longer
+        for pipe in pipes:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _send(pipe: int, body: bytes | memoryview, until: float) -> None:

@@ -91,7 +91,7 @@ class Held:
             return True
         if fields[STATE] != b"T":
             return False
-        return int(fields[THREADS]) == 1 or all(state in b"TXZ" for state in self._states())
+        return fields[THREADS] == b"1" or all(state in b"TXZ" for state in self._states())
 
     def _states(self) -> list[bytes]:
         found: list[bytes] = []
@@ -102,9 +102,9 @@ class Held:
         return found
 
     def _fields(self) -> list[bytes]:
-        """What follows the name, which may hold anything; empty when the process is gone."""
+        """The first fields behind the name, which may hold anything; empty when the process is gone."""
         try:
-            return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split()
+            return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split(b" ", THREADS + 1)
         except ProcessLookupError:
             return []
 

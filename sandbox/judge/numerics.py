@@ -48,6 +48,8 @@ def compare(
     if not is_float(dtype):
         return _whole(candidate, oracle, trusted, output)
     values = to_float64(candidate, dtype)
+    if noise is None and plainly_right(values, oracle, trusted, dtype=dtype, precision=precision):
+        return ()
     scale = scale_of(oracle)
     unit_error = yardstick(scale, noise, dtype=dtype, precision=precision) + SMALLEST[dtype]
     if noise is None:
@@ -58,6 +60,45 @@ def compare(
     if fault := _unlike(values, rounded, trusted, output):
         return (fault,)
     return _far(values, oracle, trusted, unit_error, (factors.l2, factors.peak), output)
+
+
+def plainly_right(values: Floats, oracle: Floats, trusted: Floats, *, dtype: DType, precision: Precision) -> bool:
+    """Whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no.
+
+    They do where all numbers are finite and far from the type's end, and the trusted program's luck is not needed.
+    """
+    factors, length = limit(dtype, precision), oracle.shape[-1] if oracle.ndim > 1 else oracle.size
+    right, usual, errors = (one.reshape(-1, length) for one in (oracle, trusted, values))
+    with np.errstate(invalid="ignore", over="ignore"):
+        rows = np.sqrt(_squares(right) / length)
+        if not rows.max() * np.sqrt(length) < LARGEST[dtype] / 4:
+            return False
+        unit_error = np.maximum(np.abs(right), rows[:, None])
+        unit_error *= yardstick(np.ones(1), None, dtype=dtype, precision=precision)
+        unit_error += SMALLEST[dtype]
+        missed = np.subtract(usual, right)
+        missed /= unit_error
+        excess = np.sqrt(_squares(missed) / length)
+        excess = np.maximum(excess, max(_middle(excess), 1.0))
+        np.subtract(errors, right, out=missed)
+        missed /= unit_error
+        sums = _squares(missed) / np.square(excess)
+        if not (np.isfinite(excess).all() and sums.sum() <= factors.l2**2 * right.size):
+            return False
+        if sums.max() <= (2 * factors.peak) ** 2:  # no element is more than its row together
+            return True
+        return bool((np.abs(missed, out=missed).max(axis=1) <= 2 * factors.peak * excess).all())
+
+
+def _middle(values: Floats) -> float:
+    """Their median; NumPy's own takes as long as five passes over what it is the median of."""
+    ordered = np.sort(values)
+    return float(ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
+
+
+def _squares(rows: Floats) -> Floats:
+    found: Floats = np.einsum("ij,ij->i", rows, rows)
+    return found
 
 
 def compare_exact(

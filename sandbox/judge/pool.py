@@ -1,5 +1,6 @@
 """New values for every call without drawing them anew: slices of a large random array with secret signs."""
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ class _Stock:
     shape: tuple[int, ...]
     seen: set[tuple[int, int]]
 
+    def __post_init__(self) -> None:
+        self._count = math.prod(self.shape)
+
     def slice(self, dice: random.Random) -> Array | None:
         """A slice that was not taken before; None when there seems to be none left."""
         place = self.place(dice)
@@ -45,7 +49,7 @@ class _Stock:
         """Where such a slice begins, in the values and in the signs."""
         places = self.values.size - self._count + 1
         for _ in range(8):
-            start, other = dice.randrange(places), dice.randrange(places) if self.signs is not None else 0
+            start, other = int(dice.random() * places), int(dice.random() * places) if self.signs is not None else 0
             if (start, other) not in self.seen:
                 self.seen.add((start, other))
                 return start, other
@@ -59,10 +63,6 @@ class _Stock:
             return values.reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(self.signs.dtype), self.signs[other : other + count])
         return bits.view(values.dtype).reshape(self.shape)
-
-    @property
-    def _count(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
 
 
 class Pool:
@@ -151,18 +151,18 @@ class Poisons:
 
     def _start(self, kind: str, name: str) -> int:
         long, shape = (self._nans if kind == "nan" else self._noise)[name], self._shapes[name]
-        return self._dice.randrange(long.size - int(np.prod(shape, dtype=np.int64)) + 1)
+        return int(self._dice.random() * (long.size - math.prod(shape) + 1))
 
     def _of(self, kind: str, name: str, shape: tuple[int, ...], decoy: Mapping[str, Array]) -> Array:
         if kind == "decoy" and decoy[name].shape == shape:
             return decoy[name]
         long = (self._nans if kind == "nan" else self._noise)[name]
-        count, start = int(np.prod(shape, dtype=np.int64)), self._start(kind, name)
+        count, start = math.prod(shape), self._start(kind, name)
         return long[start : start + count].reshape(shape)
 
 
 def _length(shape: tuple[int, ...]) -> int:
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     return count + LARGE if count > LARGE else TIMES * count + SPARE
 
 

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import math
 import os
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from graph.task import Task
 from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, PING, PONG, Frame
-from sandbox.judge.arena import Arena
+from sandbox.judge.arena import PLACEMENTS, Arena
 from sandbox.judge.arenas import Arenas, budget_bytes
 from sandbox.judge.card_arena import CardArena
 from sandbox.judge.isolation import Isolation, isolation
@@ -83,6 +84,10 @@ class Session:
         """Set before `open`; only a plain session is ever timed."""
         self.settle_us: int | None = None
         """When set, outputs are copied a second time after the worker ran on for so long: `Sealed.late`."""
+        self.look_share = 1.0
+        """Of calls after which inputs and guard bands are looked at, by a coin that falls when the outputs are sealed.
+        Damage to bands stays until it is seen: `hurt` sees what is left."""
+        self._coin = random.Random(os.urandom(32))
         self._task, self._sources = task, sources
         self._limits = limits or WorkerLimits()
         self._device: Device = device
@@ -146,6 +151,15 @@ class Session:
             self._break(lost)
             return math.nan
         return wall_us
+
+    def hurt(self, dims: Mapping[str, int]) -> tuple[str, ...]:
+        """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
+        if self._worker is None or self._broken is not None:
+            return ()
+        _, arena = self._bound(dims)
+        return tuple(
+            dict.fromkeys(name for placement in range(PLACEMENTS) for name in arena.broken(placement, whole=True))
+        )
 
     def report(self) -> bytes | Broken:
         """What a worker in mode `trace` has noted so far: a claim of the candidate's process."""
@@ -212,7 +226,7 @@ class Session:
         if arena.judged_bytes > LARGE:
             held.settled()
         outputs = arena.outputs(placement)
-        changed, broken = arena.changed(inputs, placement), arena.broken(placement)
+        changed, broken = self._looked(arena, inputs, placement)
         held.settled()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
         return Sealed(
             outputs=outputs,
@@ -222,6 +236,14 @@ class Session:
             inputs_changed=changed,
             guards_broken=broken,
         )
+
+    def _looked(
+        self, arena: Arena, inputs: Mapping[str, NDArray[np.generic]], placement: int
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Inputs that were changed, and arrays beside which something was."""
+        if self.look_share < 1 and self._coin.random() >= self.look_share:
+            return (), ()
+        return arena.changed(inputs, placement), arena.broken(placement)
 
     def _late(self, arena: Arena, placement: int) -> dict[str, NDArray[np.generic]] | None:
         if self.settle_us is None:

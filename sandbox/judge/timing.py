@@ -1,6 +1,7 @@
 """Is it faster? A B B A blocks in fresh process pairs; every timed call is judged, on values it could not know."""
 
 import math
+import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 
 from graph.task import Shape
 from sandbox.judge.agreement import Tolerance, agree, tolerance
-from sandbox.judge.calls import Bench, Truth, decoy_of, dtype_of, judged_names, truth_of
+from sandbox.judge.calls import Bench, Truth, dtype_of, judged_names, truth_of
 from sandbox.judge.gate import Opened
 from sandbox.judge.pool import Poisons, Pool
+from sandbox.judge.sampled import Sampled, wrong_side
 from sandbox.judge.session import Broken, Sealed, Session
 
 ORDERS = ("abba", "baab")
@@ -23,10 +25,13 @@ PINGS = 21
 COPIES = 5
 LEAST_US = 0.05
 """Resolution: an empty call's time, which is taken off, varies by more."""
+LOOK_SHARE = 0.25
+"""Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
+must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
 LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
 
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +137,12 @@ class _Turns:
         self.bench, self.options = bench, bench.options
         self._pool = Pool(bench.task, self.shape.dims, bench.rng)
         self._poisons = Poisons(bench.task, self.shape.dims, bench.rng)
+        self._sampled = Sampled(bench=bench)
+        self._coin = random.Random(bench.rng.bytes(32))
         self._decoy: Arrays | None = None
         self._stale: Arrays | None = None
+        for session in self.sessions.values():
+            session.look_share = LOOK_SHARE
 
     def run(self, blocks: int) -> list[Slot] | Refused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
@@ -152,7 +161,23 @@ class _Turns:
                         detail = f"{self.shape.label}: {slot.time_us:.1f} us is too little to move its bytes"
                         return Refused(side=side, detail=detail)
                     found += [slot] if block >= 0 else []
-        return self._company() or found
+        company = self._company()
+        return self.settle() or self._hurt() or company or found
+
+    def _hurt(self) -> Refused | None:
+        """What was done to guard bands and not looked at yet."""
+        for side, session in self.sessions.items():
+            if self.options.on("guards") and (names := session.hurt(self.shape.dims)):
+                return self._timed_wrong((side, f"memory beside {names[0]} was overwritten"))
+        return None
+
+    def settle(self) -> Refused | None:
+        """Judge the calls that wait for the oracle."""
+        wrong = self._sampled.wrong("b")  # which the other side agreed with
+        return self._timed_wrong(wrong) if wrong else None
+
+    def _timed_wrong(self, wrong: tuple[str, str]) -> Refused:
+        return Refused(side=wrong[0], detail=f"{self.shape.label}, timed: {wrong[1]}")
 
     def _company(self) -> Refused | None:
         """Other processes of a candidate may work, or watch, while its own stands still."""
@@ -176,7 +201,7 @@ class _Turns:
         inputs = self._inputs()
         found: dict[str, tuple[Sealed, float]] = {}
         for side in order:
-            placement = int(self.bench.rng.integers(2)) if self.options.on("addresses") else 0
+            placement = self._coin.getrandbits(1) if self.options.on("addresses") else 0
             before = self._poisons.next(self._decoy) if self.options.on("poison") else self._decoy
             sealed = self.sessions[side].call(
                 self.shape.dims, inputs, placement=placement, poison=before, timeout_s=self.options.call_s
@@ -195,16 +220,16 @@ class _Turns:
         for side, sealed in found.items():
             if lines := self.bench.surroundings(sealed):
                 return Refused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
-        agreed = self._agree(found)
-        if agreed and self.bench.rng.random() >= self.options.oracle_share:
-            return None
+        if self._agree(found):
+            # a right answer to other inputs, from the next call on
+            self._decoy = found["ab"[self._coin.getrandbits(1)]].outputs
+            if self._coin.random() < self.options.oracle_share:
+                self._sampled.keep(inputs, found)
+            return self.settle() if self._sampled.full else None
         truth = truth_of(self.bench.reference, inputs)
-        self._decoy = decoy_of(self.bench.task, truth)
         self.pairs.within(self.shape.label, truth)
-        for side in "b" if agreed else "ba":
-            if lines := self.bench.wrong(found[side], truth):
-                return Refused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
-        return None  # they may differ, and both be right: rounding can do more than the quick check allows
+        wrong = wrong_side(self.bench, found, truth, "ba")
+        return self._timed_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
 
     def _agree(self, found: Mapping[str, Sealed]) -> bool:
         task, known = self.bench.task, self.pairs.within(self.shape.label)

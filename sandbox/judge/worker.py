@@ -120,9 +120,9 @@ class Worker:
         self.channel.send(frame)
         began = time.perf_counter_ns()
         self.held.go()
-        answer, came = self.channel.answer(kind, frame.nonce, timeout_s=timeout_s)
+        came = self.channel.came(timeout_s=timeout_s)
         self.held.stop()
-        return answer, (came - began) / 1e3
+        return self.channel.taken(kind, frame.nonce), (came - began) / 1e3
 
     def why(self, lost: Lost) -> Lost:
         """The same loss with what the process said and how it ended. It is ended by this."""

@@ -1,7 +1,8 @@
 """Records a GPU program with the best profiler this machine permits, and says why each better one was passed over.
 
-NVIDIA: counters by ncu, else the time that the program itself prints. AMD: a timing run, counters in small passes, a
-thread trace of one launch. Nothing here runs under a lease of its own: the caller holds the card.
+NVIDIA: counters by ncu. AMD: a timing run, counters in small passes, a thread trace of one launch. Where the vendor's
+tool sees nothing, torch's own profiler, and else the time that the program itself prints. Nothing here runs under a
+lease of its own: the caller holds the card.
 """
 
 import re
@@ -14,7 +15,7 @@ from graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
 from sandbox.commands import said
 from sandbox.errors import ProgramMissing
 from sandbox.process import run
-from sandbox.profiler import gpu_commands
+from sandbox.profiler import gpu_commands, torch_rung
 from sandbox.profiler.cpu import printed
 from sandbox.recordings import ncu as ncu_reader
 from sandbox.recordings.fault import RecordingError
@@ -72,11 +73,13 @@ def record(session: Session, vendor: Vendor) -> None:
 
 
 def instruments(session: Session, vendor: Vendor) -> None:
-    """The same with the vendor's tools alone: where they see nothing, there are only notes that say why."""
+    """The same without the program's own time: where nothing sees the card, there are only notes that say why."""
     if vendor == "nvidia":
         _nvidia(session)
     else:
         _amd(session)
+    if not session.paths:
+        _torch(session)
 
 
 def _nvidia(session: Session) -> None:
@@ -180,6 +183,20 @@ def _trace(session: Session, kernel: str, *, call: int) -> None:
         session.paths.append(folder)
     elif ended is not None:
         session.notes.append(f"no thread trace: {said(ended)}")
+
+
+def _torch(session: Session) -> None:
+    if not torch_rung.is_python(session.program, session.cwd):
+        session.notes.append("torch profiler: the program is none of Python's")
+        return
+    folder = _folder(session, "torch")
+    session.progress("torch profiler: launches and their times")
+    ended = session.run(torch_rung.recorded_by(session.program, folder, session.env), times=torch_rung.SLOWER)
+    found, why = torch_rung.traces(folder)
+    session.paths += found
+    session.notes += why
+    if ended is not None and not ended.ok:
+        session.notes.append(f"torch profiler: {said(ended)}")
 
 
 def _printed(session: Session, vendor: Vendor) -> None:

@@ -1,4 +1,4 @@
-"""Profiles a version on a GPU: counters, a trace, the program's own time, the compiler's report, as far as permitted.
+"""Profiles a version on a GPU: counters, a trace, the program's own time, torch's profiler, the compiler's report.
 
 Every number says on which rung it stands, and notes say why better rungs were passed over. Nothing of it is a time that
 decides acceptance, but the times of undisturbed launches: what was timed while counters were read is not told.
@@ -15,11 +15,13 @@ from graph.ports import Artifacts, Device
 from graph.values import Artifact, Named, Value
 from sandbox.builder import BuildBroken, ContractBuilder
 from sandbox.commands import Commands
+from sandbox.environment import passed
 from sandbox.isa.values import Report
 from sandbox.profiler import gpu_compiled
 from sandbox.profiler.gpu import instruments
 from sandbox.profiler.gpu_numbers import Counted, completed, counted
 from sandbox.profiler.gpu_session import Guarded, Tampered
+from sandbox.profiler.kept import NAME, archived
 from sandbox.recordings.detect import read
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.own_name import own_name
@@ -36,6 +38,7 @@ NATIVE = re.compile(
     r"|sm__pipe_tensor_cycles_active\.avg\.pct_of_peak_sustained_active"
 )
 """What predictions name in a tool's own words; all else is in the report."""
+TORCH_RUNG = "torch_profiler"
 WARNINGS = 6
 NAMES = 4
 UNTIMED = "no kernel time: the profile command printed no kernel_time_us=<microseconds>, and no trace was recorded"
@@ -106,11 +109,13 @@ class GpuProfiler:
         return self._told(nothing, seen, compiled.report)
 
     def _told(self, nothing: Profiled, seen: Recorded, report: Report | None) -> Profiled:
-        told_by = f"{_rung(seen.kernel, report)}, per call"
+        rung = _rung(seen.kernel, report)
+        own = _as_told(seen.own, rung="events", source="printed by the profile command")
         found = (
+            *(own if rung == TORCH_RUNG else ()),  # taken while nothing watched, and so before torch's
             *counted(seen.kernel, report),
-            *_as_told(seen.own, rung="events", source="printed by the profile command"),
-            *_as_told(seen.native, rung="counters", source=told_by),
+            *own,
+            *_as_told(seen.native, rung="counters", source=f"{rung}, per call"),
         )
         unique = {item.counter.name: item for item in found[::-1]}  # the first of a name stands
         told = [unique[name] for name in dict.fromkeys(item.counter.name for item in found)]
@@ -119,7 +124,7 @@ class GpuProfiler:
         notes = tuple(dict.fromkeys(note[:NOTE] for note in (*seen.notes, *_highlights(seen.kernel, report))))
         return nothing.model_copy(
             update={
-                "rung": _rung(seen.kernel, report),
+                "rung": rung,
                 "counters": tuple(item.counter for item in told),
                 "origins": tuple(item.origin for item in told),
                 "kernel": _light(seen.kernel),
@@ -146,7 +151,7 @@ class GpuProfiler:
                 program=contract.profile.command,
                 cwd=tree,
                 out=Path(folder),
-                env={},
+                env=passed(contract.pass_environment),
                 timeout_s=contract.timeouts.benchmark_s,
                 kernel=re.escape(kernel) if kernel is not None else None,
                 arch=machine.arch or None,
@@ -160,8 +165,17 @@ class GpuProfiler:
                 )  # first: a program that fails has nothing to record, one that hangs costs less
                 if own is not None:
                     instruments(session, machine.kind)
-            found = _read(session, machine.kind, peak)
+            found = self._recording(_read(session, machine.kind, peak), session)
             return found.model_copy(update={"own": _named(own or {}), "seconds": session.spent_s})
+
+    def _recording(self, found: Recorded, session: Guarded) -> Recorded:
+        """With what the tools wrote put beside the ledger, where it tells of the kernel."""
+        if found.kernel is None:
+            return found
+        data, notes = archived(session.paths, session.out)
+        recorded = self._artifacts.put(NAME, data) if data is not None else None
+        kernel = found.kernel.model_copy(update={"recorded": recorded})
+        return found.model_copy(update={"kernel": kernel, "notes": (*found.notes, *notes)})
 
     def _peak(self, machine: Machine) -> Named | None:
         """The card's bandwidth as the roofline has it, for tools that count bytes and know no peak."""
@@ -209,6 +223,9 @@ def _as_told(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Count
 def _rung(kernel: KernelProfile | None, report: Report | None) -> str:
     """The best instrument that saw anything."""
     if kernel is not None:
+        stands = {said.rung for said in kernel.numbers}
+        if TORCH_RUNG in stands and stands.isdisjoint(("counters", "trace")):
+            return TORCH_RUNG
         return "ncu" if kernel.vendor == "nvidia" else "rocprofv3"
     return "isa" if report is not None else "timing_only"
 

@@ -6,7 +6,16 @@ from importlib import import_module
 from pathlib import Path
 
 from graph.kernel_profile import Recording
-from sandbox.recordings import agents, counter_collection, kernel_stats, kernel_trace, results_json, rocpd
+from sandbox.recordings import (
+    agents,
+    archive,
+    counter_collection,
+    kernel_stats,
+    kernel_trace,
+    results_json,
+    rocpd,
+    torch_trace,
+)
 from sandbox.recordings.csv_head import header
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.merge import merged
@@ -19,7 +28,8 @@ WHOLE_FOLDERS = ("rocprof_compute",)
 """Of these, a folder is one recording with all that lies in it."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
-    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages"
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; torch.profiler's traces; a "
+    "tar.gz of any of these"
 )
 FILES = 200_000
 """More files than this in a folder are not a profile."""
@@ -46,14 +56,19 @@ def _file(path: Path) -> Found:
 
 def _reader(path: Path) -> Reader | None:
     """Who reads this file, by its first bytes; None when nobody knows it."""
+    if archive.sniff(path):
+        return _archive
     for name in OTHERS:
         reader = _other(name, path)
         if reader is not None:
             return reader
-    if rocpd.sniff(path):
-        return rocpd.read
-    if results_json.sniff(path):
-        return results_json.read
+    known: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
+        (rocpd.sniff, rocpd.read),
+        (results_json.sniff, results_json.read),
+        (torch_trace.sniff, torch_trace.read),
+    )
+    if reads_whole := next((reads for sniffs, reads in known if sniffs(path)), None):
+        return reads_whole
     head = header(path)
     if agents.sniff(head):
         return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
@@ -67,6 +82,28 @@ def _reader(path: Path) -> Reader | None:
         if sniff(head):
             return lambda one, reads=reads: reads(one, head)  # type: ignore[misc]
     return None
+
+
+def _archive(path: Path) -> Found:
+    """What the archive holds; files are named as if it were a folder."""
+    with archive.unpacked(path) as folder:
+
+        def named(text: str) -> str:
+            return text.replace(str(folder), str(path))
+
+        try:
+            found = _folder(folder)
+        except RecordingError as error:
+            raise RecordingError(Path(named(str(error.path))), named(error.what), line=error.line) from error
+        return tuple(
+            one.model_copy(
+                update={
+                    "files": tuple(named(file) for file in one.files),
+                    "warnings": tuple(named(warning) for warning in one.warnings),
+                }
+            )
+            for one in found
+        )
 
 
 def _other(name: str, path: Path) -> Reader | None:

@@ -10,4 +10,5 @@ class RecordingError(ValueError):
         place = f"{path}:{line}" if line is not None else str(path)
         super().__init__(f"{place}: {what}")
         self.path = path
+        self.what = what
         self.line = line

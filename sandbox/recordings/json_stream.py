@@ -16,16 +16,17 @@ _BLANK = " \t\r\n"
 Path_ = tuple[str, ...]
 
 
-def elements(path: Path) -> Iterator[tuple[Path_, Any]]:
+def elements(path: Path, *, into: int = 2) -> Iterator[tuple[Path_, Any]]:
     """(keys from the root, value): each element of the lists near the root, and each plain value there.
 
-    A list adds `[]` to the keys. Raises `RecordingError` with the line where the text stops being JSON.
+    A list adds `[]` to the keys; elements of a list with more than `into` keys come whole. Raises `RecordingError` with
+    the line where the text stops being JSON.
     """
     packed = is_packed(path)
     try:
         with gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig") as stream:
             text = _Text(path, stream)
-            yield from _walk(text, ())
+            yield from _walk(text, (), into)
             if text.peek(at_end=True):
                 raise text.fault("text after the end of the document")
     except UnicodeDecodeError as error:
@@ -36,29 +37,29 @@ def elements(path: Path) -> Iterator[tuple[Path_, Any]]:
         raise RecordingError(path, "nested deeper than any profiler writes: the file is damaged") from error
 
 
-def _walk(text: "_Text", keys: Path_) -> Iterator[tuple[Path_, Any]]:
+def _walk(text: "_Text", keys: Path_, into: int) -> Iterator[tuple[Path_, Any]]:
     first = text.peek()
     if len(keys) >= _DEPTH or first not in "{[":
         yield keys, text.value()
     elif first == "[":
-        yield from _members(text, keys, "]")
+        yield from _members(text, keys, into, "]")
     else:
-        yield from _members(text, keys, "}")
+        yield from _members(text, keys, into, "}")
 
 
-def _members(text: "_Text", keys: Path_, close: str) -> Iterator[tuple[Path_, Any]]:
+def _members(text: "_Text", keys: Path_, into: int, close: str) -> Iterator[tuple[Path_, Any]]:
     text.take()
     if text.peek() == close:
         text.take()
         return
     while True:
         if close == "]":
-            yield from _element(text, (*keys, "[]"))
+            yield from _element(text, (*keys, "[]"), into)
         else:
             key = text.value()
             if not isinstance(key, str) or text.take() != ":":
                 raise text.fault("a key and a colon were expected")
-            yield from _walk(text, (*keys, key))
+            yield from _walk(text, (*keys, key), into)
         mark = text.take()
         if mark == close:
             return
@@ -66,11 +67,11 @@ def _members(text: "_Text", keys: Path_, close: str) -> Iterator[tuple[Path_, An
             raise text.fault(f"{mark!r} where a comma or {close!r} was expected")
 
 
-def _element(text: "_Text", keys: Path_) -> Iterator[tuple[Path_, Any]]:
-    """Elements of the list of processes are walked; those of all other lists come whole."""
-    if len(keys) <= 2:
+def _element(text: "_Text", keys: Path_, into: int) -> Iterator[tuple[Path_, Any]]:
+    """Elements of the lists nearest to the root are walked; those of all other lists come whole."""
+    if len(keys) <= into:
         yield keys, None
-        yield from _walk(text, keys)
+        yield from _walk(text, keys, into)
     else:
         yield keys, text.value()
 

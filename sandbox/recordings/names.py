@@ -5,6 +5,10 @@ from collections.abc import Sequence
 
 from graph.kernel_profile import KernelCategory
 
+TORCH = "torch profiler"
+"""The tool whose times and launches stand on a rung of their own."""
+ESTIMATED = "est. achieved occupancy %"
+"""What torch computes of a launch and measures nowhere."""
 _ENDINGS = re.compile(r"(\s*\[clone [^\]]*\]|\s*\(\.kd\)|\.kd)+\s*$")
 _LONG = 100
 _PATTERNS: Sequence[tuple[KernelCategory, re.Pattern[str]]] = (

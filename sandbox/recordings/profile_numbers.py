@@ -7,6 +7,7 @@ from graph.kernel_profile import Grade, KernelCalls, Limiter, Recording, Rung, S
 from sandbox.isa.occupancy import occupancy
 from sandbox.isa.targets import KNOWN, target_of
 from sandbox.isa.values import Occupancy, Resources
+from sandbox.recordings.names import ESTIMATED, TORCH
 
 TIMES = (
     ("time.total_ns", "total_ns"),
@@ -20,17 +21,21 @@ TIMES = (
     ("time.gap_before_ns", "gap_before_ns"),
 )
 RUNGS: dict[Grade, Rung] = {"trace": "trace", "events": "events", "replay": "counters", "serialised": "counters"}
+COMPUTED = "torch computes it from the launch: nothing was measured"
+HOST_SLOWED = "the profiler slows the host down: without it gaps are shorter"
 STATIC_ONLY = "static part only: dynamic shared memory is not in this recording"
 
 
 def times(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
     """Durations and shares of `kernel`, as `recording` has them; its grade says what they may decide."""
     where = place(recording)
-    rung: Rung = RUNGS[recording.grade] if recording.grade is not None else "counters"
+    rung = stands(recording)
     said = [Said(name="time.calls", value=kernel.calls, source=f"{where}: calls", rung=rung)]
     for name, field in TIMES:
         if (value := getattr(kernel, field)) is not None:
-            said.append(Said(name=name, value=value, source=f"{where}: {field} of {kernel.calls} calls", rung=rung))
+            note = HOST_SLOWED if name == "time.gap_before_ns" and recording.tool == TORCH else ""
+            source = f"{where}: {field} of {kernel.calls} calls"
+            said.append(Said(name=name, value=value, source=source, rung=rung, corrected=note))
     if recording.span_ns and recording.busy_ns is not None:
         busy = recording.busy_ns / recording.span_ns
         said.append(Said(name="time.busy_of_span", value=busy, source=f"{where}: busy / span", rung=rung))
@@ -43,7 +48,8 @@ def times(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
 def resources(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
     """Registers, shared memory and scratch of the last launch."""
     last, where = kernel.last, place(recording)
-    rung: Rung = RUNGS[recording.grade] if recording.grade is not None else "counters"
+    rung = stands(recording)
+    estimated = next((metric.value for metric in kernel.metrics if metric.name == ESTIMATED), None)
 
     def said(name: str, value: float | None, note: str = "") -> Iterator[Said]:
         if value is not None:
@@ -64,6 +70,7 @@ def resources(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
         *said("launch.threads_per_block", float(prod(last.workgroup)) if last.workgroup else None),
         *said("launch.blocks", float(prod(last.blocks)) if last.blocks else None),
         *said("launch.variants", float(len(kernel.variants)) if len(kernel.variants) > 1 else None),
+        *said("occ.estimated", None if estimated is None else estimated / 100, COMPUTED),
     )
 
 
@@ -93,6 +100,13 @@ def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tup
         said.append(Said(name="occ.fill_waves", value=fill, source=source, rung="analytic", corrected=note))
         limiter = "grid" if fill < 1 else limiter
     return tuple(said), limiter
+
+
+def stands(recording: Recording) -> Rung:
+    """The rung of what a recording tells of times and launches."""
+    if recording.tool == TORCH:
+        return "torch_profiler"
+    return RUNGS[recording.grade] if recording.grade is not None else "counters"
 
 
 def place(recording: Recording) -> str:

@@ -15,7 +15,7 @@ from graph.nodes.approve import TargetRefused
 from graph.values import FileEdit
 from tests.builders import make_limits
 from tests.campaigns import Campaign, make_campaign, saver
-from tests.world import KERNEL
+from tests.world import KERNEL, StepClock
 
 FASTER = "speed 120"
 
@@ -139,6 +139,26 @@ def test_when_nobody_decides_in_time(tmp_path: Path, late: str, hours_later: flo
     assert made.history().rounds[0].decisions[0].by == "policy"
 
 
+class Overnight(StepClock):
+    """Whatever comes after the first answer comes nine hours later."""
+
+    def now(self, moment: str) -> str:
+        early = "check after round-1" in moment or "asked" in moment or "opened" in moment
+        return super().now(moment) if early else super().now(moment).replace("T10:", "T19:")
+
+
+def test_a_night_of_waiting_is_no_time_of_the_campaign(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change", max_minutes=60), ApprovalFiles(tmp_path)
+    made.ports = replace(made.ports, clock=Overnight())
+    decide(files, waits(made, files), "approve")
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.decisions[0].waited_s == 9 * 3600
+    ended = made.history().concluded
+    assert ended is not None
+    assert not next(check for check in ended.checks if check.id == "T7").satisfied
+
+
 def test_a_killed_campaign_asks_the_same_question_and_takes_the_answer(tmp_path: Path) -> None:
     made, files = campaign(tmp_path, "hypothesis", "change"), ApprovalFiles(tmp_path)
     request = waits(made, files)
@@ -180,3 +200,5 @@ def test_the_page_has_what_a_reviewer_needs(tmp_path: Path) -> None:
     for heading in ("## Hypothesis", "## Measured", "## Correctness", "## Counters", "## Audit", "## Cost"):
         assert heading in page
     assert "| Shape | Class | Gain |" in page
+    assert "Predicted: " in page
+    assert "campaign so far" in page

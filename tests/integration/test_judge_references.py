@@ -236,3 +236,34 @@ def test_the_reference_sees_no_secret_and_no_argument_beyond_its_pipes(tmp_path,
     with Reference(wanted, written(tmp_path, text)) as reference:
         reference.oracle(drawn(wanted))
     assert "SOME_API_KEY" not in json.loads(report.read_text())
+
+
+def test_many_inputs_are_asked_about_at_once_and_each_answer_is_as_if_asked_alone(tmp_path):
+    text = "import numpy as np\ndef reference(x, w):\n    x *= 2\n    return np.exp(x) * w / 3\n"
+    wanted = task(inputs=(Input(name="x", shape=("n",), constness="mutated"), Input(name="w", shape=("n",))))
+    many = [drawn(wanted, n) for n in (8, 1, 100_000)]
+    with Reference(wanted, written(tmp_path, text)) as reference:
+        together = reference.both(many)
+        for inputs, answers in zip(many, together, strict=True):
+            for question, alone in (("oracle", reference.oracle(inputs)), ("trusted", reference.trusted(inputs))):
+                assert sorted(answers[question]) == sorted(alone) == ["x", "y"]
+                assert all((answers[question][name] == alone[name]).all() for name in alone)
+
+
+def test_a_reference_that_returns_the_same_array_each_time_loses_no_answer(tmp_path):
+    text = "import numpy as np\nkept = np.zeros(8)\ndef reference(x, w):\n    kept[:] = x * w\n    return kept\n"
+    wanted = task("float64")
+    many = [drawn(wanted) for _ in range(3)]
+    with Reference(wanted, written(tmp_path, text)) as reference:
+        for inputs, answers in zip(many, reference.both(many), strict=True):
+            assert (answers["oracle"]["y"] == inputs["x"] * inputs["w"]).all()
+
+
+def test_which_question_failed_is_told_when_both_were_asked(tmp_path):
+    text = "def oracle(x, w):\n    return x\ndef trusted(x, w):\n    raise ValueError('not today')\n"
+    wanted = task("float64")
+    with (
+        Reference(wanted, written(tmp_path, text)) as reference,
+        pytest.raises(ReferenceFailed, match="trusted: line 4: ValueError: not today"),
+    ):
+        reference.both([drawn(wanted)])

@@ -412,3 +412,37 @@ def test_the_arrays_are_those_that_the_source_asks_for(tmp_path: Path, text: str
     (tmp_path / "kernel.py").write_text(text)
     assert framework_of(task("python"), tmp_path) == framework
     assert framework_of(task("triton"), tmp_path) == "torch"
+
+
+def test_a_device_that_the_candidate_left_in_error_is_a_refusal_and_no_crash(tmp_path: Path) -> None:
+    text = """
+import numpy
+def fail(*given):
+    raise RuntimeError("CUDA error: invalid argument\\nSearch for it somewhere.")
+numpy.frombuffer = fail
+def twice(x, y):
+    numpy.multiply(x, 2, out=y)
+"""
+    with opened(tmp_path, text) as session:
+        broken = session.call(DIMS, x(), poison=POISON)
+        assert isinstance(broken, Broken)
+        assert broken.reason == "output"
+        assert broken.detail.startswith("device state: ")
+        assert "CUDA error: invalid argument" in broken.detail
+
+
+def test_inputs_and_bands_are_looked_at_as_often_as_wanted_and_no_damage_to_bands_is_lost(tmp_path: Path) -> None:
+    beyond = C % ("", "x[0] += 1; y[n] += 1;")
+    with opened(tmp_path, beyond) as session:
+        assert session.hurt(DIMS) == ()
+        session.look_share = 0.0
+        for _ in range(3):
+            sealed = _called(session)
+            assert (sealed.inputs_changed, sealed.guards_broken) == ((), ())
+        assert session.hurt(DIMS) == ("y",)
+        assert session.hurt(DIMS) == ()
+        session.look_share = 0.5
+        looked = [_called(session, placement=1).inputs_changed for _ in range(60)]
+        assert {(), ("x",)} == set(looked)
+        session.look_share = 1.0
+        assert _called(session).inputs_changed == ("x",)

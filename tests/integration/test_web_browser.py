@@ -35,7 +35,7 @@ def campaign(tmp_path) -> Path:
 @pytest.fixture
 def address(campaign, tmp_path) -> Iterator[str]:
     """Of `ridgeline serve` in a process of its own."""
-    argv = (sys.executable, "-m", "agent", "serve", str(tmp_path / "toy"), "--port", "0")
+    argv = (sys.executable, "-m", "agent", "serve", str(tmp_path / "toy"), "--port", "0", "--resume")
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
@@ -87,6 +87,19 @@ def test_approving(phone, campaign):
     phone.click("button:text-is('Approve')")
     phone.wait_for_selector("text=Stored: approve")
     assert decided(campaign).choice == "approve"
+
+
+def test_a_decision_goes_on_by_itself_and_the_page_follows(phone, campaign):
+    ask(campaign)
+    phone.click("text=Queue")
+    phone.click("text=Look at the evidence")
+    assert "This server then goes on" in phone.inner_text("main")
+    phone.click("button:text-is('Approve')")
+    phone.click("a:text-is('toy')")
+    # a made ledger is no campaign that can be resumed; that it was tried, and why it failed, is on the page
+    phone.wait_for_selector("text=left with exit code 2")
+    assert "request.json: not found" in phone.inner_text("details")
+    assert fits(phone)
 
 
 def test_rejecting_needs_a_reason(phone, campaign):

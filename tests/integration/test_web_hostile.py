@@ -11,6 +11,7 @@ from agent.approvals import ApprovalFiles
 from agent.web.application import application
 from agent.web.catalogue import Catalogue
 from agent.web.gatekeeper import LARGEST_BODY, Access
+from agent.web.going_on import Continuing
 from tests.builders import make_history, make_round
 from tests.web_calls import HOST, Answer, call, seen
 from tests.web_campaigns import HOSTILE, ask, hostile_campaign, write_ledger
@@ -36,7 +37,8 @@ def campaign(tmp_path) -> Path:
 
 @pytest.fixture
 def web(campaign):
-    return application((campaign,), Access())
+    """The server that can do most: one that goes on with what is decided."""
+    return application((campaign,), Access(), going=Continuing(("false",)))
 
 
 @pytest.fixture
@@ -73,6 +75,8 @@ TARGETS = [
     ("/queue/ID/..", 404),
     ("/queue/000000000000/round-3-change-0123456789ab", 404),
     ("/queue?done=<script>alert(1)</script>", 404),
+    ("/queue?done=approve&of=<script>alert(1)</script>", 404),
+    ("/queue?done=approve&of=../../secret.txt", 404),
     ("/docs", 404),
     ("/openapi.json", 404),
     ("/" + "a" * 5000, 414),

@@ -131,7 +131,7 @@ def test_the_question_is_shown_with_its_evidence(web, campaign):
 def test_approve(web, campaign):
     ask(campaign)
     done = post(web, f"/queue/{id_of(campaign)}/{KEY}", action="approve", by="Ada", reason="fine")
-    assert (done.status, done.headers["location"]) == (303, "/queue?done=approve")
+    assert (done.status, done.headers["location"]) == (303, f"/queue?done=approve&of={id_of(campaign)}")
     assert "ridgeline resume" in text(call(web, "/queue?done=approve"))
     found = decided(campaign)
     assert (found.choice, found.by, found.reason) == ("approve", "Ada", "fine")

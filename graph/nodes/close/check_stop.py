@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from graph.context import history
-from graph.policy.spent import minutes_between
+from graph.policy.spent import minutes_between, waited_minutes
 from graph.policy.stop import checks
 from graph.ports import Ports
 from graph.state import State, Update
@@ -15,10 +15,11 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     last = known.rounds[-1].round if known.rounds else 1
     mark = f"{last}.{len(known.restarts)}"
     began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
+    minutes = minutes_between(began, ports.clock.now(f"check after round-{mark}")) - waited_minutes(known.rounds)
     found = checks(
         known,
         stop_requested=ports.signals.stop_requested(last),
         exhausted=state["exhausted"],
-        elapsed_minutes=minutes_between(began, ports.clock.now(f"check after round-{mark}")),
+        elapsed_minutes=minutes,
     )
     return {"checks": found}

@@ -1,0 +1,141 @@
+"""Recorded answers scored again: what a change of prompts, checks or parsers made of numbers that were written down."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.errors import UserError
+from evals.decisions.answers import Answers
+from evals.decisions.contest import KINDS, Contestant, gathered, scored
+from evals.decisions.points import decisions
+from evals.decisions.prompts import SHIPPED, prompt
+from evals.decisions.scores import score, summary
+from graph.values import Value
+from knowledge.library import Library
+
+RECORDED = "as recorded"
+BETTER = {
+    "parses": 1,
+    "applies": 1,
+    "usable": 1,
+    "cites": 1,
+    "one_change": 1,
+    "resolved": 1,
+    "repeats": -1,
+    "hit_at_1": 1,
+    "hit_at_3": 1,
+}
+"""Score -> whether more of it is better."""
+LEAST = 1e-9
+
+
+class Row(Value):
+    """The scores of one wording's answers to one kind of question."""
+
+    prompt: str
+    kind: str
+    answers: int
+    scores: dict[str, float]
+
+
+class Written(Value):
+    """The file: what was true when it was written."""
+
+    scores: tuple[Row, ...]
+    asked_now: tuple[str, ...]
+    """Every template that ships, `name@sha256`."""
+
+
+class Change(Value):
+    """One score that is another now."""
+
+    prompt: str
+    kind: str
+    score: str
+    before: float
+    now: float
+
+    @property
+    def lower(self) -> bool:
+        """Whether that is for the worse."""
+        return (self.now - self.before) * BETTER[self.score] < 0
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        way = "LOWER" if self.lower else "better"
+        return f"{way}: {self.prompt}, {self.kind}, {self.score}: {self.before:.3f} -> {self.now:.3f}"
+
+
+class Checked(Value):
+    """What was found."""
+
+    changes: tuple[Change, ...]
+    gone: tuple[str, ...]
+    """Scores that were written down and have no answers now."""
+    reworded: tuple[str, ...]
+    """Templates that ship and were others when the file was written; nobody answered them there."""
+
+    @property
+    def good(self) -> bool:
+        """Nothing is lower, nothing is gone."""
+        return not self.gone and not any(one.lower for one in self.changes)
+
+
+def measured(recordings: Sequence[Path], answers: Answers) -> Written:
+    """Everything that is recorded, scored by the code of now."""
+    line = Library(()).line
+    names = answers.prompts
+    asked = gathered(recordings, [prompt(name) for name in names], KINDS) if names else ()
+    rows = []
+    for name in names:
+        for model in answers.models:
+            found = scored(asked, Contestant(prompt=name, model=model), answers, line=line)
+            rows += [_row(name, kind, told.model_dump()) for kind in KINDS if (told := found.of(kind))]
+    known = [one for path in recordings for one in decisions(path)]
+    for kind in KINDS:
+        if own := [score(one, one.answer, tokens=one.tokens, line=line) for one in known if one.kind == kind]:
+            rows.append(_row(RECORDED, kind, summary(own).model_dump()))
+    return Written(scores=tuple(rows), asked_now=prompt(SHIPPED).made_of)
+
+
+def _row(name: str, kind: str, told: Mapping[str, object]) -> Row:
+    scores = {key: float(value) for key in BETTER if isinstance(value := told.get(key), int | float)}
+    return Row(prompt=name, kind=kind, answers=int(str(told["answers"])), scores=scores)
+
+
+def read(path: Path) -> Written:
+    """Raises UserError for a file that cannot be used."""
+    try:
+        return Written.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: not found; write it with --write") from error
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "the file"
+        raise UserError(f"{path}: {where}: {error.errors()[0]['msg']}; write it again with --write") from error
+
+
+def write(path: Path, found: Written) -> None:
+    """In lines, so that a change is seen as one."""
+    path.write_text(json.dumps(found.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+
+
+def compared(before: Written, now: Written) -> Checked:
+    """What differs, in the order of the file."""
+    present = {(row.prompt, row.kind): row for row in now.scores}
+    changes: list[Change] = []
+    gone: list[str] = []
+    for row in before.scores:
+        other = present.get((row.prompt, row.kind))
+        if other is None:
+            gone.append(f"{row.prompt}, {row.kind}: {row.answers} answers are gone")
+            continue
+        for key, value in row.scores.items():
+            fresh = other.scores.get(key, 0.0)
+            if abs(fresh - value) > LEAST:
+                changes.append(Change(prompt=row.prompt, kind=row.kind, score=key, before=value, now=fresh))
+    known = {name.partition("@")[0]: name for name in before.asked_now}
+    other_words = [name for name in now.asked_now if known.get(name.partition("@")[0]) != name]
+    return Checked(changes=tuple(changes), gone=tuple(gone), reworded=tuple(other_words))

@@ -1,0 +1,174 @@
+"""Each remaining defence switched off lets its own class through, and keeps it out when it stands.
+
+The suite's cheats fall to several defences at once; these are made to fall to one, or to two where either would do.
+"""
+
+import statistics
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from sandbox.judge.freeze import frozen
+from sandbox.judge.isolation import isolation
+from sandbox.judge.judgment import Judged
+from sandbox.judge.options import Options
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import load_task
+from sandbox.judge.timing import Pairs, Refused, ratios
+from tests.adversarial.suite import cheats, honest, stage
+
+BY_ID = {case.id: case for case in (*cheats(), *honest())}
+ADDING = """#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+%s
+void vector_add(const float *x, const float *y, float *out, int64_t n) {
+    %s
+    for (int64_t i = 0; i < n; i++) out[i] = x[i] + y[i];
+    %s
+}
+"""
+HONEST = ADDING % ("", "", "")
+REMEMBERED = ADDING % (
+    "static const float *kept_x[99], *kept_y[99]; static float *kept_out[99]; static int64_t sizes[99];",
+    """int slot = 0;
+    while (slot < 98 && sizes[slot] && sizes[slot] != n) slot++;
+    if (!sizes[slot]) sizes[slot] = n, kept_x[slot] = x, kept_y[slot] = y, kept_out[slot] = out;
+    x = kept_x[slot], y = kept_y[slot], out = kept_out[slot];""",
+    "",
+)
+"""Addresses of the first call of each size, as a recorded graph has them."""
+CLOBBERING = ADDING % ("", "", "if (n > 0) ((float *)x)[n / 2] += 1;")
+NARROW = """#include <stdint.h>
+static float kept(float v) { return v > 50 ? 50 : v < -50 ? -50 : v; }
+void vector_add(const float *x, const float *y, float *out, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = kept(x[i]) + kept(y[i]);
+}
+"""
+"""Right where inputs are small, as a format with few exponents is."""
+CONVICTED = ADDING % ("", "if (n < -1) _exit(0);", "")
+"""Ends the process of whoever runs it, where that line is ever reached."""
+OTHERS = ADDING % ("extern void sgemm_(void) __attribute__((weak));", "if (n < -1) sgemm_();", "")
+LATE = ADDING % ("static int64_t calls;", "if (n > 200000 && ++calls > 1) return;", "")
+"""Does nothing from its second large call on."""
+FORGED = """import gc
+import numpy
+for one in gc.get_objects():
+    if type(one).__name__ == "Cpu":
+        one._clock = lambda: 0
+def vector_add(x, y, out):
+    numpy.add(x, y, out=out)
+"""
+"""Puts another clock into the harness that it runs in."""
+PLAIN = "import numpy\ndef vector_add(x, y, out):\n    numpy.add(x, y, out=out)\n"
+
+
+LARGE = {"n": 1_100_000}
+"""So many that moving them takes far longer than an empty call."""
+C, NUMPY = "b7_memset", "vector_add-vector_add_ufunc"
+"""Cases in whose place a candidate is put."""
+
+
+def judged(stack: ExitStack, folder, new: str, *off: str, like: str = C, old: str | None = None) -> Judged:
+    """`new` against `old` in the task of that case, with these defences off."""
+    staged = stage(BY_ID[like], folder / "-".join(("task", *off)))
+    task, home = load_task(staged.task_file)
+    (staged.candidate / task.source[0]).write_text(new)
+    if old is not None:
+        (staged.against / task.source[0]).write_text(old)
+    versions = [stack.enter_context(frozen(task, place)) for place in (staged.candidate, staged.against)]
+    reference = stack.enter_context(Reference(task, home))
+    options = Options(without=frozenset(off), device="cpu")
+    return Judged(task=task, reference=reference, new=versions[0], old=versions[1], options=options)
+
+
+def correct(folder, new: str, *off: str) -> bool:
+    """By tests alone."""
+    with ExitStack() as stack:
+        return judged(stack, folder, new, "own_work", *off).tested().correct.answer == "yes"
+
+
+def timed(folder, new: str, *off: str, like: str = C, old: str | None = None) -> float | Refused:
+    """How much faster than the other version one process pair finds it, or why it does not."""
+    with ExitStack() as stack:
+        one = judged(stack, folder, new, *off, like=like, old=old)
+        shape = one.task.timed[-1].model_copy(update={"dims": LARGE})
+        pairs = Pairs(bench=one.bench(np.random.default_rng()))
+        slots = pairs.run({"a": one.opener(one.old), "b": one.opener(one.new)}, (shape,), blocks=2)
+        if isinstance(slots, Refused):
+            return slots
+        return float(np.exp(statistics.median(next(iter(ratios(slots).values())))))
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+@pytest.mark.parametrize(
+    ("text", "alone", "others"),
+    [
+        (REMEMBERED, "addresses", ()),
+        (CLOBBERING, "input_hash", ()),
+        (NARROW, "mixes", ("probes",)),
+        (NARROW, "probes", ("mixes",)),
+        (CONVICTED, "static", ()),
+    ],
+    ids=["addresses", "input_hash", "mixes", "probes", "static"],
+)
+def test_tests_refuse_it_by_one_defence_and_pass_it_without(text, alone, others, tmp_path):
+    assert not correct(tmp_path, text, *others)
+    assert correct(tmp_path, text, *others, alone)
+
+
+@pytest.mark.slow
+def test_the_honest_version_of_these_passes(tmp_path):
+    assert correct(tmp_path, HONEST)
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+def test_what_does_nothing_when_timed_falls_to_judged_timing_and_without_it_to_physics(tmp_path):
+    found = timed(tmp_path, LATE)
+    assert isinstance(found, Refused)
+    assert found.side == "b"
+    found = timed(tmp_path, LATE, "judged_timing")
+    assert isinstance(found, Refused)
+    assert "too little to move its bytes" in found.detail
+    fast = timed(tmp_path, LATE, "judged_timing", "physics")
+    assert not isinstance(fast, Refused)
+    assert fast > 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+def test_a_forged_time_counts_only_where_the_judges_own_clock_does_not(tmp_path):
+    honest = timed(tmp_path, FORGED, "physics", like=NUMPY, old=PLAIN)
+    assert not isinstance(honest, Refused)
+    assert honest < 3
+    found = timed(tmp_path, FORGED, "own_clock", like=NUMPY, old=PLAIN)
+    assert isinstance(found, Refused)
+    assert "too little to move its bytes" in found.detail
+    forged = timed(tmp_path, FORGED, "own_clock", "physics", like=NUMPY, old=PLAIN)
+    assert not isinstance(forged, Refused)
+    assert forged > 100
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+@pytest.mark.skipif(isolation().level != "namespaces", reason="workers are isolated only weakly here")
+def test_a_process_that_stays_beside_the_worker_leaves_its_time_without_meaning(tmp_path):
+    staying = BY_ID["d10_setsid"].source.read_text()
+    found = timed(tmp_path, staying)
+    assert isinstance(found, Refused)
+    assert found.unclear
+    assert not isinstance(timed(tmp_path, staying, "isolation"), Refused)
+
+
+@pytest.mark.feature("F047", "F055")
+def test_ready_made_operators_are_told_and_without_looking_nothing_is_vouched_for(tmp_path):
+    said = {}
+    for off in ((), ("own_work",)):
+        with ExitStack() as stack:
+            said[off] = judged(stack, tmp_path, OTHERS, *off, "static").tested()
+    assert said[()].correct.answer == said[("own_work",)].correct.answer == "yes"
+    assert (said[()].own_work.answer, said[("own_work",)].own_work.answer) == ("no", "unverified")

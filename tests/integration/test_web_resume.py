@@ -1,0 +1,193 @@
+"""A decision on a page sets its campaign going: real processes, never two for one, and nothing of it by default."""
+
+import os
+import stat
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from agent.approvals import ApprovalFiles, overdue
+from agent.campaigns import history
+from agent.web import going_on
+from agent.web.application import application
+from agent.web.catalogue import Catalogue
+from agent.web.gatekeeper import Access
+from agent.web.going_on import Continuing, said
+from agent.web.live import beat
+from sandbox.lease import lease
+from tests.builders import make_history, make_round
+from tests.text_project import files
+from tests.web_calls import Answer, call, seen
+from tests.web_campaigns import ask, write_ledger
+
+KEY = "round-3-change-0123456789ab"
+SECRET = "a-secret-token-of-the-server"
+
+
+@pytest.fixture
+def campaign(tmp_path) -> Path:
+    return write_ledger(tmp_path / "toy", make_history(make_round(2)))
+
+
+@pytest.fixture
+def resumes(tmp_path):
+    """`resumes("exit 3")` -> what starts that script in place of `ridgeline resume`."""
+
+    def make(script: str, patience_s: float = 5.0) -> Continuing:
+        path = tmp_path / "resume"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return Continuing((str(path),), patience_s=patience_s)
+
+    return make
+
+
+def post(web, campaign: Path, *, key: str = KEY, **form: str) -> Answer:
+    (name,) = Catalogue((campaign,)).known()
+    headers = (
+        ("host", "127.0.0.1:8765"),
+        ("origin", "http://127.0.0.1:8765"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    )
+    return call(web, f"/queue/{name}/{key}", method="POST", headers=headers, body=[urlencode(form).encode()])
+
+
+def until(condition, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def text(answer: Answer) -> str:
+    return " ".join("".join(seen(answer.text).words).split())
+
+
+def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_TOKEN", SECRET)
+    ask(campaign)
+    before = beat(campaign).stamp
+    web = application((campaign,), Access(), going=resumes('echo "resumed $1"; env; exit 3'))
+    done = post(web, campaign, action="approve", by="Ada \x1b[31m", reason="fine")
+    assert done.status == 303
+    until(lambda: "waits for the next answer" in said(campaign))
+    log = (campaign / going_on.LOG).read_text()
+    assert f"goes on: approve by Ada [31m ({KEY})" in log
+    assert f"resumed {campaign}" in log
+    assert SECRET not in log
+    assert beat(campaign).stamp != before, "who follows the page is told"
+    (name,) = Catalogue((campaign,)).known()
+    assert f"resumed {campaign}" in text(call(web, f"/c/{name}"))
+    assert "toy goes on now" in text(call(web, done.headers["location"]))
+
+
+@pytest.mark.parametrize("form", [{"action": "defer", "reason": "later"}, {"action": "reject"}, {"action": "steal"}])
+def test_what_is_no_decision_starts_nothing(campaign, resumes, form):
+    ask(campaign)
+    going = resumes("echo started")
+    post(application((campaign,), Access(), going=going), campaign, by="Ada", **form)
+    time.sleep(0.2)
+    assert said(campaign) == ""
+    assert going._again == {}
+
+
+def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
+    ask(campaign)
+    web = application((campaign,), Access())
+    done = post(web, campaign, action="approve", by="Ada")
+    assert "ridgeline serve --resume" in text(call(web, done.headers["location"]))
+    assert not (campaign / going_on.LOG).exists()
+
+
+def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
+    going = resumes("mkdir running || echo TWO; echo begun >> runs; sleep 0.5; rmdir running")
+    for number in range(8):
+        going.go_on(campaign, f"decision {number}")
+    until(lambda: going._again == {})
+    assert "TWO" not in said(campaign)
+    assert (campaign / "runs").read_text().count("begun") == 2, "once at once, and once for all that came meanwhile"
+    going.go_on(campaign, "later")
+    until(lambda: going._again == {})
+    assert (campaign / "runs").read_text().count("begun") == 3
+
+
+def test_it_waits_for_the_process_that_asked(campaign, resumes):
+    going = resumes("echo started")
+    with lease("running", wait_s=0, folder=campaign):
+        going.go_on(campaign, "approve")
+        time.sleep(0.3)
+        assert "started" not in said(campaign)
+    until(lambda: "started" in said(campaign))
+
+
+def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
+    going = resumes("echo started", patience_s=0.1)
+    with lease("running", wait_s=0, folder=campaign):
+        going.go_on(campaign, "approve")
+        until(lambda: going._again == {})
+    assert "another process works on this campaign" in said(campaign)
+    assert "started" not in said(campaign)
+
+
+def test_what_cannot_be_started_is_said(campaign, tmp_path, caplog):
+    going = Continuing((str(tmp_path / "nowhere"),))
+    going.go_on(campaign, "approve")
+    until(lambda: going._again == {})
+    assert "cannot go on: program" in said(campaign)
+    assert "cannot go on" in caplog.text
+
+
+def test_a_process_of_its_own_that_outlives_the_server(campaign, resumes):
+    resumes("echo $$ > pid; sleep 5").go_on(campaign, "approve")
+    until(lambda: (campaign / "pid").is_file() and (campaign / "pid").read_text().strip() != "")
+    pid = int((campaign / "pid").read_text())
+    assert os.getsid(pid) == pid != os.getsid(0)
+    os.kill(pid, 15)
+    until(lambda: "left with exit code -15" in said(campaign))
+
+
+def test_only_the_end_of_a_long_log_is_shown(campaign):
+    (campaign / going_on.LOG).write_text("".join(f"line {number} \x1b[2J<b>\n" for number in range(10_000)))
+    end = said(campaign)
+    assert len(end) <= going_on.SHOWN
+    assert end.startswith("line ")
+    assert end.endswith("line 9999 [2J<b>")
+
+
+@pytest.mark.parametrize(
+    ("hours", "late", "waited_h", "expected"),
+    [(0, "accept", 99, False), (8, "hold", 99, False), (8, "accept", 7.9, False), (8, "reject", 8, True)],
+)
+def test_when_nobody_decides_in_time_the_server_lets_the_policy(campaign, resumes, hours, late, waited_h, expected):
+    asked = datetime.now(UTC) - timedelta(hours=waited_h, seconds=1)
+    request = ask(campaign).model_copy(update={"hours": hours, "late": late, "asked_at": asked.isoformat()})
+    ApprovalFiles(campaign).decision(request.model_copy(update={"asked_at": datetime.now(UTC).isoformat()}))
+    path = campaign / "approvals" / f"{KEY}.request.json"
+    path.write_text(request.model_dump_json())
+    assert overdue(request, datetime.now(UTC)) == expected
+    going = resumes("echo started")
+    for _ in range(3):
+        going.look(Catalogue((campaign,)))
+    until(lambda: going._again == {})
+    assert said(campaign).count("started") == int(expected)
+
+
+@pytest.mark.slow
+def test_a_real_campaign_approved_on_the_page_runs_to_its_end(cli, make_repository):
+    project = make_repository(files())
+    assert cli("run", project, "--approve", "target", "--max-rounds", "1", "--set", "calibration_pairs=2").code == 3
+    (kept,) = (project / "agent" / "workspace").glob("*/request.json")
+    ((_, one),) = Catalogue((kept.parent,)).questions()
+    web = application((kept.parent,), Access(), going=Continuing())
+    done = post(web, kept.parent, key=one.request.key, action="approve", by="Ada")
+    assert done.status == 303
+    until(lambda: "UTC ended" in said(kept.parent), seconds=120)
+    known = history(kept.parent)
+    assert known.concluded is not None
+    assert [(told.choice, told.by) for told in known.opened.decisions] == [("approve", "Ada")]
+    assert cli("status", kept.parent, "--json").json["status"] == "concluded"
