@@ -1,12 +1,17 @@
-"""Builds and tests drafted edits on this machine, where the campaign's task ships and runs on a processor."""
+"""Builds drafted edits here where the campaign's task ships: tested on a processor, ahead of time for a GPU."""
 
 import json
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from agent.contract_file import load
+from agent.errors import UserError
+from agent.isa.request import Asked
+from agent.isa.several import inspected
 from agent.planners.model_checks import Checks
 from agent.planners.model_edits import edited
 from agent.planners.model_parse import Wrong
@@ -19,11 +24,15 @@ from sandbox.artifacts import ArtifactStore
 from sandbox.builder import ContractBuilder
 from sandbox.checker import ContractChecker
 from sandbox.commands import Commands
+from sandbox.isa.errors import CompilerMissing, NotCompiled
 from sandbox.trees import Trees
 from sandbox.worktree import GitWorkspace
 
 AT = "2026-01-01T00:00:00Z"
 """Commits of a trial carry no real time, so that the same edits are the same commit."""
+
+TARGET = "sm_90"
+COMPILE_S = 120.0
 
 
 class Tried(Value):
@@ -58,7 +67,7 @@ def _verdict(scratch: Path, task: str, files: Mapping[str, str]) -> Tried:
     repository = copy(task, scratch / task)
     contract = load(repository).contract
     if contract.target_gpu != "cpu":
-        return Tried(detail="its task needs a GPU")
+        return _ahead(repository, files)
     workspace = GitWorkspace(
         repo_root=repository,
         contract_dir=PurePosixPath("."),
@@ -78,3 +87,20 @@ def _verdict(scratch: Path, task: str, files: Mapping[str, str]) -> Tried:
         return Tried(compiles=False, correct=False, detail=built.exit.output if built.exit else "")
     tested = ContractChecker(commands, builder).check(applied.commit, purpose="try")
     return Tried(compiles=True, correct=tested.passed, detail=tested.detail)
+
+
+def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
+    """Compiled ahead of time for `TARGET` as the task's own call launches it; there is no card to test it on."""
+    if find_spec("triton") is None:
+        return Tried(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
+    for path, text in files.items():
+        (folder / path).write_text(text, encoding="utf-8")
+    calls = {told["call"] for told in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
+    try:
+        for call in sorted(calls):
+            inspected(Asked(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
+    except NotCompiled as error:
+        return Tried(compiles=False, detail=str(error))
+    except (UserError, CompilerMissing) as error:
+        return Tried(detail=f"could not be compiled ahead of time: {error}")
+    return Tried(compiles=True, detail=f"compiled for {TARGET}; its task needs a GPU")

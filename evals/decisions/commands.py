@@ -38,7 +38,11 @@ Kinds = Annotated[
     list[str] | None, typer.Option("--kind", help="propose, draft or repair; repeatable. Default: propose.")
 ]
 Tried = Annotated[
-    bool, typer.Option("--try", help="Build and test drafted edits on this machine, where the campaign's task ships.")
+    bool,
+    typer.Option(
+        "--try",
+        help="With --kind draft: build drafted edits here and test those for a processor, where the task ships.",
+    ),
 ]
 Page = Annotated[Path | None, typer.Option("--html", help="Also write the comparison as one self-contained page.")]
 Repeat = Annotated[int, typer.Option(help="Score every decision point so many times over: for measuring the scoring.")]

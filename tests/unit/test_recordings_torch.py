@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from sandbox.recordings.detect import read
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.profiles import profile
 from tests.torch_traces import H100, MI300X, called, copied, document, kernel, launches, nvidia
+
+DATA = Path(__file__).parents[1] / "data" / "torch"
 
 
 @pytest.fixture
@@ -181,3 +184,16 @@ def test_a_long_trace_is_read_in_bounded_memory(tmp_path):
     (one,) = read(path)
     assert one.kernels[0].calls == 300_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024, "kB"
+
+
+@pytest.mark.feature("F062", "F092")
+def test_what_an_h100_recorded_through_our_start_up_module():
+    """torch 2.11 on an H100: a product, a softmax and a tiny addition, four times each, and drawing their inputs."""
+    (one,) = read(DATA / "h100_three.json.gz")
+    assert (one.device, one.arch, one.grade) == ("NVIDIA H100 80GB HBM3", "sm_90", "trace")
+    told = {kernel.name.partition("<")[0].rpartition("::")[2]: kernel for kernel in one.kernels}
+    product, softmax = told["nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NNT"], told["cunn_SoftMaxForwardReg"]
+    assert (product.calls, product.total_ns, product.median_ns) == (4, 5_591_010, 1_397_768.5)
+    assert (product.last.blocks[:2], product.last.arch_vgpr, product.last.lds_bytes) == ((2, 66), 168, 188_636)
+    assert (softmax.calls, softmax.median_ns, softmax.last.arch_vgpr) == (4, 576_650, 37)
+    assert product.total_ns / sum(kernel.total_ns for kernel in one.kernels) == pytest.approx(0.6556, abs=1e-4)

@@ -15,11 +15,7 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     last = known.rounds[-1].round if known.rounds else 1
     mark = f"{last}.{len(known.restarts)}"
     began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
+    asked = ports.signals.stop_requested(last)
     minutes = minutes_between(began, ports.clock.now(f"check after round-{mark}")) - waited_minutes(known.rounds)
-    found = checks(
-        known,
-        stop_requested=ports.signals.stop_requested(last),
-        exhausted=state["exhausted"],
-        elapsed_minutes=minutes,
-    )
+    found = checks(known, stop_requested=asked, exhausted=state["exhausted"], elapsed_minutes=minutes)
     return {"checks": found}

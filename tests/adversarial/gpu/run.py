@@ -1,12 +1,9 @@
 """Everything worth asking a real card, in one call: `python tests/adversarial/gpu/run.py OUT [--seconds 470]`.
 
 Each item is a process of its own with a limit of time, so that none takes others with it. Results go to OUT/all.json
-and OUT/lines.txt; a line for each item is printed as it ends. Items: `probe` (does a worker reach the card, and
-how is
-it shut in), `cost`, `time:TASK` (identical versions, a plain timer, the judge's clock), then cheats and honest
-kernels,
-several at a time, which disturb each other's times and nothing else. `--only WORD`: of those, the ones with it in
-their
+and OUT/lines.txt; a line for each item is printed as it ends. Items: `probe` (does a worker reach the card, and how is
+it shut in), `cost`, `time:TASK` (identical versions, a plain timer, the judge's clock), then cheats and honest kernels,
+several at a time, which disturb each other's times and nothing else. `--only WORD`: of those, the ones with it in their
 name. `--skip FILE`: those that an earlier run has not finished. `--played`: the processor plays a card, with small
 sizes, to try this program itself.
 """
