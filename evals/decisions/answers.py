@@ -1,6 +1,5 @@
 """Answers that were given to decision points: kept in one file, taken up from pages that somebody answered by hand."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -130,9 +129,3 @@ def _question_of(page: Path) -> str:
 def _tokens(ask: Ask, text: str) -> int:
     """By size: whoever answered by hand counted nothing."""
     return sum(counted(message.text) for message in ask.messages) + counted(text)
-
-
-def written(given: Sequence[Given]) -> str:
-    """The same as text of such a file, in an order that does not depend on who answered first."""
-    ordered = sorted(given, key=lambda one: one.key)
-    return "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) + "\n" for one in ordered)
