@@ -19,7 +19,13 @@ Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unkn
 class Value(BaseModel):
     """Base of every value: immutable, strict about unknown fields, documented by attribute docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        defer_build=True,  # a command uses few of all values: each is made ready when it is first used
+    )
 
 
 class Artifact(Value):

@@ -39,6 +39,7 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
                 f"select distinct hash({table.key}) h, {table.named} from {table.all} where h not in (select h from k)"
             )
         }
+    engine.was_read()
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
     keys = {h: _key(known[h], unpack) for h in counts}

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 THREADS = 2
-MEMORY = "160MB"
-"""For duckdb's own buffers; what does not fit goes to the folder. The process stays below 400 MB with it."""
+MEMORY = "240MB"
+"""For duckdb's own buffers while it reads; what does not fit goes to the folder. With less, it gives the system memory
+back and asks for it again all the time."""
+LATER = "160MB"
+"""The same for the questions that follow, whose answers take room of their own. The process stays below 400 MB."""
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _CELL = re.compile(
@@ -54,6 +57,10 @@ class Engine:
             self.connection.register("part", dict(columns))
             self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
             self.connection.unregister("part")
+
+    def was_read(self) -> None:
+        """Nothing large is read any more: less memory does from here on."""
+        self.connection.execute(f"set memory_limit = '{LATER}'")
 
     def linked(self, path: Path) -> str:
         """A name for `path` without characters that duckdb would expand, ready to stand in SQL."""

@@ -1,0 +1,101 @@
+"""The suite on a processor, case by case, into a file that goes on where it was left:
+`python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD]`.
+
+Each case is judged so often with reading off and on. A judgement is quick (two or three process pairs, four blocks:
+`correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. The file holds the answers
+of every case and those that are not as they must be; the exit code is 1 when there is one.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sandbox.judge import judgment
+from sandbox.judge.options import Answered, Options
+from tests.adversarial.suite import Case, cheats, honest, stage
+
+NEED_TORCH = ("torch", "torch_return", "triton")
+QUICK = {"pairs": 2, "most_pairs": 3, "blocks": 4}
+READING = {"not reading": frozenset({"static"}), "reading": frozenset()}
+
+
+def unlike(case: Case, answer: Any, *, reading: bool) -> str:
+    """What a judgement says that it must not; empty when there is nothing."""
+    if case.kind == "honest":
+        if answer.correct.answer == "no" or answer.own_work.answer == "no":
+            return f"honest, and {_told(answer)}"
+        return ""
+    if answer.accepted:
+        return f"accepted: {_told(answer)}"
+    if not reading and case.expect.get("correct") == "no" and answer.correct.answer != "no":
+        return f"not found wrong: {_told(answer)}"
+    return ""
+
+
+def _told(answer: Any) -> str:
+    fields: dict[str, Answered] = {name: getattr(answer, name) for name in ("correct", "faster", "own_work")}
+    return "; ".join(f"{name} {said.answer} ({' '.join(said.evidence)[:200]})" for name, said in fields.items())
+
+
+def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
+    """Every judgement of one case."""
+    began, answers, wrong = time.monotonic(), Counter[str](), []
+    for said, without in READING.items():
+        for _ in range(times):
+            with tempfile.TemporaryDirectory() as folder:
+                staged = stage(case, Path(folder) / "staged")
+                options = Options(without=without, **effort)
+                found = judgment.judge(
+                    staged.task_file, candidate=staged.candidate, against=staged.against, options=options
+                )
+            answers[f"{said}: {found.correct.answer}/{found.faster.answer}/{found.own_work.answer}"] += 1
+            if what := unlike(case, found, reading=said == "reading"):
+                wrong.append(f"{said}: {what}")
+    return {"answers": dict(answers), "unlike": wrong, "took_s": round(time.monotonic() - began, 1)}
+
+
+def chosen(words: argparse.Namespace) -> Iterator[Case]:
+    """Cheats, then honest kernels; what needs no PyTorch first."""
+    for torch in (False, True):
+        if (torch and words.native) or (not torch and words.torch):
+            continue
+        for case in (*cheats(), *honest()):
+            if (case.dialect in NEED_TORCH) == torch and words.only in f"{case.kind}:{case.id}":
+                yield case
+
+
+def main() -> int:
+    """Ask, and keep what was answered after each case."""
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("out", type=Path)
+    given.add_argument("--native", action="store_true", help="only what needs no PyTorch")
+    given.add_argument("--torch", action="store_true", help="only what needs PyTorch or Triton")
+    given.add_argument("--times", type=int, default=5)
+    given.add_argument("--whole", action="store_true", help="judgements of full length")
+    given.add_argument("--only", default="", help="of the names KIND:ID, those with this in them")
+    words = given.parse_args()
+    kept: dict[str, Any] = json.loads(words.out.read_text()) if words.out.exists() else {}
+    for case in chosen(words):
+        name = f"{case.kind}:{case.id}"
+        if name in kept:
+            continue
+        kept[name] = asked(case, words.times, {} if words.whole else QUICK)
+        partial = words.out.with_suffix(".part")
+        partial.write_text(json.dumps(kept, indent=1))
+        os.replace(partial, words.out)
+        sys.stdout.write(f"{name}: {json.dumps(kept[name])}\n")
+        sys.stdout.flush()
+    wrong = {name: one["unlike"] for name, one in kept.items() if one["unlike"]}
+    sys.stdout.write(f"{len(kept)} cases judged; not as they must be: {json.dumps(wrong, indent=1)}\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
