@@ -46,7 +46,7 @@ class Options(Value):
     """Undecided after so many stays undecided."""
     blocks: int = Field(default=8, ge=1)
     """A B B A blocks per shape and process pair."""
-    oracle_share: float = Field(default=0.1, ge=0, le=1)
+    oracle_share: float = Field(default=0.04, ge=0, le=1)
     """Timed calls that are compared with the oracle, secretly chosen; the others with the other side's output."""
     call_s: float = Field(default=60.0, gt=0)
     """Longest call."""

@@ -40,6 +40,10 @@ class _Stock:
     def __post_init__(self) -> None:
         self._count = math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.signs is None else self.signs.nbytes)
+
     def slice(self, dice: random.Random) -> Array | None:
         """A slice that was not taken before; None when there seems to be none left."""
         place = self.place(dice)
@@ -76,8 +80,18 @@ class Pool:
         self._consts: dict[str, Array] = {}
         self._fixed: dict[str, Place] = {}
 
+    @property
+    def nbytes(self) -> int:
+        """Of the arrays that values are cut from."""
+        return sum(one.nbytes for one in self._stocks.values())
+
+    def anew(self) -> None:
+        """For another process: constant inputs get other values, and nothing that was taken comes again."""
+        self._consts.clear()
+        self._fixed.clear()
+
     def next(self) -> dict[str, Array]:
-        """Values of all inputs, in storage types, contiguous. Constant ones are the same in the life of the pool.
+        """Values of all inputs, in storage types, contiguous. Constant ones are the same until `anew`.
 
         An input of few elements and few possible values repeats itself, as it must.
         """
@@ -134,6 +148,11 @@ class Poisons:
         self._shapes = {one.name: extents(one, dims) for one in task.outputs}
         self._noise = {one.name: _noise(one, self._shapes[one.name], rng) for one in task.outputs}
         self._nans = {one.name: _nans(one, self._shapes[one.name], rng) for one in task.outputs}
+
+    @property
+    def nbytes(self) -> int:
+        """Of the arrays that slices are cut from."""
+        return sum(one.nbytes for rows in (self._noise, self._nans) for one in rows.values())
 
     def next(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""

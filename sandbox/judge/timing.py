@@ -29,6 +29,8 @@ LEAST_US = 0.05
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
+KEPT_BYTES = 1 << 31
+"""Of random rows of all sizes that are kept for the process pairs to come; sizes beyond that draw theirs each time."""
 LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
 
@@ -69,6 +71,7 @@ class Pairs:
     calls: int = 0
     _floors: dict[str, float] = field(default_factory=dict)
     _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
+    _drawn: dict[str, tuple[Pool, Poisons]] = field(default_factory=dict)
 
     def run(self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int) -> list[Slot] | Refused:
         """One process pair: both sides alive, taking turns."""
@@ -94,6 +97,19 @@ class Pairs:
         from sandbox.judge.card_timing import CardTurns
 
         return CardTurns
+
+    def drawn(self, shape: Shape) -> tuple[Pool, Poisons]:
+        """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
+
+        Later processes are others and know nothing of it, and no value is used twice.
+        """
+        if found := self._drawn.get(shape.label):
+            found[0].anew()
+            return found
+        found = Pool(self.bench.task, shape.dims, self.bench.rng), Poisons(self.bench.task, shape.dims, self.bench.rng)
+        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= KEPT_BYTES:
+            self._drawn[shape.label] = found
+        return found
 
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
@@ -140,8 +156,7 @@ class _Turns:
     def __post_init__(self) -> None:
         bench = self.pairs.bench
         self.bench, self.options = bench, bench.options
-        self._pool = Pool(bench.task, self.shape.dims, bench.rng)
-        self._poisons = Poisons(bench.task, self.shape.dims, bench.rng)
+        self._pool, self._poisons = self.pairs.drawn(self.shape)
         self._sampled = Sampled(bench=bench)
         self._coin = random.Random(bench.rng.bytes(32))
         self._decoy: Arrays | None = None

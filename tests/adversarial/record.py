@@ -2,13 +2,12 @@
 `python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD]`.
 
 Each case is judged so often with reading off and on. A judgement is quick (two or three process pairs, four blocks:
-`correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. The file holds the answers
-of every case and those that are not as they must be; the exit code is 1 when there is one.
+`correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. The file holds all
+answers of every case and those that are not as they must be; the exit code is 1 when there is one.
 """
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,9 +28,8 @@ READING = {"not reading": frozenset({"static"}), "reading": frozenset()}
 def unlike(case: Case, answer: Any, *, reading: bool) -> str:
     """What a judgement says that it must not; empty when there is nothing."""
     if case.kind == "honest":
-        if answer.correct.answer == "no" or answer.own_work.answer == "no":
-            return f"honest, and {_told(answer)}"
-        return ""
+        wrong = answer.correct.answer != "yes" or (case.expect.get("faster") == "no" and answer.faster.answer == "yes")
+        return f"honest, and {_told(answer)}" if wrong else ""
     if answer.accepted:
         return f"accepted: {_told(answer)}"
     if not reading and case.expect.get("correct") == "no" and answer.correct.answer != "no":
@@ -89,7 +87,7 @@ def main() -> int:
         kept[name] = asked(case, words.times, {} if words.whole else QUICK)
         partial = words.out.with_suffix(".part")
         partial.write_text(json.dumps(kept, indent=1))
-        os.replace(partial, words.out)
+        partial.replace(words.out)
         sys.stdout.write(f"{name}: {json.dumps(kept[name])}\n")
         sys.stdout.flush()
     wrong = {name: one["unlike"] for name, one in kept.items() if one["unlike"]}

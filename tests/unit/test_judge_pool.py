@@ -70,6 +70,19 @@ def test_constant_inputs_stay_and_the_others_do_not() -> None:
     assert (first["x"] != second["x"]).any()
 
 
+def test_another_process_gets_other_constants_and_nothing_that_was_used() -> None:
+    inputs = (Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",)))
+    pool = Pool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
+    first, places = pool.next(), pool.places()
+    size = pool.nbytes
+    pool.anew()
+    second, others = pool.next(), pool.places()
+    assert (first["w"] != second["w"]).any()
+    assert (first["x"] != second["x"]).any()
+    assert places["w"] != others["w"]
+    assert pool.nbytes == size == 2 * 2 * 4 * (4 * 500 + 65_536)  # values and signs of both, in float32
+
+
 def test_a_pool_that_is_used_up_is_drawn_anew() -> None:
     one = Input(name="x", shape=("1",), dtype="uint8", values="integers", high=2)
     pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
