@@ -13,8 +13,9 @@ from sandbox.judge.freeze import frozen
 from sandbox.judge.judgment import Judged, Judgment, referring
 from sandbox.judge.lint import Hole, lint
 from sandbox.judge.options import DEFENCES, Options
+from sandbox.judge.slots import Slot
 from sandbox.judge.task_file import TaskError, load_task
-from sandbox.judge.timing import Pairs, Refused, Slot
+from sandbox.judge.timing import Pairs, Refused
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""

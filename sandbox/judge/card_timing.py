@@ -17,7 +17,8 @@ from sandbox.judge.physics import bytes_floor_us, claim_holds
 from sandbox.judge.pool import Place
 from sandbox.judge.proofs import Asked, near, signs, told_truly
 from sandbox.judge.session import Broken
-from sandbox.judge.timing import LEAST_US, ORDERS, WARM_UP, Refused, Slot, _Turns
+from sandbox.judge.slots import LEAST_US, Slot
+from sandbox.judge.timing import ORDERS, WARM_UP, Refused, _Turns
 
 WARM_S = 0.5
 """Until a card's clocks have come up (measurement 3.3); the calls are judged like the others."""

@@ -21,8 +21,9 @@ from sandbox.judge.options import Answered, Options, no, unverified, yes
 from sandbox.judge.provenance import own_work
 from sandbox.judge.references import Reference
 from sandbox.judge.session import Session
+from sandbox.judge.slots import ratios
 from sandbox.judge.task_file import load_task
-from sandbox.judge.timing import Pairs, Refused, ratios
+from sandbox.judge.timing import Pairs, Refused
 from sandbox.judge.worker import Mode
 
 TRIM = 0.2

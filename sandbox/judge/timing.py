@@ -1,6 +1,5 @@
 """Is it faster? A B B A blocks in fresh process pairs; every timed call is judged, on values it could not know."""
 
-import math
 import random
 import time
 from collections import Counter
@@ -18,14 +17,13 @@ from sandbox.judge.gate import Opened
 from sandbox.judge.pool import Poisons, Pool
 from sandbox.judge.sampled import Sampled, wrong_side
 from sandbox.judge.session import Broken, Sealed, Session
+from sandbox.judge.slots import Slot, slot
 
 ORDERS = ("abba", "baab")
 WARM_UP = 2
 """Blocks of each size before the first that counts. They are judged too."""
 PINGS = 21
 COPIES = 5
-LEAST_US = 0.05
-"""Resolution: an empty call's time, which is taken off, varies by more."""
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
@@ -35,22 +33,6 @@ LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
 
 Arrays = Mapping[str, NDArray[np.generic]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slot:
-    """One timed and judged call."""
-
-    label: str
-    block: int
-    slot: int
-    side: str
-    """a or b."""
-    time_us: float
-    """The judge's clock without what an empty call takes."""
-    claimed_us: float | None
-    at_us: float
-    """End, on the monotonic clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,13 +143,17 @@ class _Turns:
         self._coin = random.Random(bench.rng.bytes(32))
         self._decoy: Arrays | None = None
         self._too_fast: Counter[str] = Counter()
+        self._unsure_us: dict[str, float] = {}
         self._stale: Arrays | None = None
         for session in self.sessions.values():
             session.look_share = LOOK_SHARE
 
     def run(self, blocks: int) -> list[Slot] | Refused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
-        empty = {side: float(np.median([one.ping() for _ in range(PINGS)])) for side, one in self.sessions.items()}
+        pings = {side: [one.ping() for _ in range(PINGS)] for side, one in self.sessions.items()}
+        empty = {side: float(np.median(times)) for side, times in pings.items()}
+        if self.options.on("own_clock"):
+            self._unsure_us = {side: empty[side] - min(times) for side, times in pings.items()}
         found: list[Slot] = []
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
@@ -189,7 +175,7 @@ class _Turns:
             slots = []
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
                 taken_us = sealed.wall_us - empty[side] if self.options.on("own_clock") else sealed.claimed_us or 0
-                slots.append(_slot(self.shape, (block, place + number, side), sealed, taken_us, at_us))
+                slots.append(slot(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)
             if fast is None:
                 return slots
@@ -223,7 +209,9 @@ class _Turns:
         return None
 
     def _impossible(self, slot: Slot) -> bool:
-        return self.options.on("physics") and slot.time_us < LEAST_SHARE * self.pairs.copy_us((), self.shape.label)
+        """Whether it took less than its bytes need, though the shortest empty call is taken off."""
+        longest_us = slot.time_us + self._unsure_us.get(slot.side, 0.0)
+        return self.options.on("physics") and longest_us < LEAST_SHARE * self.pairs.copy_us((), self.shape.label)
 
     def _inputs(self) -> Arrays:
         if self._stale is None or self.options.on("fresh_values"):
@@ -271,28 +259,3 @@ class _Turns:
             agree(found["b"].outputs[name], found["a"].outputs[name], dtype=dtype_of(task, name), within=within)
             for name, within in known.items()
         )
-
-
-def _slot(shape: Shape, place: tuple[int, int, str], sealed: Sealed, taken_us: float, at_us: float) -> Slot:
-    block, number, side = place
-    return Slot(
-        label=shape.label,
-        block=block,
-        slot=number,
-        side=side,
-        time_us=max(taken_us, LEAST_US),
-        claimed_us=sealed.claimed_us,
-        at_us=at_us,
-    )
-
-
-def ratios(slots: Sequence[Slot]) -> dict[str, list[float]]:
-    """ln(time of a / time of b) of each block, by size: positive is faster."""
-    blocks: dict[tuple[str, int], list[Slot]] = {}
-    for slot in slots:
-        blocks.setdefault((slot.label, slot.block), []).append(slot)
-    found: dict[str, list[float]] = {}
-    for (label, _), block in blocks.items():
-        logs = {side: [math.log(slot.time_us) for slot in block if slot.side == side] for side in "ab"}
-        found.setdefault(label, []).append(float(np.mean(logs["a"]) - np.mean(logs["b"])))
-    return found

@@ -14,8 +14,10 @@ from sandbox.judge.isolation import isolation
 from sandbox.judge.judgment import Judged
 from sandbox.judge.options import Options
 from sandbox.judge.references import Reference
+from sandbox.judge.session import Session
+from sandbox.judge.slots import ratios
 from sandbox.judge.task_file import load_task
-from sandbox.judge.timing import Pairs, Refused, ratios
+from sandbox.judge.timing import Pairs, Refused
 from tests.adversarial.suite import cheats, honest, stage
 
 BY_ID = {case.id: case for case in (*cheats(), *honest())}
@@ -151,6 +153,30 @@ def test_a_forged_time_counts_only_where_the_judges_own_clock_does_not(tmp_path)
     forged = timed(tmp_path, FORGED, "own_clock", "physics", like=NUMPY, old=PLAIN)
     assert not isinstance(forged, Refused)
     assert forged > 100
+
+
+class Unsteady(Session):
+    """On a machine where most empty calls, but not all, take longer than the kernel does."""
+
+    pings = 0
+
+    def ping(self) -> float:
+        self.pings += 1
+        return super().ping() + (0 if self.pings % 4 == 0 else 2000)
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F047", "F055")
+def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible(tmp_path):
+    with ExitStack() as stack:
+        one = judged(stack, tmp_path, HONEST)
+        shape = one.task.timed[-1].model_copy(update={"dims": {"n": 30_000}})
+        opened = {
+            side: lambda version=version: Unsteady(one.task, version.folder)
+            for side, version in (("a", one.old), ("b", one.new))
+        }
+        slots = Pairs(bench=one.bench(np.random.default_rng())).run(opened, (shape,), blocks=2)
+    assert not isinstance(slots, Refused)
 
 
 @pytest.mark.slow

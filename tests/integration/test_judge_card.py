@@ -15,7 +15,8 @@ from sandbox.judge.freeze import frozen
 from sandbox.judge.options import Options
 from sandbox.judge.references import Reference
 from sandbox.judge.session import Sealed
-from sandbox.judge.timing import Pairs, Refused, Slot
+from sandbox.judge.slots import Slot
+from sandbox.judge.timing import Pairs, Refused
 
 pytest.importorskip("torch")
 

@@ -177,7 +177,8 @@ def plain_us(task: str, dims_file: Path) -> float | None:
 
 def time_task(task: str) -> dict[str, Any]:
     """Identical versions: ratio one; then by a plain timer."""
-    from sandbox.judge.timing import Refused, ratios
+    from sandbox.judge.slots import ratios
+    from sandbox.judge.timing import Refused
 
     found: dict[str, Any] = {}
     with staged(task) as (task_file, candidate, against):
