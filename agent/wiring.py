@@ -26,6 +26,7 @@ from sandbox.gate.gate import CardGate
 from sandbox.gate.opened import gate_of
 from sandbox.ledger import JsonlLedger
 from sandbox.machine import LocalDevice
+from sandbox.patience import Patience
 from sandbox.profiler.cpu import CpuProfiler
 from sandbox.signals import StopFile
 from sandbox.timer import Bearing, ContractTimer
@@ -80,7 +81,7 @@ def connect(
     )
     signals = StopFile(folder)
     gate = _gate(contract, limits, signals)
-    commands = Commands(contract=contract, trees=Trees(workspace), gate=gate)
+    commands = Commands(contract=contract, trees=Trees(workspace), gate=gate, patience=_patience(limits))
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
     live = Ports(
@@ -104,11 +105,15 @@ def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | N
     """Of the contract's cards; a request to stop ends its waits too."""
     return gate_of(
         contract,
-        retry_s=limits.gpu_retry_interval_s,
+        retry_s=min(limits.gpu_retry_interval_s, limits.poll_max_s),
         max_s=limits.gpu_max_wait_s,
         say=note,
         stopped=lambda: signals.stop_requested(0),
     )
+
+
+def _patience(limits: Limits) -> Patience:
+    return Patience(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
 
 
 def _timer(

@@ -44,6 +44,9 @@ class Limits(Value):
     """A version whose time has moved by more than this since it was measured has the machine calibrated again."""
     dropped_blocks_limit: float = Field(default=0.20, ge=0, lt=1)
     """Largest share of disturbed blocks that may be left out."""
+    lost_in_a_row: Annotated[int, Field(ge=1, exclude_if=_plain(1))] = 1
+    """So many pairs in a row that the machine disturbed end a candidate's measuring without numbers. For fewer, others
+    are timed instead, within `looks`. 1 gives up at the first, as campaigns did before this limit was."""
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)
@@ -105,8 +108,10 @@ class Limits(Value):
     approval_late: Annotated[Late, Field(exclude_if=_plain("hold"))] = "hold"
     """What happens then: hold, reject or accept."""
     # waiting
-    poll_max_s: float = 900
-    poll_stuck_windows: int = 2
+    poll_max_s: float = Field(default=900, gt=0)
+    """Longest single wait for a command or an idle card, in seconds; after it is looked whether anything goes on."""
+    poll_stuck_windows: int = Field(default=2, ge=1)
+    """So many such waits in a row without output or work, and a command hangs: it is ended as out of time."""
     gpu_retry_interval_s: float = 600
     gpu_max_wait_s: float = 3600
 
@@ -120,7 +125,7 @@ class Limits(Value):
 
 
 PRESETS: dict[Preset, Limits] = {
-    "evidence": Limits(),
+    "evidence": Limits(lost_in_a_row=3),
     "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
     "router": Limits(preset="router", repair_builds=False, split=False, max_restarts=3),
     "autonomous": Limits(

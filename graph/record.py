@@ -144,6 +144,8 @@ class Reflection(Value):
     """A reusable tip, or None when the round taught nothing reusable."""
     applies: str = ""
     does_not_apply: str = ""
+    dropped: Annotated[str, Field(exclude_if=lambda said: not said)] = ""
+    """Why a lesson that was given is not kept: the rounds deny it."""
     prompts: Prompts = ()
     cost: Cost = Cost()
 

@@ -16,6 +16,7 @@ from sandbox.gate.choose import unbound
 from sandbox.gate.gate import Bound, CardGate
 from sandbox.globs import matches
 from sandbox.lease import lease
+from sandbox.patience import Patience
 from sandbox.process import run
 from sandbox.seal import Seals, discard
 from sandbox.trees import Trees
@@ -43,6 +44,8 @@ class Commands:
     seals: Seals = field(default_factory=Seals)
     gate: CardGate | None = None
     """Chooses an idle card; None on a processor."""
+    patience: Patience | None = None
+    """When a command that does nothing is given up; None: at its time limit."""
 
     @contextlib.contextmanager
     def device(self, *, wait_s: float) -> Iterator[Bound | None]:
@@ -119,6 +122,7 @@ class Commands:
             memory_mb=self._memory_mb(argv),
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
+            patience=self.patience,
         )
 
     def _memory_mb(self, argv: tuple[str, ...]) -> int | None:

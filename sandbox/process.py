@@ -19,7 +19,8 @@ from sandbox.confine import which, wrapped
 from sandbox.environment import scrubbed
 from sandbox.errors import ProgramMissing, WorldError
 from sandbox.fresh import fresh_folder
-from sandbox.reap import end, exited_within, forks_so_far, sweep
+from sandbox.patience import How, Patience, Progress, watched
+from sandbox.reap import end, exited_within, forks_so_far, sweep, worked_s
 
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")
@@ -45,6 +46,8 @@ class Command:
     """The contract's field that the command stands in, for the error when its program is missing."""
     file_mb: int | None = FILE_MB
     stdin: bytes | None = None
+    patience: Patience | None = None
+    """How long it may do nothing before its time limit; None: as long as it likes."""
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +60,7 @@ class Options(TypedDict, total=False):
     network: bool
     field: str
     stdin: bytes | None
+    patience: Patience | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,8 @@ class Captured:
 def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[Options]) -> Exit:
     """Run a command to its end and say what it did.
 
-    Its whole session is killed at `timeout_s` and after it has exited, and also when the caller is interrupted.
+    Its whole session is killed at `timeout_s` and after it has exited, and also when the caller is interrupted. One
+    that hangs by its `patience` is killed sooner, as having run out of time, and its output ends with that.
     Standard output and error come back together, at most `output_bytes` of them, with the elision stated.
 
     Raises:
@@ -163,15 +168,25 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     with _given(command.stdin) as given:
         began = time.monotonic()
         process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
-        in_time = False
+        how: How = "late"
         try:
-            in_time = exited_within(process, command.timeout_s)
+            how = watched(
+                lambda most_s: exited_within(process, most_s),
+                timeout_s=command.timeout_s,
+                patience=command.patience,
+                progress=lambda: Progress(
+                    printed=os.fstat(out.fileno()).st_size,
+                    worked_s=worked_s(mark, first=process.pid, forks=forks),
+                ),
+            )
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
-            end(process, politely=not in_time)
+            end(process, politely=how != "exited")
             if not _trusted(command):
                 sweep(mark, first=process.pid, forks=forks)
-    return (process.returncode if in_time else None), seconds
+    if how == "hung" and command.patience is not None:
+        os.write(out.fileno(), f"\n[{command.patience.told}]\n".encode())
+    return (process.returncode if how == "exited" else None), seconds
 
 
 @contextlib.contextmanager

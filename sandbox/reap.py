@@ -62,6 +62,24 @@ def sweep(mark: str, *, first: int, forks: int | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def worked_s(mark: str, *, first: int, forks: int | None) -> float:
+    """Processor time, in seconds, of the living processes that carry the mark and of the children they collected.
+
+    Arguments are those of `sweep`.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    return sum(_ticks(pid) for pid in _younger(first, forks) if wanted in _environment(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """User and system time of a process and of its collected children; 0 for one that is gone."""
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return sum(map(int, fields[11:15]))
+    except (OSError, ValueError):
+        return 0
+
+
 def forks_so_far() -> int | None:
     """Processes and threads that this machine has made since it started; None where that is not told."""
     try:

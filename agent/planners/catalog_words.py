@@ -25,6 +25,8 @@ NOTHING_LEFT = {
     "compiler": "read the compiler's report of what it did not vectorise; no flag is left to try",
 }
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+OF_GPUS: frozenset[Category] = frozenset({"occupancy"})
+"""Categories without a meaning on a processor."""
 
 
 def hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
@@ -99,7 +101,8 @@ def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
     for candidate in ranked:
         best.setdefault(candidate.card.category, candidate)
     order = {candidate.id: index for index, candidate in enumerate(ranked)}
-    categories = sorted(CATEGORIES, key=lambda c: (c not in best, c in explored, order[best[c].id] if c in best else 0))
+    own = [c for c in CATEGORIES if not (briefing.machine.kind == "cpu" and c in OF_GPUS)]
+    categories = sorted(own, key=lambda c: (c not in best, c in explored, order[best[c].id] if c in best else 0))
     return tuple(_direction(category, best.get(category), explored) for category in categories[: max(3, len(best))])
 
 

@@ -133,10 +133,15 @@ class ModelPlanner:
             diff=seen.diff(judged, briefing),
             profiled=seen.profiled(judged),
         )
-        about = {**told, "best_round": briefing.best_round, "accepted": judged.verdict.accepted}
+        about = {
+            **told,
+            "best_round": briefing.best_round,
+            "accepted": judged.verdict.accepted,
+            "rollbacks": 0 if judged.verdict.accepted else briefing.consecutive_rollbacks + 1,
+        }
         question = self._question(name, briefing, about, schema=_schema(answers.Learnt))
         question = self._mailed(question, lambda: Checks(kind="reflect"))
-        heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain))
+        heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain, briefing.rounds))
         found = plain if isinstance(heard.value, Wrong) else heard.value
         return found.model_copy(update={"cost": heard.cost, "prompts": self._wording.identities(name)})
 

@@ -1,13 +1,17 @@
 """What a model says when it looks back or around: reflections and directions of a review, checked and bounded."""
 
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
+from agent.planners.catalog_words import OF_GPUS
 from agent.planners.model_directions import Answer, complaint
 from agent.planners.model_fit import clipped
 from agent.planners.model_history import disturbed, explored
 from agent.planners.model_parse import Wrong, json_of
 from graph.briefing import Briefing
-from graph.record import Reflection
+from graph.policy.lesson import contradiction
+from graph.record import Reflection, RoundClosed
 from graph.trial import Failed, Judged, find
 from graph.values import Category
 from prompts.render import render
@@ -79,7 +83,7 @@ def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
 def anyway(briefing: Briefing) -> tuple[str, ...]:
     """Directions where the model names none: every category, those that no round has touched first."""
     touched = explored(briefing.rounds)
-    order = sorted(CATEGORIES, key=lambda category: category in touched)
+    order = sorted(_categories(briefing), key=lambda category: category in touched)
     chosen = order[: max(FEWEST, len(order) - len(touched))]
     return tuple(
         render("direction.v1.md", category=category, explored=category in touched).strip() for category in chosen
@@ -87,9 +91,9 @@ def anyway(briefing: Briefing) -> tuple[str, ...]:
 
 
 def untouched(briefing: Briefing) -> str:
-    """Categories that no round was about."""
+    """Categories that no round was about, of those that the target has."""
     touched = explored(briefing.rounds)
-    return ", ".join(category for category in CATEGORIES if category not in touched)
+    return ", ".join(category for category in _categories(briefing) if category not in touched)
 
 
 def reflected(answer: str) -> Learnt | Wrong:
@@ -103,13 +107,19 @@ def reflected(answer: str) -> Learnt | Wrong:
         return Wrong(why=complaint(error))
 
 
-def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong:
-    """The model's reading beside what the numbers say by themselves (`plain`), which comes first."""
+def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[RoundClosed] = ()) -> Reflection | Wrong:
+    """The model's reading beside what the numbers say by themselves (`plain`), which comes first.
+
+    A lesson that `rounds`, those before this one, or this round itself deny is dropped, and why is recorded.
+    """
     said = reflected(answer)
     if isinstance(said, Wrong):
         return said
     hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
     lesson = _words(said.lesson or "") if judged.verdict.reason in SETTLED else ""
+    denied = contradiction(lesson, judged, rounds) if lesson else ""
+    dropped = f"dropped, because it {denied}: {lesson}" if denied else ""
+    lesson = "" if denied else lesson
     return Reflection(
         attribution=f"{plain.attribution} {_words(said.attribution)}".strip(),
         root_cause="" if judged.verdict.accepted else f"{hot}{_words(said.root_cause) or plain.root_cause}",
@@ -117,6 +127,7 @@ def learnt(answer: str, judged: Judged, plain: Reflection) -> Reflection | Wrong
         lesson=lesson or None,
         applies=_words(said.applies) if lesson else "",
         does_not_apply=_words(said.does_not_apply) if lesson else "",
+        dropped=dropped,
     )
 
 
@@ -124,6 +135,12 @@ def nothing_seen(judged: Judged) -> bool:
     """Whether the round ended before anything was built, or without a number: there is nothing to reason from."""
     failed = find(judged, Failed)
     return disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
+
+
+def _categories(briefing: Briefing) -> tuple[Category, ...]:
+    """Those of the target: a processor has no occupancy to trade."""
+    cpu = briefing.machine.kind == "cpu"
+    return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
 
 
 def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:

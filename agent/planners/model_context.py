@@ -10,7 +10,7 @@ from agent.planners.model_levers import distinct, others, shown, spoken
 from agent.planners.model_numbers import by_shape
 from agent.planners.model_problem import benchmark_says, problem
 from agent.planners.model_profile import profile_of
-from agent.planners.model_relevance import alien, of_other_dtype, relevant
+from agent.planners.model_relevance import alien, for_machine, of_other_dtype, relevant
 from agent.planners.model_score import averaged, counted_work, of_score, timed_by
 from agent.planners.model_tools import Books, Reader, cite
 from graph.briefing import Briefing
@@ -27,8 +27,6 @@ MOST_CARDS, MOST_CITED = 4, 2
 """Cards that are shown to choose from, and those shown to who writes the change."""
 SECTION = 110
 """Tokens of the one section that stands beside cards to choose from."""
-OF_GPUS = "/ops/"
-"""In the path of documents that speak of GPUs."""
 BUCKETS: Mapping[Bucket, str] = {
     "K2": "; a kernel for one layout (K2)",
     "K3": "; fusion into one launch (K3)",
@@ -212,16 +210,12 @@ class Context:
     def _sections(
         self, question: str, most: int, tokens: int, *, phase: Literal["propose", "draft"]
     ) -> tuple[str, ...]:
-        """Sections of documents: cards have been shown as cards, and those of GPUs teach a processor nothing."""
+        """Sections of documents that are about the target; cards have been shown as cards."""
         if tokens <= 0:
             return ()
         hits = self._books.find(question, self._briefing, phase=phase, limit=EXCERPTS, budget=EXCERPTS * EACH)
-        cpu = self._briefing.machine.kind == "cpu"
-        said = [
-            relevant(hit, self._briefing)
-            for hit in hits
-            if "/cards/" not in hit.path and not (cpu and OF_GPUS in hit.path)
-        ]
+        documents = [hit for hit in hits if "/cards/" not in hit.path]
+        said = [relevant(hit, self._briefing) for hit in for_machine(documents, self._briefing)]
         fit = [hit for hit in said if hit is not None]
         parts: list[str] = []
         for hit in fit[:most]:

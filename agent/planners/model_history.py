@@ -70,6 +70,8 @@ def unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> s
 
 def disturbed(judged: Judged) -> bool:
     """Whether the candidate was right, and other work on the machine kept it from being measured."""
+    if judged.verdict.reason != "benchmark_failed":
+        return False  # pairs that were lost on the way were made up for
     timed = find(judged, Timed)
     lost = [one for one in timed.evidence if isinstance(one, BenchmarkFailed)] if timed else []
     return bool(lost) and all(one.reason == "unstable" for one in lost)

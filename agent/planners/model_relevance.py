@@ -1,7 +1,7 @@
 """Whether a text of the knowledge is about another machine, number format or operator than the campaign's."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graph.briefing import Briefing
@@ -9,6 +9,8 @@ from knowledge.search import Hit
 from knowledge.vocabulary import operators
 
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
+OF_GPUS = "/ops/"
+"""In the path of documents that speak of GPUs."""
 _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
@@ -22,6 +24,14 @@ def _low_precision(told: Briefing) -> bool:
 
 def _on_amd(told: Briefing) -> bool:
     return told.machine.kind == "amd"
+
+
+def _on_nvidia(told: Briefing) -> bool:
+    return told.machine.kind == "nvidia"
+
+
+def _on_gpu(told: Briefing) -> bool:
+    return told.machine.kind != "cpu"
 
 
 def _grouped(told: Briefing) -> bool:
@@ -40,7 +50,12 @@ FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), ours)
     for pattern, ours in (
         (r"\b(?:CDNA\d?|gfx\d\w+|MI\d{3}\w?|MFMA|XCDs?|AGPRs?|wave64)\b", _on_amd),
-        (r"\b(?:PTX|wgmma|TMA|SM\d{2,3}|sm_\d+|CUTLASS|cuBLAS|Hopper|Blackwell)\b", lambda told: not _on_amd(told)),
+        (r"\b(?:PTX|wgmma|TMA|SM\d{2,3}|sm_\d+|CUTLASS|cuBLAS|Hopper|Blackwell)\b", _on_nvidia),
+        (
+            r"\b(?:GPUs?|CUDA|HIP|Triton|warps?|wave(?:s|fronts?)|LDS|HBM\w*|SMs?|CUs?|tensor cores?|multiprocessors?"
+            r"|occupancy|shared memory|thread ?blocks?|coalesc\w*|num_(?:warps|stages)|kernel launch(?:es)?)\b",
+            _on_gpu,
+        ),
         (r"\bgrouped (?:product|gemm|matmul)|\ball groups\b|\bgroups? by K\b|gemm-(?:persistent|sort)-group", _grouped),
         (
             r"\b(?:block|packed|per-group)[ -]scal|\bFP8\b|\bFP4\b|\bMXFP\d|\bE8M0|\bW4A16\b|quanti[sz]|\bUE8M0",
@@ -68,6 +83,14 @@ def relevant(hit: Hit, told: Briefing) -> Hit | None:
     if not any(line.strip() and line.strip() != "[...]" for line in kept) or 2 * len(kept) < len(lines):
         return None
     return replace(hit, excerpt="\n".join(kept))
+
+
+def for_machine(hits: Sequence[Hit], told: Briefing) -> tuple[Hit, ...]:
+    """What a search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
+    if _on_gpu(told):
+        return tuple(hits)
+    said = (relevant(hit, told) for hit in hits if OF_GPUS not in hit.path)
+    return tuple(hit for hit in said if hit is not None)
 
 
 def of_other_dtype(metric: str, dtype: str) -> bool:

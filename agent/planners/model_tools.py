@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from agent.models.base import Call, Tool
 from agent.planners.model_fit import Count, bounded, clipped, fenced, numbered
 from agent.planners.model_history import told
+from agent.planners.model_relevance import for_machine
 from graph.briefing import Briefing
 from graph.trial import Applied, Drafted, find
 from graph.values import Artifact
@@ -146,7 +147,8 @@ class Toolbox:
         return "\n".join(clipped(line, 200) for line in found[:HITS]) + more if found else f"{text!r} stands nowhere"
 
     def _search_knowledge(self, question: str) -> str:
-        hits = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
+        found = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
+        hits = for_machine(found, self._briefing)
         return "\n\n".join(cite(hit) for hit in hits) or "nothing found; ask in other words"
 
     def _read_profile(self) -> str:

@@ -3,6 +3,7 @@
 from graph.documents.noise import noise_lines
 from graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
 from graph.documents.text import cell, code, command, line
+from graph.limits import Limits
 from graph.policy import ends
 from graph.policy.roofline import stop_conditions
 from graph.standing import History
@@ -79,10 +80,22 @@ def _constraints(history: History) -> list[str]:
         f"Protected: everything else{', also ' + also if also else ''}",
         f"Benchmark command, shapes and amount of work are frozen; CSV header: {header}",
         "Correctness before any performance conclusion; one hypothesis and one change a round",
-        f"A core shape that loses {100 * limits.core_shape_regress_limit:g}% or more rejects the round",
+        _guards(limits),
         "A gain must carry over to a real training step (Rule 11): W2 and W3 are forbidden, W1 is bounded",
         f"Threads: {contract.threads}; memory of a command: {contract.memory_limit_mb} MiB",
     ]
+
+
+def _guards(limits: Limits) -> str:
+    """What a shape may lose, as the preset's own rule decides it."""
+    core = f"core shape that loses {100 * limits.core_shape_regress_limit:g}% or more"
+    if limits.preset != "evidence":
+        return f"A {core} rejects the round"
+    return (
+        f"A shape proved slower by more than {100 * limits.shape_guard:g}% rejects the round, at "
+        f"{100 * (1 - limits.alpha):g}% confidence over all shapes together, and so does a {core} as measured; "
+        f"any other loss of {100 * limits.noise_threshold:g}% or more is kept as a trade-off and named"
+    )
 
 
 def _tools(history: History) -> list[tuple[str, str]]:

@@ -130,7 +130,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         profile=profile_table(best_profile(figures.until(history, closed.round)), figures.profile(closed)),
         next_direction=line(reflection.next_direction) or "none was named; the next round chooses afresh",
         root_cause=line(reflection.root_cause) or "not established",
-        lesson=line(reflection.lesson) if reflection.lesson else "nothing reusable",
+        lesson=line(reflection.lesson or reflection.dropped) or "nothing reusable",
         transfer=transfer_check(closed, contract).fields(),
     )
 
@@ -141,8 +141,7 @@ def validation(history: History, closed: RoundClosed) -> str:
     run, test, failed = figures.candidate(closed), figures.test(closed), figures.failure(closed)
     prior = figures.before(history, closed.round)
     baseline = history.baseline.quick.rows if history.baseline else ()
-    broken = next((e for e in figures.evidence(closed.judged) if isinstance(e, BenchmarkFailed)), None)
-    detail = broken.detail if broken else failed.detail if failed else ""
+    detail = _broken(closed) or (failed.detail if failed else "")
     return render(
         "validation.v1.md",
         time=minute(closed.closed_at),
@@ -161,6 +160,13 @@ def validation(history: History, closed: RoundClosed) -> str:
         reason=failed.reason if failed else "",
         detail=fence(detail) if detail else "",
     )
+
+
+def _broken(closed: RoundClosed) -> str:
+    """Why there are no numbers. Where there are some, what disturbed pairs beside them is a note of the verdict."""
+    if closed.judged.verdict.gain is not None:
+        return ""
+    return next((e.detail for e in figures.evidence(closed.judged) if isinstance(e, BenchmarkFailed)), "")
 
 
 def paired(closed: RoundClosed) -> str:

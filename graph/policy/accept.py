@@ -24,7 +24,7 @@ def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_pr
     """
     if isinstance(trial, Failed):
         return _read(_failed(trial), trial)
-    found = readings(trial, standing)
+    found = readings(trial, standing, limits)
     blocked = before_numbers(trial, found, standing)
     weighed = blocked or _weighed(trial, found, standing, limits, best_profile=best_profile)
     return _read(settle(trial, weighed), trial)

@@ -21,13 +21,18 @@ Stand = Literal["faster", "not_better", "unpromising", "lost", "undecided"]
 
 
 def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
-    """Absolute numbers and the Check gate first, then pairs until a look decides or the looks are spent."""
+    """Absolute numbers and the Check gate first, then pairs until a look decides or the looks are spent.
+
+    A lost pair spends its look: another one is timed, so that it costs power and settles nothing.
+    """
     if found.run("candidate", "full", 0) is None:
         return BenchmarkWant(which="candidate", level="full", repeat=0)
     if _needs_best(found, standing):
         return BenchmarkWant(which="best", level="full", repeat=0)
-    done, steps = len(found.comparisons), (0, *limits.looks)
-    if done == len(steps) - 1 or (done and _settled(estimate(found.comparisons, standing.noise, limits), limits)):
+    done, steps = len(found.comparisons) + len(found.lost), (0, *limits.looks)
+    if done == len(steps) - 1:
+        return None
+    if found.comparisons and _settled(estimate(found.comparisons, standing.noise, limits), limits):
         return None
     return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
 
@@ -36,8 +41,10 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     """Accepted iff the lower bound exceeds the margin and no shape is slower: none with confidence beyond
     shape_guard, and no core shape by core_shape_regress_limit even as a point estimate (rules 11.2).
     """
+    lost = _lost(found)
     if not found.comparisons:
-        return reject("undecided", "candidate and best were never timed side by side", faster="unverified")
+        why = "candidate and best were never timed side by side"
+        return reject("undecided", why, faster="unverified", notes=lost)
     seen = estimate(found.comparisons, standing.noise, limits)
     shapes = tuple(
         ShapeChange(
@@ -52,7 +59,8 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     core = _losers(seen, limits, guarded(standing, "full"))
     stand = "lost" if core and stand_of(seen, limits) == "faster" else stand_of(seen, limits)
     kept = _decide(trial, seen, [shape for shape in shapes if shape.label in core], stand, shapes=shapes, limits=limits)
-    kept = kept.model_copy(update={"lower": _gain(seen.lower), "upper": _gain(seen.upper)})
+    bounds = {"lower": _gain(seen.lower), "upper": _gain(seen.upper)}
+    kept = kept.model_copy(update={**bounds, "notes": (*kept.notes, *lost)})
     return (_other_metrics(kept, found, standing, limits) if kept.decision == "accepted" else None) or kept
 
 
@@ -129,6 +137,15 @@ def _needs_best(found: Readings, standing: Standing) -> bool:
     run, best = found.run("candidate", "full", 0), reference(found, standing, "full")
     several = len(metric_names(standing.contract.scoring)) > 1
     return several and run is not None and best is not None and best.machine != run.machine
+
+
+def _lost(found: Readings) -> tuple[str, ...]:
+    """A note on looks that gave no pair, for whoever reads the verdict."""
+    if not found.lost:
+        return ()
+    count = len(found.lost)
+    asked = count + len(found.comparisons)
+    return (f"{count} of {asked} looks gave no pair, since the machine was disturbed: {found.lost[-1].detail}",)
 
 
 def _not_better(seen: Estimate) -> str:

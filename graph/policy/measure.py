@@ -15,7 +15,7 @@ def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> Bench
 
     Raises MixedEvidence when numbers of two engines, commands, machines or strange commits stand side by side.
     """
-    found = readings(trial, standing)
+    found = readings(trial, standing, limits)
     if not usable(found, standing):
         return None
     match limits.preset:

@@ -1,12 +1,17 @@
 """What a trial has measured so far, sorted by version and level."""
 
+from collections.abc import Sequence
 from typing import Literal
 
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
+from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured
+from graph.limits import Limits
 from graph.policy.score import MixedEvidence
 from graph.standing import Standing
 from graph.trial import Applied, Stage, Timed, find
 from graph.values import Value
+
+DISTURBED = "unstable"
+"""The reason of a failure that says nothing about the candidate. Only pairs have it."""
 
 
 class Readings(Value):
@@ -16,6 +21,9 @@ class Readings(Value):
     best: tuple[Benchmark, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     failed: BenchmarkFailed | None = None
+    """What leaves the candidate without usable numbers; None while lost pairs may still be made up for."""
+    lost: tuple[BenchmarkFailed, ...] = ()
+    """Pairs that the machine disturbed, by its conditions alone and whatever they would have said."""
 
     def run(self, which: Literal["candidate", "best"], level: Level, repeat: int) -> Benchmark | None:
         """That very run, if it was made."""
@@ -23,7 +31,7 @@ class Readings(Value):
         return next((run for run in runs if run.level == level and run.repeat == repeat), None)
 
 
-def readings(trial: Stage, standing: Standing) -> Readings:
+def readings(trial: Stage, standing: Standing, limits: Limits) -> Readings:
     """Sorts the evidence of a trial. Raises MixedEvidence for a number that belongs to neither of the two versions."""
     applied, timed = find(trial, Applied), find(trial, Timed)
     assert applied is not None
@@ -40,8 +48,19 @@ def readings(trial: Stage, standing: Standing) -> Readings:
         candidate=tuple(run for run in runs if run.commit == applied.commit),
         best=tuple(run for run in runs if run.commit == standing.commit),
         comparisons=comparisons,
-        failed=next((item for item in evidence if isinstance(item, BenchmarkFailed)), None),
+        failed=_failed(evidence, limits),
+        lost=tuple(item for item in evidence if isinstance(item, BenchmarkFailed) and item.reason == DISTURBED),
     )
+
+
+def _failed(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFailed | None:
+    """The first failure that nothing makes up for: any that is no disturbance, or one disturbance too many in a row."""
+    row = 0
+    for item in evidence:
+        row = row + 1 if isinstance(item, BenchmarkFailed) else 0
+        if isinstance(item, BenchmarkFailed) and (item.reason != DISTURBED or row >= limits.lost_in_a_row):
+            return item
+    return None
 
 
 def active(standing: Standing, level: Level) -> tuple[str, ...]:

@@ -39,13 +39,19 @@ class Point(Value):
     """Microseconds of one call; infinite where the contract names no time, so that nothing is blamed on launches."""
 
 
-def from_timing(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[Bottleneck, str]:
-    """Bottleneck and chain from the benchmark's numbers only; `unknown` when they do not point anywhere."""
+def from_timing(
+    roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring, *, cpu: bool = False
+) -> tuple[Bottleneck, str]:
+    """Bottleneck and chain from the benchmark's numbers only; `unknown` when they do not point anywhere.
+
+    `cpu`: on a processor nothing is launched, so no launch is blamed or spoken of.
+    """
     placed = _placed(roofs, rows, scoring)
     if not placed:
         points = _points(roofs, rows, scoring)
-        return _trend(points) or UNKNOWN if len(points) >= MIN_SHAPES and _spread(points) >= SPREAD else UNKNOWN
-    return chain(placed, bound=bound_of(roofs), launch_us=LAUNCH_US)
+        trends = len(points) >= MIN_SHAPES and _spread(points) >= SPREAD
+        return _trend(points, cpu=cpu) or UNKNOWN if trends else UNKNOWN
+    return chain(placed, bound=bound_of(roofs), launch_us=None if cpu else LAUNCH_US)
 
 
 def _placed(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[Placed, ...]:
@@ -61,7 +67,7 @@ def _placed(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -
     )
 
 
-def _trend(points: Sequence[Point]) -> tuple[Bottleneck, str] | None:
+def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | None:
     by_work = _concordance(points, lambda point: point.work)
     by_depth = _concordance(points, lambda point: point.depth or 0.0)
     spread = f"{_spread(points):.1f}x"
@@ -69,6 +75,9 @@ def _trend(points: Sequence[Point]) -> tuple[Bottleneck, str] | None:
         return "memory", f"the rate grows {spread} with K -> data movement leads -> layout, prefetch, reuse"
     if by_work < CONCORDANT:
         return None
+    if cpu:
+        said = f"the rate grows {spread} with the shape"
+        return "latency", f"{said} -> a cost that does not grow leads in small ones -> less work before and after loops"
     least = min(point.us for point in points)
     if least < LAUNCH_US:
         said = f"the rate grows {spread} with the shape, and a call takes {least:.3g} us or more"

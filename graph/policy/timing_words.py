@@ -1,6 +1,6 @@
 """Each shape's share of its own peak, grouped by what that suggests: chains of evidence, inference and action."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import log
 from typing import Literal
@@ -19,7 +19,7 @@ NAMED = 4
 SPREAD = 1.5
 """Shares of one peak that lie this far apart differ for the shape's sake, not for what all of them do."""
 Cause = Literal["launch", "latency", "compute", "unknown", "below", "at"]
-WORDS: dict[Cause, tuple[str, str]] = {
+WORDS: Mapping[Cause, tuple[str, str]] = {
     "launch": ("calls so short are ruled by the cost of a launch", "fewer, larger launches"),
     "latency": (
         "shapes differ, so too few loads are in flight; no launch takes so long",
@@ -37,6 +37,15 @@ WORDS: dict[Cause, tuple[str, str]] = {
     "at": ("at the peak", "only less work of that kind can help"),
 }
 """What follows from the share of a group's shapes, and what may be done about it."""
+ON_CPU: Mapping[Cause, tuple[str, str]] = {
+    **WORDS,
+    "latency": (
+        "shapes differ, so too few loads are in flight",
+        "wider loads, more independent ones, prefetch",
+    ),
+    "unknown": (WORDS["unknown"][0], "count the passes over the data first"),
+}
+"""The same of a processor, which launches nothing: a call costs it nanoseconds, so that `launch` is no cause there."""
 
 
 class Placed(Value):
@@ -55,13 +64,14 @@ def time_us(row: Row, scoring: Scoring) -> float:
     return 1e3 * row.metric(scoring.time_ms or "")
 
 
-def chain(placed: Sequence[Placed], *, bound: Bound, launch_us: float) -> tuple[Bottleneck, str]:
+def chain(placed: Sequence[Placed], *, bound: Bound, launch_us: float | None) -> tuple[Bottleneck, str]:
     """The label of the group that has most to gain, and one chain for each group of shapes.
 
-    Of shapes that all come near their peaks the label is what bounds most of their time.
+    Of shapes that all come near their peaks the label is what bounds most of their time. `launch_us`: calls shorter
+    than this may be ruled by a launch; None on a processor, which has none.
     """
-    groups = _groups(placed, launch_us)
-    chains = (f"{_shares(cause, shapes)} -> {' -> '.join(WORDS[cause])}" for cause, shapes in groups)
+    groups, words = _groups(placed, launch_us or 0.0), WORDS if launch_us is not None else ON_CPU
+    chains = (f"{_shares(cause, shapes)} -> {' -> '.join(words[cause])}" for cause, shapes in groups)
     causes: list[Bottleneck] = [cause for cause, _ in groups if cause != "below" and cause != "at"]
     return (causes or [bound])[0], "; ".join(chains)
 

@@ -75,6 +75,30 @@ def test_where_identical_versions_cannot_be_timed_the_own_scatter_decides_and_th
     assert "own scatter alone" in campaign.files.read("final_report.md")
 
 
+class Busy(Shifted):
+    """Calibrates nothing, and the machine disturbs every third pair of a candidate."""
+
+    def __init__(self, inner):
+        super().__init__(inner, failed=True)
+
+    def compare(self, *, candidate, first_pair, **question):
+        if first_pair % 3 == 1:
+            return BenchmarkFailed(commit=candidate, reason="unstable", detail="others took the core", seconds=2.0)
+        return self._inner.compare(candidate=candidate, first_pair=first_pair, **question)
+
+
+def test_a_disturbed_pair_is_made_up_for_and_costs_neither_the_round_nor_its_profile(tmp_path):
+    campaign = make(tmp_path, timer=Busy)
+    campaign.drive()
+    first = campaign.history().rounds[0]
+    timed = first.judged.trial.timed.evidence
+    assert [item.kind for item in timed[1:5]] == ["comparison", "benchmark_failed", "comparison", "comparison"]
+    assert first.accepted
+    assert first.judged.trial.profile is not None
+    assert "looks gave no pair, since the machine was disturbed" in campaign.files.read("rounds/round-2/summary.md")
+    assert first.cost.command_seconds >= 2.0 * sum(item.kind == "benchmark_failed" for item in timed)
+
+
 @pytest.mark.parametrize("limits", [{"calibration_pairs": 0}, {"preset": "campaign"}])
 def test_nothing_is_calibrated_where_nothing_asks_for_it(tmp_path, limits):
     preset = limits.pop("preset", "evidence")

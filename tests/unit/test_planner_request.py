@@ -20,7 +20,7 @@ from graph.trial import Drafted, find, proposed
 from graph.values import FileEdit
 from prompts.render import TEMPLATES, identity
 from sandbox.ledger import JsonlLedger, sealed
-from tests.builders import make_machine, make_target
+from tests.builders import make_judged, make_machine, make_target
 from tests.catalog_briefs import TASKS, brief
 from tests.model_fakes import ScriptedModel
 
@@ -179,6 +179,22 @@ def test_looking_back_says_which_version_is_which_and_shows_the_change():
     assert "numbers of other rounds were taken at another time" in text
     assert "best version: commit" not in text, "one state, told once"
     assert "Profile of" not in text, "the counters of both versions stand in the evidence"
+
+
+@pytest.mark.parametrize(
+    ("decision", "before", "said"),
+    [("rolled_back", 0, 1), ("rolled_back", 1, 2), ("accepted", 3, 0)],
+)
+def test_looking_back_counts_the_round_that_is_being_closed(decision, before, said):
+    told = at(4, consecutive_rollbacks=before)
+    text = asked(lambda plan: plan.reflect(told, make_judged(decision)))
+    assert f"2 rollbacks in a row ({said} now)" in text
+
+
+@pytest.mark.feature("F056")
+def test_a_review_counts_the_rounds_that_led_to_it():
+    told = at(4, consecutive_rollbacks=2)
+    assert "2 rollbacks in a row (2 now)" in asked(lambda plan: plan.review(told, "2 consecutive rollbacks"))
 
 
 @pytest.mark.parametrize(

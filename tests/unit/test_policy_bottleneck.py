@@ -31,7 +31,7 @@ def counters(**values):
         ({"dram_pct": 30, "compute_pct": 39}, "compute", "arithmetic leads"),
         ({"dram_pct": 50, "compute_pct": 40}, "memory", "data movement leads"),
         ({"instructions": 1000, "ll_misses": 10}, "memory", "ll_misses 10.0"),
-        ({"instructions": 1000, "ll_misses": 9, "d1_misses": 30}, "memory", "d1_misses 30.0"),
+        ({"instructions": 1000, "ll_misses": 9, "d1_misses": 30, "cycles": 1001}, "memory", "d1_misses 30.0"),
         ({"instructions": 1000, "d1_misses": 29, "branch_misses": 5}, "latency", "branch_misses 5.0"),
         (
             {"instructions": 1000, "branch_misses": 4, "vectorized_loops": 0, "missed_vectorizations": 2},

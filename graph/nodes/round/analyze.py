@@ -25,7 +25,8 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
         profile = ports.profiler.profile(best.commit, purpose=f"round-{number} best")
     ceilings = known.roofline.ceilings if known.roofline else None
     roofs = shape_roofs(best.quick.rows, known.contract.work, ceilings)
-    bottleneck, evidence = classify(profile, roofs, best.quick.rows, known.contract.scoring)
+    cpu = known.opened.machine.kind == "cpu"
+    bottleneck, evidence = classify(profile, roofs, best.quick.rows, known.contract.scoring, cpu=cpu)
     seen = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
     return {"analysis": seen, "proposal": None, "trial": None, "checks": None}
 

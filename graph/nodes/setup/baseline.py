@@ -86,7 +86,8 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
     roofline = again or known.roofline
     ceilings = roofline.ceilings if roofline else None
     roofs = shape_roofs(so_far.quick.rows, known.contract.work, ceilings)
-    bottleneck, _ = classify(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring)
+    cpu = known.opened.machine.kind == "cpu"
+    bottleneck, _ = classify(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring, cpu=cpu)
     spent = (so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile)
     ports.ledger.append(
         BaselineClosed(

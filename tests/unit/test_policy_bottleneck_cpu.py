@@ -1,0 +1,115 @@
+"""What misses of the first cache prove on a processor, and that nothing is said of launches there."""
+
+from pathlib import Path
+
+import pytest
+
+from graph.contract import Scoring, Work
+from graph.evidence import Ceilings
+from graph.policy import history as fold
+from graph.policy.bottleneck import classify
+from graph.policy.roofline import shape_roofs
+from graph.policy.timing import from_timing
+from graph.record import ShapeRoof
+from graph.trial import Traced, find
+from sandbox.ledger import JsonlLedger
+from tests.builders import make_profiled, make_row
+
+RECORDED = Path(__file__).parents[2] / "evals" / "campaigns"
+SCORING = Scoring(primary_metric="GFLOPS", time_ms="Time (ms)")
+ROOF = ShapeRoof(label="s", flops=1.0, bytes=64_000.0, intensity=1.0, bound="memory", floor_us=1.0)
+PASS = {"instructions": 20_000, "calls": 1, "d1_misses": 1000}
+"""One pass over 64 kB, 50 misses per 1000 instructions."""
+
+
+def profiled(**changes):
+    values = {**PASS, **changes}
+    return make_profiled({name: value for name, value in values.items() if value is not None})
+
+
+@pytest.mark.feature("F062", "F087")
+@pytest.mark.parametrize(
+    ("changes", "roofs", "label", "word"),
+    [
+        ({}, (ROOF,), "unknown", "but 64 kB fetched in a call, where the largest shape moves 64 kB"),
+        ({"d1_misses": 1999}, (ROOF,), "unknown", "no line needs to come twice"),
+        ({"d1_misses": 2000}, (ROOF,), "memory", "128 kB fetched in a call, where the largest shape moves 64 kB"),
+        # the same misses, of half the instructions: the rate doubles, and nothing else is known
+        ({"instructions": 10_000}, (ROOF,), "unknown", "this rate rises when only the instructions fall"),
+        # the same lines in twice as many calls
+        ({"d1_misses": 3999, "calls": 2}, (ROOF,), "unknown", "64 kB"),
+        ({"d1_misses": 4000, "calls": 2}, (ROOF,), "memory", "lines are fetched again"),
+        # nothing says what a call must move, or how many there were
+        ({}, (), "unknown", "neither cycles nor the bytes of a call say what they cost"),
+        ({"calls": None}, (ROOF,), "unknown", "neither cycles nor the bytes"),
+        # few misses, whatever is known besides
+        ({"instructions": 33_334}, (ROOF,), "compute", "few misses"),
+        # cycles decide: lost, or not
+        ({"cycles": 20_001}, (), "memory", "d1_misses 50.0 per 1000 instructions at 1.00 a cycle"),
+        ({"cycles": 20_000}, (), "compute", "misses overlapped -> the number of instructions leads"),
+        ({"cycles": 20_000, "branch_misses": 100}, (), "latency", "branch_misses 5.0"),
+        # what reaches memory is a rate of its own
+        ({"ll_misses": 200}, (ROOF,), "memory", "ll_misses 10.0 per 1000"),
+    ],
+)
+def test_misses_of_the_first_cache_need_lost_cycles_or_lines_that_come_again(changes, roofs, label, word):
+    found, chain = classify(profiled(**changes), roofs, (), SCORING, cpu=True)
+    assert found == label
+    assert word in chain
+
+
+def test_no_vectorised_loop_is_no_cause_where_misses_leave_it_open():
+    """Intrinsics are no loop that a compiler vectorised."""
+    seen = profiled(vectorized_loops=0, missed_vectorizations=9)
+    assert classify(seen, (ROOF,), (), SCORING, cpu=True)[0] == "unknown"
+
+
+@pytest.mark.feature("F062")
+def test_the_recorded_softmax_is_not_called_memory_bound_because_its_instructions_fell():
+    """As recorded: from round 2 on 31,400 misses in four calls, of 21.3, 0.91, 0.87 and 0.81 million instructions."""
+    known = fold.fold(JsonlLedger(RECORDED / "softmax_c_mailbox" / "ledger.jsonl").lines())
+    assert known is not None
+    assert known.baseline is not None
+    assert known.roofline is not None
+    roofs = shape_roofs(known.baseline.quick.rows, known.contract.work, known.roofline.ceilings)
+    traced = [find(closed.judged, Traced) for closed in known.rounds]
+    profiles = [one.profile for one in traced if one and one.profile]
+    rates = [1e3 * (one.counter("d1_misses") or 0) / (one.counter("instructions") or 1) for one in profiles]
+    assert [round(rate, 1) for rate in rates] == [34.8, 35.9, 36.0, 39.0, 39.0, 39.0]
+    assert len({round((one.counter("d1_misses") or 0) / 1e3) for one in profiles}) <= 2
+    for one in profiles:
+        label, chain = classify(one, roofs, (), known.contract.scoring, cpu=True)
+        assert label == "unknown"
+        assert "502 kB" in chain or "501.9 kB" in chain or "506 kB" in chain
+        assert "where the largest shape moves 1049 kB" in chain
+    assert {closed.bottleneck for closed in known.rounds[1:]} == {"unknown"}
+
+
+CEILINGS = Ceilings(copy_gbps=10.0, flops_gflops=100.0, method="m", machine="m")
+
+
+def timed(*sizes, ceilings=None, cpu=True):
+    """sizes: (bytes, GB/s)."""
+    scoring = Scoring(primary_metric="GB/s", time_ms="Time (ms)")
+    rows = tuple(
+        make_row(f"s{n}", metrics={"N": size, "GB/s": rate, "Time (ms)": size / rate / 1e6})
+        for n, (size, rate) in enumerate(sizes)
+    )
+    return from_timing(shape_roofs(rows, Work(flops="N/1000", bytes="N"), ceilings), rows, scoring, cpu=cpu)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ceilings", "gpu", "cpu"),
+    [
+        (((1e3, 1.0), (2e3, 2.0), (4e3, 4.0)), None, "launch", "latency"),
+        (((1e3, 1.0),), CEILINGS, "launch", "unknown"),
+        (((1e6, 1.0), (1e6, 3.0)), CEILINGS, "latency", "latency"),
+        (((1e6, 1.0), (1e6, 1.1)), CEILINGS, "unknown", "unknown"),
+        (((1e6, 9.0),), CEILINGS, "memory", "memory"),
+    ],
+)
+def test_a_processor_launches_nothing(sizes, ceilings, gpu, cpu):
+    assert timed(*sizes, ceilings=ceilings, cpu=False)[0] == gpu
+    label, chain = timed(*sizes, ceilings=ceilings)
+    assert label == cpu
+    assert not any(word in chain for word in ("launch", "blocks", "threads", "device"))
