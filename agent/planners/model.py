@@ -185,6 +185,7 @@ class ModelPlanner:
             "unexplored": answers.untouched(briefing),
             "instruction": fenced(briefing.target.instruction) if briefing.target.instruction else "",
             "terms": briefing.terms,
+            "cpu": briefing.machine.kind == "cpu",
             "goal": goal.text if (goal := briefing.target.performance_target) else "",
             "editable": ", ".join(briefing.contract.editable_globs),
             "flags_file": briefing.contract.flags_file or "",

@@ -9,13 +9,13 @@ from prompts.render import SHIPPED, Templates
 
 SYSTEM = "system.v1.md"
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v4.md", "terms.v3.md", "context.v3.md"),
+    "propose": ("propose.v5.md", "terms.v4.md", "context.v3.md"),
     "draft": ("draft.v4.md", "context.v3.md", "edits.v3.md"),
     "repair": ("repair.v4.md", "context.v3.md", "edits.v3.md"),
     "split": ("split.v4.md", "context.v3.md", "edits.v3.md"),
-    "review": ("review.v4.md", "terms.v3.md", "context.v3.md"),
-    "reflect": ("reflect.v4.md", "judged.v3.md", "terms.v3.md"),
-    "diagnose": ("diagnose.v4.md", "judged.v3.md", "terms.v3.md"),
+    "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
+    "reflect": ("reflect.v5.md", "judged.v4.md", "terms.v4.md"),
+    "diagnose": ("diagnose.v5.md", "judged.v4.md", "terms.v4.md"),
 }
 """Question -> its template, then those that it includes: the ledger cites them all."""
 
