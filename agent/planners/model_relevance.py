@@ -11,6 +11,8 @@ from knowledge.vocabulary import operators
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
 OF_GPUS = "/ops/"
 """In the path of documents that speak of GPUs."""
+OF_C, SHIPPED = "/backends/c/", "knowledge/"
+"""In the path of documents written for processors; of the documents that ship. A team's own about C is shown as it is."""
 _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
@@ -75,6 +77,8 @@ def alien(text: str, told: Briefing) -> bool:
 
 def relevant(hit: Hit, told: Briefing) -> Hit | None:
     """The section without lines about something else; None when its place or heading is, or little is left of it."""
+    if OF_C in hit.path and not hit.path.startswith(SHIPPED) and not _on_gpu(told):
+        return hit
     folder = _FOLDER.search(hit.path)
     if alien(hit.heading, told) or (folder and folder[1] not in operators(told.target.target_op)):
         return None

@@ -72,6 +72,10 @@ def hit(excerpt, *, path="knowledge/backends/c/notes.md"):
         (hit("- unroll\n- vectorise"), "- unroll\n- vectorise"),
         (hit("- unroll\n- raise num_warps\n- vectorise"), "- unroll\n- vectorise"),
         (hit("- stage the tile in shared memory"), None),
+        (
+            hit("- stage the tile in shared memory", path="house/backends/c/notes.md"),
+            "- stage the tile in shared memory",
+        ),
         (hit("- unroll", path="knowledge/ops/gemm/directions.md"), None),
     ],
 )
