@@ -39,9 +39,9 @@ check: $(VENV)/.dev ## format, lint, types, import direction
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)
 
-adversarial: $(VENV)/.dev ## every cheat and honest kernel before the judge five times, 20 kills, all ways to hold a worker: hours
+adversarial: $(VENV)/.dev ## every cheat and honest kernel before the judge five times, 20 kills, a crash at every call, all ways to hold a worker: hours
 	@RIDGELINE_SUITE=all $(BIN)/python -m pytest -n auto tests/adversarial tests/unit/test_judge_numerics_seeds.py \
-	  tests/integration/test_judge_isolation.py tests/integration/test_kills.py $(PYTEST)
+	  tests/integration/test_judge_isolation.py tests/integration/test_kills.py tests/integration/test_crash.py $(PYTEST)
 
 smoke-llm: ## a campaign with a real, very small language model, served on this machine
 	@$(MAKE) --no-print-directory VENV=.venv-llm .venv-llm/.llm

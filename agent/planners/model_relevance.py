@@ -12,7 +12,7 @@ FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
 OF_GPUS = "/ops/"
 """In the path of documents that speak of GPUs."""
 OF_C, SHIPPED = "/backends/c/", "knowledge/"
-"""In the path of documents written for processors; of the documents that ship. A team's own about C is shown as it is."""
+"""In paths of documents written for processors, and of those that ship. A team's own about C is shown as it is."""
 _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
