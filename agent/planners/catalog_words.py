@@ -29,6 +29,12 @@ OF_GPUS: frozenset[Category] = frozenset({"occupancy"})
 """Categories without a meaning on a processor."""
 
 
+def categories_of(briefing: Briefing) -> tuple[Category, ...]:
+    """Those of the target: a processor has no occupancy to trade."""
+    cpu = briefing.machine.kind == "cpu"
+    return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
+
+
 def hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
     """The candidate as a falsifiable claim with its evidence."""
     card = candidate.card
@@ -101,8 +107,9 @@ def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
     for candidate in ranked:
         best.setdefault(candidate.card.category, candidate)
     order = {candidate.id: index for index, candidate in enumerate(ranked)}
-    own = [c for c in CATEGORIES if not (briefing.machine.kind == "cpu" and c in OF_GPUS)]
-    categories = sorted(own, key=lambda c: (c not in best, c in explored, order[best[c].id] if c in best else 0))
+    categories = sorted(
+        categories_of(briefing), key=lambda c: (c not in best, c in explored, order[best[c].id] if c in best else 0)
+    )
     return tuple(_direction(category, best.get(category), explored) for category in categories[: max(3, len(best))])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from agent.planners.catalog_words import OF_GPUS
+from agent.planners.catalog_words import categories_of
 from agent.planners.model_directions import Answer, complaint
 from agent.planners.model_fit import clipped
 from agent.planners.model_history import disturbed, explored
@@ -13,14 +13,12 @@ from graph.briefing import Briefing
 from graph.policy.lesson import contradiction
 from graph.record import Reflection, RoundClosed
 from graph.trial import Failed, Judged, find
-from graph.values import Category
 from prompts.render import render
 
 FEWEST = 3
 """Different directions that a review owes (rules 17.2)."""
 WORDS = 1000
 """Characters of one text."""
-CATEGORIES: tuple[Category, ...] = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler")
 SETTLED = frozenset({"faster", "faster_trade_off", "tie_with_benefit", "not_better", "core_regression"})
 """Reasons that rest on a resolved measurement: only these rounds may teach a lesson to other kernels."""
 UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit", "convicted"})
@@ -83,7 +81,7 @@ def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
 def anyway(briefing: Briefing) -> tuple[str, ...]:
     """Directions where the model names none: every category, those that no round has touched first."""
     touched = explored(briefing.rounds)
-    order = sorted(_categories(briefing), key=lambda category: category in touched)
+    order = sorted(categories_of(briefing), key=lambda category: category in touched)
     chosen = order[: max(FEWEST, len(order) - len(touched))]
     return tuple(
         render("direction.v1.md", category=category, explored=category in touched).strip() for category in chosen
@@ -93,7 +91,7 @@ def anyway(briefing: Briefing) -> tuple[str, ...]:
 def untouched(briefing: Briefing) -> str:
     """Categories that no round was about, of those that the target has."""
     touched = explored(briefing.rounds)
-    return ", ".join(category for category in _categories(briefing) if category not in touched)
+    return ", ".join(category for category in categories_of(briefing) if category not in touched)
 
 
 def reflected(answer: str) -> Learnt | Wrong:
@@ -135,12 +133,6 @@ def nothing_seen(judged: Judged) -> bool:
     """Whether the round ended before anything was built, or without a number: there is nothing to reason from."""
     failed = find(judged, Failed)
     return disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
-
-
-def _categories(briefing: Briefing) -> tuple[Category, ...]:
-    """Those of the target: a processor has no occupancy to trade."""
-    cpu = briefing.machine.kind == "cpu"
-    return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
 
 
 def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
