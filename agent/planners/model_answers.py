@@ -13,6 +13,7 @@ from graph.briefing import Briefing
 from graph.policy.lesson import contradiction
 from graph.record import Reflection, RoundClosed
 from graph.trial import Failed, Judged, find
+from graph.values import Category
 from prompts.render import render
 
 FEWEST = 3
