@@ -10,6 +10,8 @@ logger = logging.getLogger(__name__)
 
 SECRET = re.compile(r"API_?KEY|ACCESS_KEY|SECRET|PASSW(OR)?D|CREDENTIAL|_TOKEN$", re.IGNORECASE)
 """Names that are withheld even when a contract asks for them: a candidate is code nobody has read."""
+CARD = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME")
+"""Variables that say where a card's driver is, and which card is meant."""
 MARK = "RIDGELINE_RUN"
 """Carried by every process of one run, so that those that left its session can still be found."""
 
@@ -21,6 +23,11 @@ def passed(names: Iterable[str]) -> dict[str, str]:
         if SECRET.search(name):
             logger.warning("%s is withheld from commands: its name says it is a secret", name)
     return {name: os.environ[name] for name in wanted if name in os.environ and not SECRET.search(name)}
+
+
+def of_card() -> dict[str, str]:
+    """What this process was told about its card: everything that works for it there must be told the same."""
+    return {name: os.environ[name] for name in CARD if name in os.environ}
 
 
 def scrubbed(private: Path, *, mark: str, extra: Mapping[str, str] | None) -> dict[str, str]:

@@ -215,7 +215,7 @@ class CardTurns(_Turns):
         if claimed <= 0 or claim_holds(wall_gain_us=gain, claimed_gain_us=claimed, error_us=error):
             return None
         detail = f"the card's timer claims {claimed:.1f} us less, the judge's clock shows {gain:.1f} +- {error:.1f} us"
-        return self._refused("b", detail)
+        return Refused(side="b", detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
 
     def _floor_us(self) -> float:
         task = self.bench.task

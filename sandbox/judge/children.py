@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandbox.confine import wrapped
-from sandbox.environment import scrubbed
+from sandbox.environment import of_card, scrubbed
 from sandbox.fresh import fresh_folder
 from sandbox.process import PRIVATE, bounded
 from sandbox.reap import end
@@ -50,6 +50,8 @@ class Held:
     python: str = sys.executable
     memory_mb: int | None = 65_536
     file_mb: int = 1024
+    card: bool = False
+    """Whether it works on a card: then it is told which."""
 
 
 class Child:
@@ -75,11 +77,12 @@ class Child:
 
     def _popen(self, host: Path, held: Held, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
         words = wrapped(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
+        told = {**QUIET, **KEEPING, **(of_card() if held.card else {})}
         with self._said.open("wb") as out:
             return subprocess.Popen(
                 (*words, held.python, "-P", str(host), *map(str, ends)),
                 cwd=private,
-                env=scrubbed(private, mark=secrets.token_hex(16), extra={**QUIET, **KEEPING}),
+                env=scrubbed(private, mark=secrets.token_hex(16), extra=told),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

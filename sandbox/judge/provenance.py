@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import Shape, Task
-from sandbox.judge.build import COMPILED, built
+from sandbox.judge.build import COMPILED, apart
 from sandbox.judge.dtypes import is_float, to_float64
 from sandbox.judge.freeze import Frozen
 from sandbox.judge.inputs import draw, extents
@@ -60,29 +60,17 @@ def _session(task: Task, new: Frozen, mode: Mode) -> Iterator[Session]:
 def _compiled(task: Task, new: Frozen) -> Answered:
     """By the names that the built library takes from elsewhere; nothing is run."""
     try:
-        library = built(task, new.folder)
+        library = apart(task, new.folder)
     except Lost as lost:
         return unverified(f"it was not built: {lost.detail}")
-    if library is None:
-        return unverified("there is no library to look at")
     try:
-        return judged(taken(library), _device_sources(task, new))
+        return judged(taken(library), device=task.language != "c")
     except NotALibrary as error:
         return unverified(str(error))
 
 
-def _device_sources(task: Task, new: Frozen) -> str | None:
-    if task.language == "c":
-        return None
-    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in new.files)
-
-
-def judged(found: Taken, device_sources: str | None) -> Answered:
-    """What undefined names mean. `device_sources`: the text of a version whose language has a runtime for GPUs.
-
-    That runtime is linked into the library and loads the driver, so of its doubtful names those in the text count.
-    """
-    device = device_sources is not None
+def judged(found: Taken, *, device: bool) -> Answered:
+    """What undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
     kinds: dict[str, list[str]] = {}
     for symbol in found.symbols:
         kinds.setdefault(kind_of(symbol, device=device), []).append(symbol)
@@ -96,10 +84,7 @@ def judged(found: Taken, device_sources: str | None) -> Answered:
         "network": "can have another machine work",
         "unknown": "takes names from elsewhere that are not the C runtime's",
     }
-    named = {
-        kind: [one for one in kinds.get(kind, []) if device_sources is None or one in device_sources] for kind in told
-    }
-    if doubts := [f"{text}: {listed(tuple(named[kind]))}" for kind, text in told.items() if named[kind]]:
+    if doubts := [f"{text}: {listed(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds]:
         return unverified(*doubts)
     return yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)")
 

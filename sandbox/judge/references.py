@@ -62,7 +62,8 @@ class Reference:
         self._file = folder.resolve() / task.reference
         self._device = device
         self._patience = patience
-        self._held = Held(python=python, memory_mb=patience.memory_mb if device == "cpu" else None)
+        card = device == "cuda"
+        self._held = Held(python=python, memory_mb=None if card else patience.memory_mb, card=card)
         self._child: Child | None = None
         self._framework: Framework | None = None
         self.notes: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 import re
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from graph.values import Value
@@ -84,19 +83,18 @@ class NotALibrary(ValueError):
     """A file that is no 64-bit little-endian ELF library, or a damaged one."""
 
 
-def taken(library: Path) -> Taken:
-    """Read the library; nothing of it is run. Raises NotALibrary."""
-    data = library.read_bytes()
+def taken(data: bytes) -> Taken:
+    """Read the library of these bytes; nothing of it is run. Raises NotALibrary."""
     if len(data) > LARGEST or data[:6] != b"\x7fELF\x02\x01":
-        raise NotALibrary(f"{library.name} is no 64-bit ELF library")
+        raise NotALibrary("what was built is no 64-bit ELF library")
     try:
         sections = [*_sections(data)]
         symbols = [name for kind, *where in sections if kind == DYNSYM for name in _undefined(data, sections, where)]
         needed = [name for kind, *where in sections if kind == DYNAMIC for name in _needed(data, sections, where)]
     except (struct.error, IndexError, ValueError, OverflowError) as error:
-        raise NotALibrary(f"{library.name} is damaged ({error})") from None
+        raise NotALibrary(f"what was built is damaged ({error})") from None
     if not any(kind == DYNSYM for kind, *_ in sections):
-        raise NotALibrary(f"{library.name} has no table of dynamic symbols")
+        raise NotALibrary("what was built has no table of dynamic symbols")
     return Taken(symbols=tuple(dict.fromkeys(symbols)), needed=tuple(needed))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from graph.task import Task
+from sandbox.environment import of_card
 from sandbox.fresh import fresh_folder
 from sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, READY, REPORT, REPORTED, Frame
 from sandbox.judge.build import COMPILED, built
@@ -34,8 +35,6 @@ FILES = tuple(
     HARNESS / f"judge_{name}.py"
     for name in ("worker", "worker_c", "worker_cuda", "worker_python", "frames", "trace", "card")
 )
-CARD = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME")
-"""Variables that say where a card's driver is, and which card is meant."""
 START_S = 60.0
 LOAD_S = 300.0
 """Importing PyTorch from a cold disk takes a minute, and a module may compile when it is imported."""
@@ -196,7 +195,7 @@ def _settings(given: Loading) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {name: str(given.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
-    card = {name: os.environ[name] for name in CARD if given.device != "cpu" and name in os.environ}
+    card = of_card() if given.device != "cpu" else {}
     return {**threads, **interpreted, **card, **given.environment}
 
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from graph.task import Input, Output, Shape, Task
+from sandbox.judge.children import Child, Held
 from sandbox.judge.dtypes import from_float64, to_float64
 from sandbox.judge.references import Patience, Reference, ReferenceFailed
 
@@ -267,3 +268,25 @@ def test_which_question_failed_is_told_when_both_were_asked(tmp_path):
         pytest.raises(ReferenceFailed, match="trusted: line 4: ValueError: not today"),
     ):
         reference.both([drawn(wanted)])
+
+
+HOST = """
+import json, os, struct, sys
+said = json.dumps({name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "SOME_API_KEY")}).encode()
+os.write(int(sys.argv[2]), struct.pack("<Q", len(said)) + said)
+"""
+
+
+@pytest.mark.feature("F046")
+@pytest.mark.parametrize("card", [False, True])
+def test_a_trusted_helper_on_a_card_is_told_which_card_is_meant(tmp_path, monkeypatch, card):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    host = tmp_path / "host.py"
+    host.write_text(HOST)
+    child = Child(host, Held(card=card))
+    try:
+        told = json.loads(child.asked([], timeout_s=20).message())
+    finally:
+        child.close()
+    assert told == {"CUDA_VISIBLE_DEVICES": "2" if card else None, "SOME_API_KEY": None}

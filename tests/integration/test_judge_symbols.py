@@ -1,9 +1,12 @@
 """What a built library takes from elsewhere says whether others could do its work."""
 
+import shutil
 import subprocess
 
 import pytest
 
+from graph.task import Input, Output, Shape, Task
+from sandbox.judge.build import apart
 from sandbox.judge.provenance import judged
 from sandbox.judge.symbols import NotALibrary, Taken, kind_of, taken
 
@@ -33,7 +36,7 @@ def built(folder, text, *flags):
 
 @pytest.mark.parametrize("flags", [(), ("-O3", "-march=native", "-ffast-math"), ("-O0", "-fstack-protector-all")])
 def test_a_kernel_of_ones_own(tmp_path, flags):
-    answered = judged(taken(built(tmp_path, HONEST, *flags)), None)
+    answered = judged(taken(built(tmp_path, HONEST, *flags).read_bytes()), device=False)
     assert answered.answer == "yes", answered.evidence
 
 
@@ -55,7 +58,7 @@ def test_a_kernel_of_ones_own(tmp_path, flags):
     ],
 )
 def test_what_has_others_do_the_work(tmp_path, call, answer, said):
-    answered = judged(taken(built(tmp_path, call)), None)
+    answered = judged(taken(built(tmp_path, call).read_bytes()), device=False)
     assert answered.answer == answer
     assert said in " ".join(answered.evidence)
 
@@ -65,30 +68,26 @@ def test_a_library_that_is_linked_in(tmp_path):
     other = built(tmp_path / "sub", "void helper(void) {}")
     other.rename(tmp_path / "libengine.so")
     text = "extern void helper(void); void run(void) { helper(); }"
-    found = taken(built(tmp_path, text, f"-L{tmp_path}", "-lengine"))
+    found = taken(built(tmp_path, text, f"-L{tmp_path}", "-lengine").read_bytes())
     assert "libengine.so" in found.needed
-    assert judged(found, None).answer == "unverified"
+    assert judged(found, device=False).answer == "unverified"
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"no library", b"\x7fELF\x02\x01" + bytes(58), b"\x7fELF\x02\x01" + b"\xff" * 400]
 )
-def test_a_file_that_is_none(tmp_path, data):
-    path = tmp_path / "x.so"
-    path.write_bytes(data)
-    with pytest.raises(NotALibrary, match=r"x\.so"):
-        taken(path)
+def test_bytes_that_are_none(data):
+    with pytest.raises(NotALibrary, match="what was built"):
+        taken(data)
 
 
 def test_every_cut_of_a_library_is_read_or_refused(tmp_path):
     library = built(tmp_path, HONEST)
-    data, whole = library.read_bytes(), taken(library)
-    cut = tmp_path / "cut.so"
-    refused = 0
+    data = library.read_bytes()
+    whole, refused = taken(data), 0
     for size in range(0, len(data), 97):
-        cut.write_bytes(data[:size])
         try:
-            found = taken(cut)
+            found = taken(data[:size])
         except NotALibrary:
             refused += 1
             continue
@@ -97,9 +96,48 @@ def test_every_cut_of_a_library_is_read_or_refused(tmp_path):
 
 
 def test_a_gpus_runtime_is_part_of_its_language():
-    found = Taken(symbols=("cudaLaunchKernel", "__cudaRegisterFunction", "dlopen", "malloc"), needed=("libc.so.6",))
-    assert judged(found, "__global__ void k() {}").answer == "yes"
-    assert judged(found, "handle = dlopen(name)").answer == "unverified"
-    assert judged(found, None).answer == "unverified"
-    assert judged(Taken(symbols=("cublasSgemm_v2",), needed=()), "").answer == "no"
+    own = Taken(
+        symbols=("cudaLaunchKernel", "__cudaRegisterFunction", "malloc"), needed=("libc.so.6", "libcudart.so.13")
+    )
+    assert judged(own, device=True).answer == "yes"
+    assert judged(own, device=False).answer == "unverified"
+    assert judged(Taken(symbols=(*own.symbols, "dlopen"), needed=()), device=True).answer == "unverified"
+    assert judged(Taken(symbols=("cublasSgemm_v2",), needed=()), device=True).answer == "no"
     assert kind_of("hipMalloc", device=True) == "plain"
+
+
+CUDA = """
+#include <cstdint>
+#include <dlfcn.h>
+__global__ void twice(const float *x, float *y, int64_t n) {
+    int64_t i = blockIdx.x * 256LL + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+extern "C" void run(const float *x, float *y, int64_t n) {
+    %s
+    twice<<<(n + 255) / 256, 256>>>(x, y, n);
+}
+"""
+PASTED = """
+#define JOINED(a, b) a##b
+    if (void *found = JOINED(dl, sym)(RTLD_DEFAULT, "cu" "blasSgemm_v2")) ((void (*)(int64_t))found)(n);
+"""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize(("line", "answer"), [("", "yes"), (PASTED, "unverified")])
+def test_what_a_cuda_source_takes_is_told_apart_from_what_its_runtime_takes(tmp_path, line, answer):
+    (tmp_path / "k.cu").write_text(CUDA % line)
+    task = Task(
+        name="twice",
+        language="cuda",
+        source=("k.cu",),
+        entry="run",
+        inputs=(Input(name="x", shape=("n",)),),
+        outputs=(Output(name="y", shape=("n",)),),
+        shapes=(Shape(label="s", dims={"n": 8}),),
+    )
+    answered = judged(taken(apart(task, tmp_path)), device=True)
+    assert answered.answer == answer, answered.evidence
+    if answer != "yes":
+        assert answered.evidence == ("can load other code: dlsym",)

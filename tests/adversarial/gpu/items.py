@@ -247,7 +247,7 @@ def cost() -> dict[str, Any]:
     return found
 
 
-def case(kind: str, name: str) -> dict[str, Any]:
+def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
     """One of the suite."""
     import suite
 
@@ -255,7 +255,8 @@ def case(kind: str, name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         laid = suite.stage(one, Path(folder))
         laid_out(laid.task_file, CASE_EXTENT)
-        options = {"pairs": 2, "most_pairs": 2, "blocks": 4, "without": frozenset({"static"})}
+        options = {"pairs": 2, "most_pairs": 2, "blocks": 4}
+        options["without"] = frozenset() if reading else frozenset({"static"})
         with judged(laid.task_file, laid.candidate, laid.against, **options) as judge:
             said = judge.judgment()
     wrong = {

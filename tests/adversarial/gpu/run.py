@@ -6,6 +6,9 @@ it shut in), `cost`, `time:TASK` (identical versions, a plain timer, the judge's
 several at a time, which disturb each other's times and nothing else. `--only WORD`: of those, the ones with it in their
 name. `--skip FILE`: those that an earlier run has not finished. `--played`: the processor plays a card, with small
 sizes, to try this program itself.
+
+`--times 5` asks about cases alone, five times with reading off and five times with it on, spread over `--cards`; what
+was answered is counted in OUT/repeated.json, and goes on from that of an earlier run given with `--from`.
 """
 
 import argparse
@@ -26,6 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from items import HERE, PLAYED, case, choose, cost, probe, time_task  # noqa: E402
+from repeat import Repeated  # noqa: E402
 
 TASKS = ("softmax", "gemm_f32", "tiny_silu", "gemm_bf16", "attention")
 MODES = ("best", "weak", "bare")
@@ -34,25 +38,25 @@ ITEM_S = {"probe": 90, "cost": 330, "time": 120, "cheat": 100, "honest": 100}
 TOGETHER = 10
 
 
-def item(name: str) -> dict[str, Any]:
-    """What that item finds."""
+def item(name: str, *, reading: bool) -> dict[str, Any]:
+    """What that item finds. `reading`: cases are judged with the sources read too."""
     kind, _, rest = name.partition(":")
     made: dict[str, Callable[[], dict[str, Any]]] = {
         "probe": probe,
         "cost": cost,
         "time": lambda: time_task(rest),
-        "cheat": lambda: case("cheat", rest),
-        "honest": lambda: case("honest", rest),
+        "cheat": lambda: case("cheat", rest, reading=reading),
+        "honest": lambda: case("honest", rest, reading=reading),
     }
     return made[kind]()
 
 
-def one_item(name: str, mode: str, into: Path) -> None:
+def one_item(name: str, mode: str, into: Path, *, reading: bool) -> None:
     """In a process of its own."""
     choose(mode)
     began = time.perf_counter()
     try:
-        found = {"ok": True, **item(name)}
+        found = {"ok": True, **item(name, reading=reading)}
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is what this item found)
         trace = traceback.format_exc()[-3000:]
         found = {"ok": False, "error": f"{type(error).__name__}: {error}"[:3000], "trace": trace}
@@ -160,11 +164,18 @@ def main() -> None:
     parser.add_argument("--mode", default="best")
     parser.add_argument("--file", type=Path)
     parser.add_argument("--played", action="store_true")
+    parser.add_argument("--read", action="store_true", help="with --item: the sources are read too")
+    parser.add_argument("--times", type=int, help="cases alone, so often with reading off and so often with it on")
+    parser.add_argument("--cards", type=int, default=1)
+    parser.add_argument("--from", dest="before", type=Path, help="repeated.json of an earlier run, which goes on")
     given = parser.parse_args()
     if given.played:
         os.environ[PLAYED] = "1"
     if given.item:
-        one_item(given.item, given.mode, given.file)
+        one_item(given.item, given.mode, given.file, reading=given.read)
+    elif given.times:
+        asked = Repeated(given.out, seconds=given.seconds, cards=given.cards, before=given.before)
+        sys.exit(min(asked.run([name for name in names() if given.only in name], given.times), 1))
     else:
         everything(Runner(given.out, given.seconds), given.only, judged_before(given.skip))
 
