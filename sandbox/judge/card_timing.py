@@ -1,7 +1,6 @@
 """Timing on a card: both sides get the same secret places of what lies there, and their answers' sums are compared."""
 
 import random
-import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from graph.formula import evaluate
 from sandbox.judge.calls import decoy_of, dtype_of, judged_names, truth_of
 from sandbox.judge.card import CardSession, Draw, Stocked, Timed, stocked
 from sandbox.judge.inputs import extents
-from sandbox.judge.physics import bytes_floor_us, claim_holds
+from sandbox.judge.physics import bytes_floor_us, claim_holds, claims
 from sandbox.judge.pool import Place
 from sandbox.judge.proofs import Asked, near, signs, told_truly
 from sandbox.judge.session import Broken
@@ -24,8 +23,6 @@ WARM_S = 0.5
 """Until a card's clocks have come up (measurement 3.3); the calls are judged like the others."""
 FASTEST_GBPS = 10_000.0
 """No card's memory moves more today; the fastest have 8,000."""
-TRIM = 0.2
-"""Share of pairs cut at either end before the judge's clock is asked: the machine has other work too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,13 +205,14 @@ class CardTurns(_Turns):
         """The judge's own clock must show most of what the workers' timers claim."""
         if len(self.gains) < 3 or not self.options.on("own_clock"):
             return None
-        wall = _cut([one for one, _ in self.gains])
-        claimed = statistics.fmean(_cut([one for _, one in self.gains]))
-        error = statistics.stdev(wall) / len(wall) ** 0.5
-        gain = statistics.fmean(wall)
-        if claimed <= 0 or claim_holds(wall_gain_us=gain, claimed_gain_us=claimed, error_us=error):
+        self.pairs.gains.setdefault(self.shape.label, []).extend(self.gains)
+        wall, claimed = claims(self.gains)
+        if claimed <= 0 or claim_holds(wall_gain_us=wall.mean_us, claimed_gain_us=claimed, error_us=wall.error_us):
             return None
-        detail = f"the card's timer claims {claimed:.1f} us less, the judge's clock shows {gain:.1f} +- {error:.1f} us"
+        detail = (
+            f"the card's timer claims {claimed:.1f} us less, "
+            f"the judge's clock shows {wall.mean_us:.1f} +- {wall.error_us:.1f} us"
+        )
         return Refused(side="b", detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
 
     def _floor_us(self) -> float:
@@ -239,8 +237,3 @@ class CardTurns(_Turns):
 
     def _refused(self, side: str, detail: str) -> Refused:
         return Refused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")
-
-
-def _cut(values: list[float]) -> list[float]:
-    cut = int(TRIM * len(values))
-    return sorted(values)[cut : len(values) - cut]

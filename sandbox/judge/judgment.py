@@ -18,7 +18,7 @@ from sandbox.judge.card import CardSession
 from sandbox.judge.freeze import Frozen, frozen
 from sandbox.judge.gate import Gate
 from sandbox.judge.options import Answered, Options, no, unverified, yes
-from sandbox.judge.provenance import own_work
+from sandbox.judge.provenance import Work, own_work
 from sandbox.judge.references import Reference
 from sandbox.judge.session import Session
 from sandbox.judge.slots import ratios
@@ -98,7 +98,8 @@ class Judged:
         correct = self._static() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._said(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
-        own = self._own_work()
+        work = self._own_work()
+        own = work.answered
         pairs = Pairs(bench=bench)
         timed = self._faster(pairs)
         calls = gate.calls + pairs.calls
@@ -109,7 +110,15 @@ class Judged:
             if timed.side == "b":
                 return self._said(no(detail), unverified(detail), own, calls=calls)
             return self._said(correct, unverified(f"the version compared with: {detail}"), own, calls=calls)
-        return self._said(correct, timed.answered, own, calls=calls, gain=timed)
+        return self._said(correct, self._believed(timed, pairs, work), own, calls=calls, gain=timed)
+
+    def _believed(self, timed: "Gain", pairs: Pairs, work: Work) -> Answered:
+        """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
+        faster = timed.answered
+        unseen = pairs.unseen() if self.options.on("own_clock") else None
+        if faster.answer != "yes" or unseen is None or not work.reaches:
+            return faster
+        return unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
 
     def bench(self, rng: np.random.Generator) -> Bench:
         """Where its calls are judged."""
@@ -119,12 +128,12 @@ class Judged:
         """Correctness and own work alone."""
         gate = Gate(bench=self.bench(np.random.default_rng()))
         correct = self._static() or gate.check(self.opener(self.new))
-        own = self._own_work() if correct.answer == "yes" else NOT_ASKED
+        own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
         return self._said(correct, NOT_WANTED, own, calls=gate.calls)
 
-    def _own_work(self) -> Answered:
+    def _own_work(self) -> Work:
         if not self.options.on("own_work"):
-            return unverified("not looked at")
+            return Work(answered=unverified("not looked at"))
         return own_work(
             self.task, self.new, self.reference, opened=self._marked if self.options.device == "cuda" else None
         )

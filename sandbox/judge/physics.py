@@ -1,7 +1,9 @@
 """What no kernel can beat: bytes and operations at the machine's measured ceilings, and the judge's own clock."""
 
 import math
+import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 MARGIN = 0.95
@@ -9,6 +11,11 @@ MARGIN = 0.95
 CLAIM_SHARE = 0.8
 STANDARD_ERRORS = 3.0
 """The wall clock must show this share of a claimed gain, within so many of its standard errors (measurement 2.7)."""
+
+SHOWN = 2.0
+"""A gain is more than so many standard errors of what shows it."""
+TRIM = 0.2
+"""Share of pairs cut at either end before the judge's clock is asked: the machine has other work too."""
 
 Possible = Literal["yes", "escalate", "no"]
 """`no`: fewer bytes than the result needs, or faster than an empty call. `escalate`: beyond the operations' peak,
@@ -63,6 +70,27 @@ def slope_us(chain_us: Sequence[tuple[int, float]]) -> tuple[float, float]:
 def claim_holds(*, wall_gain_us: float, claimed_gain_us: float, error_us: float) -> bool:
     """Whether the judge's clock shows the gain that the worker's timer claims, in microseconds per step."""
     return wall_gain_us >= CLAIM_SHARE * claimed_gain_us - STANDARD_ERRORS * error_us
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A gain as a clock shows it, in microseconds."""
+
+    mean_us: float
+    error_us: float
+
+
+def claims(gains: Sequence[tuple[float, float]]) -> tuple[Seen, float]:
+    """The judge's clock, and what the workers claim, over (wall, claimed) of at least one pair of calls."""
+    wall = _cut([one for one, _ in gains])
+    claimed = statistics.fmean(_cut([one for _, one in gains]))
+    error = statistics.stdev(wall) / math.sqrt(len(wall)) if len(wall) > 1 else math.inf
+    return Seen(mean_us=statistics.fmean(wall), error_us=error), claimed
+
+
+def _cut(values: list[float]) -> list[float]:
+    cut = int(TRIM * len(values))
+    return sorted(values)[cut : len(values) - cut]
 
 
 def _microseconds(amount: float | None, giga_per_second: float | None) -> float:

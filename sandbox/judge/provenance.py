@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import Shape, Task
+from graph.values import Value
 from sandbox.judge.build import COMPILED, apart
 from sandbox.judge.dtypes import is_float, to_float64
 from sandbox.judge.freeze import Frozen
@@ -33,7 +34,15 @@ WHOLE_SHARE = 0.9
 """Of whole numbers: so many equal ones were made."""
 
 
-def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Answered:
+class Work(Value):
+    """Whose the work is, and how far the candidate's code reaches."""
+
+    answered: Answered
+    reaches: tuple[str, ...] = ()
+    """What it was seen to load, start or have that could change its own process, the timers of a card among it."""
+
+
+def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Work:
     """Whether the result is made by the candidate's own code. Costs two fresh workers for Python, none for C.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
@@ -42,12 +51,13 @@ def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | 
     if task.language in COMPILED:
         return _compiled(task, new)
     if task.language in ("flydsl", "cutedsl"):
-        return unverified(f"launches of {task.language} kernels cannot be traced, nor their kernels knocked out")
+        said = f"launches of {task.language} kernels cannot be traced, nor their kernels knocked out"
+        return Work(answered=unverified(said), reaches=("cannot be traced",))
 
     def fresh(mode: Mode) -> AbstractContextManager[Session]:
         return opened(mode) if opened else _session(task, new, mode)
 
-    return _Python(task=task, reference=reference, opened=fresh).answered()
+    return _Python(task=task, reference=reference, opened=fresh).work()
 
 
 @contextmanager
@@ -57,36 +67,37 @@ def _session(task: Task, new: Frozen, mode: Mode) -> Iterator[Session]:
         yield session
 
 
-def _compiled(task: Task, new: Frozen) -> Answered:
+def _compiled(task: Task, new: Frozen) -> Work:
     """By the names that the built library takes from elsewhere; nothing is run."""
     try:
         library = apart(task, new.folder)
     except Lost as lost:
-        return unverified(f"it was not built: {lost.detail}")
+        return Work(answered=unverified(f"it was not built: {lost.detail}"), reaches=("was not built",))
     try:
         return judged(taken(library), device=task.language != "c")
     except NotALibrary as error:
-        return unverified(str(error))
+        return Work(answered=unverified(str(error)), reaches=(str(error),))
 
 
-def judged(found: Taken, *, device: bool) -> Answered:
+def judged(found: Taken, *, device: bool) -> Work:
     """What undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
     kinds: dict[str, list[str]] = {}
     for symbol in found.symbols:
         kinds.setdefault(kind_of(symbol, device=device), []).append(symbol)
-    if library := kinds.get("library"):
-        return no(f"calls a library's operators: {listed(tuple(library))}")
-    if strange := [name for name in found.needed if not plain_library(name, device=device)]:
-        return unverified(f"is linked with {listed(tuple(strange))}")
     told = {
         "loader": "can load other code",
         "starter": "can have another program work",
         "network": "can have another machine work",
         "unknown": "takes names from elsewhere that are not the C runtime's",
     }
-    if doubts := [f"{text}: {listed(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds]:
-        return unverified(*doubts)
-    return yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)")
+    doubts = tuple(f"{text}: {listed(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds)
+    if strange := [name for name in found.needed if not plain_library(name, device=device)]:
+        doubts = (f"is linked with {listed(tuple(strange))}", *doubts)
+    if library := kinds.get("library"):
+        return Work(answered=no(f"calls a library's operators: {listed(tuple(library))}"), reaches=doubts)
+    if doubts:
+        return Work(answered=unverified(*doubts), reaches=doubts)
+    return Work(answered=yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +108,15 @@ class _Python:
     reference: Reference
     opened: Opened
 
-    def answered(self) -> Answered:
+    def work(self) -> Work:
         """The answer, with what it rests on."""
         traced = self._traced()
         if isinstance(traced, str):
-            return unverified(traced)
+            return Work(answered=unverified(traced), reaches=(traced,))
+        doubts = tuple(self._doubts(traced))
+        return Work(answered=self._answered(traced, doubts), reaches=doubts)
+
+    def _answered(self, traced: Traced, doubts: tuple[str, ...]) -> Answered:
         elements = sum(self._elements(shape) for shape in self._shapes())
         major, minor = traced.computing(elements)
         notes = [f"ready-made operators with little to do: {listed(minor)}"] if minor else []
@@ -109,7 +124,7 @@ class _Python:
             return no(f"ready-made operators compute it: {listed(major)}", *notes)
         if engines := traced.engines():
             return no(f"loads a library of operators: {listed(engines)}")
-        if doubts := self._doubts(traced):
+        if doubts:
             return unverified(*doubts)
         kernels = traced.names("kernels")
         if not kernels:

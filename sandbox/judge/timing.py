@@ -14,6 +14,7 @@ from graph.task import Shape
 from sandbox.judge.agreement import Tolerance, agree, tolerance
 from sandbox.judge.calls import Bench, Truth, dtype_of, judged_names, truth_of
 from sandbox.judge.gate import Opened
+from sandbox.judge.physics import SHOWN, claims
 from sandbox.judge.pool import Poisons, Pool
 from sandbox.judge.sampled import Sampled, wrong_side
 from sandbox.judge.session import Broken, Sealed, Session
@@ -51,6 +52,8 @@ class Pairs:
 
     bench: Bench
     calls: int = 0
+    gains: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """On a card, by size: of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
     _floors: dict[str, float] = field(default_factory=dict)
     _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     _drawn: dict[str, tuple[Pool, Poisons]] = field(default_factory=dict)
@@ -92,6 +95,17 @@ class Pairs:
         if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= KEPT_BYTES:
             self._drawn[shape.label] = found
         return found
+
+    def unseen(self) -> str | None:
+        """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
+        for label, gains in self.gains.items():
+            wall, claimed = claims(gains)
+            if claimed > 0 and not wall.mean_us > SHOWN * wall.error_us:
+                return (
+                    f"{label}: only the worker's own timer shows the gain of {claimed:.1f} us "
+                    f"(the judge's clock: {wall.mean_us:.1f} +- {wall.error_us:.1f} us)"
+                )
+        return None
 
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""

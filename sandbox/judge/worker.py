@@ -38,7 +38,7 @@ FILES = tuple(
 START_S = 60.0
 LOAD_S = 300.0
 """Importing PyTorch from a cold disk takes a minute, and a module may compile when it is imported."""
-END_S = 1.0
+END_S = 5.0
 """A process whose end was noticed is collected within this time, or ended."""
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't allocate memory", "out of memory")
 """What a program says that asked for more than it may have."""

@@ -45,7 +45,7 @@ def answered(folder: Path, body: str, *, language: str = "triton", convention: s
     (folder / "kernel.py").write_text(text)
     (folder / "reference.py").write_text("def reference(x, w):\n    return x + w\n")
     with Reference(task, folder) as reference, frozen(task, folder) as new:
-        return own_work(task, new, reference)
+        return own_work(task, new, reference).answered
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,6 @@ os.write(int(sys.argv[2]), struct.pack("<Q", len(said)) + said)
 """
 
 
-@pytest.mark.feature("F046")
 @pytest.mark.parametrize("card", [False, True])
 def test_a_trusted_helper_on_a_card_is_told_which_card_is_meant(tmp_path, monkeypatch, card):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")

@@ -36,7 +36,7 @@ def built(folder, text, *flags):
 
 @pytest.mark.parametrize("flags", [(), ("-O3", "-march=native", "-ffast-math"), ("-O0", "-fstack-protector-all")])
 def test_a_kernel_of_ones_own(tmp_path, flags):
-    answered = judged(taken(built(tmp_path, HONEST, *flags).read_bytes()), device=False)
+    answered = judged(taken(built(tmp_path, HONEST, *flags).read_bytes()), device=False).answered
     assert answered.answer == "yes", answered.evidence
 
 
@@ -58,7 +58,7 @@ def test_a_kernel_of_ones_own(tmp_path, flags):
     ],
 )
 def test_what_has_others_do_the_work(tmp_path, call, answer, said):
-    answered = judged(taken(built(tmp_path, call).read_bytes()), device=False)
+    answered = judged(taken(built(tmp_path, call).read_bytes()), device=False).answered
     assert answered.answer == answer
     assert said in " ".join(answered.evidence)
 
@@ -70,7 +70,7 @@ def test_a_library_that_is_linked_in(tmp_path):
     text = "extern void helper(void); void run(void) { helper(); }"
     found = taken(built(tmp_path, text, f"-L{tmp_path}", "-lengine").read_bytes())
     assert "libengine.so" in found.needed
-    assert judged(found, device=False).answer == "unverified"
+    assert judged(found, device=False).answered.answer == "unverified"
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_a_gpus_runtime_is_part_of_its_language():
     own = Taken(
         symbols=("cudaLaunchKernel", "__cudaRegisterFunction", "malloc"), needed=("libc.so.6", "libcudart.so.13")
     )
-    assert judged(own, device=True).answer == "yes"
-    assert judged(own, device=False).answer == "unverified"
-    assert judged(Taken(symbols=(*own.symbols, "dlopen"), needed=()), device=True).answer == "unverified"
-    assert judged(Taken(symbols=("cublasSgemm_v2",), needed=()), device=True).answer == "no"
+    assert judged(own, device=True).answered.answer == "yes"
+    assert judged(own, device=False).answered.answer == "unverified"
+    assert judged(Taken(symbols=(*own.symbols, "dlopen"), needed=()), device=True).answered.answer == "unverified"
+    assert judged(Taken(symbols=("cublasSgemm_v2",), needed=()), device=True).answered.answer == "no"
     assert kind_of("hipMalloc", device=True) == "plain"
 
 
@@ -137,7 +137,7 @@ def test_what_a_cuda_source_takes_is_told_apart_from_what_its_runtime_takes(tmp_
         outputs=(Output(name="y", shape=("n",)),),
         shapes=(Shape(label="s", dims={"n": 8}),),
     )
-    answered = judged(taken(apart(task, tmp_path)), device=True)
+    answered = judged(taken(apart(task, tmp_path)), device=True).answered
     assert answered.answer == answer, answered.evidence
     if answer != "yes":
         assert answered.evidence == ("can load other code: dlsym",)
