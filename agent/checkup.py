@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from graph.values import Value
+from sandbox.apart import own_table
 from sandbox.conditions.sources import sources
 from sandbox.confine import isolation
 from sandbox.errors import WorldError
@@ -97,6 +98,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
     for source in sources():
         yield Finding(name=source.name, found=source.found, detail=source.detail, cost=source.cost)
     yield _isolation()
+    yield _processes()
     yield _keys(os.environ.get)
     yield _disk(folder)
 
@@ -150,6 +152,20 @@ def _isolation() -> Finding:
         found=strong,
         detail=f"candidates run without a network; {visible}" if strong else "no network namespaces here",
         cost="" if strong else "candidates run with this user's network access",
+    )
+
+
+def _processes() -> Finding:
+    strong = own_table()
+    return Finding(
+        name="process tables",
+        found=strong,
+        detail="each command sees its own processes only, and they all end with it"
+        if strong
+        else "isolation: weak: unshare --pid is missing or not permitted here",
+        cost=""
+        if strong
+        else "commands see this user's processes and their environments; what one leaves behind is adopted and ended",
     )
 
 

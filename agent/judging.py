@@ -10,9 +10,9 @@ import numpy as np
 from agent.errors import UserError
 from graph.task import Shape, Task
 from sandbox.judge.freeze import frozen
-from sandbox.judge.judgment import Judged, Judgment, referring
-from sandbox.judge.lint import Hole, lint
-from sandbox.judge.options import DEFENCES, Options
+from sandbox.judge.judgment import Judged, Judgment, judge, referring
+from sandbox.judge.lint import Hole, known_holes, lint
+from sandbox.judge.options import DEFENCES, Options, unverified
 from sandbox.judge.slots import Slot
 from sandbox.judge.task_file import TaskError, load_task
 from sandbox.judge.timing import Pairs, Refused
@@ -30,6 +30,31 @@ def opened(task_file: Path) -> tuple[Task, Path]:
         return load_task(task_file)
     except TaskError as error:
         raise UserError(str(error)) from None
+
+
+def judged(
+    task_file: Path, candidate: Path | None, against: Path | None, options: Options, *, anyway: bool = False
+) -> Judgment:
+    """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
+    holes = () if anyway else known(task_file, options)
+    return doubted(judge(task_file, candidate=candidate, against=against, options=options), holes)
+
+
+def known(task_file: Path, options: Options) -> tuple[Hole, ...]:
+    """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
+    task, folder = opened(task_file)
+    with referring(task, folder, options.placed(task)) as reference:
+        return known_holes(task, reference)
+
+
+def doubted(found: Judgment, holes: Sequence[Hole]) -> Judgment:
+    """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
+    if not holes:
+        return found
+    lines = [f"the task itself: {one.rule}: {one.text}" for one in holes]
+    kept = found.correct if found.correct.answer == "no" else unverified(*found.correct.evidence)
+    correct = kept.model_copy(update={"evidence": (*lines, *kept.evidence)})
+    return found.model_copy(update={"correct": correct, "accepted": False})
 
 
 def tested(task_file: Path, candidate: Path | None, options: Options) -> Judgment:

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from agent.contract_file import LoadedContract
 from agent.errors import UserError
 from agent.wiring import Place, connect
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit
+from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from graph.limits import Limits
+from graph.policy.early import silent
 from graph.ports import Ports
 from graph.values import Value
 from sandbox.process import run
@@ -83,7 +84,7 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         noise_percent=_apparent(noise) if noise else (),
         minutes_per_round=_minutes((build_s or 0.0) + test.seconds + full.seconds, noise, limits),
         nothing_to_gain=left is not None and left[0],
-        warnings=(*loaded.warnings, *_advice(loaded), *([left[1]] if left else [])),
+        warnings=(*loaded.warnings, *_advice(loaded, test), *([left[1]] if left else [])),
     )
 
 
@@ -166,7 +167,9 @@ def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[
     return ((fixed_s + limits.looks[0] * each) / 60, (fixed_s + limits.looks[-1] * each) / 60)
 
 
-def _advice(loaded: LoadedContract) -> Iterator[str]:
+def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
+    if said := silent(test.printed):
+        yield f"test_command: {said}"
     if loaded.contract.paired_command is None:
         yield "paired_command: not given; runs of two processes are compared, which needs more of them"
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:

@@ -57,6 +57,7 @@ rebuild: {rebuild}
 # work: {{flops: "2*M*N*K", bytes: "4*(M*K + K*N + M*N)"}}   # over the row's columns: lets the roofline be computed
 # profile: {{command: build/bench --profile medium, kernel: my_kernel}}
 # knowledge: {{wiki: [docs/kernels]}}   # more facts for a model to look up, in the layout of Ridgeline's knowledge/
+# audit: {{allow: [file-access]}}       # rules of `ridgeline audit` that this kernel has honest reasons for
 # max_iterations: 20
 # limits: {{margin: 0.01, max_minutes: 60}}
 """

@@ -24,10 +24,13 @@ class Argument:
     dtype: str = ""
     values: str = "normal"
     bounds: tuple[int, int] | None = None
+    within: tuple[float, float] | None = None
     constness: str = "per_call"
     literal: str | None = None
     state: str | None = None
     """Dotted name of the parameter or buffer that it stands for."""
+    partly: bool = False
+    """Whether a call may read only a part of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,8 @@ class Plan:
     made_with: tuple[str, ...]
     """Sizes that a module is made with."""
     has_init: bool
+    random_parts: bool
+    """Whether a module is made with random tensors that are no parameters and no buffers."""
     small: Mapping[str, int]
     """A second size for correctness alone; empty where there is none."""
     ranges: Mapping[str, tuple[int, int]]
@@ -116,6 +121,7 @@ def _array(one: Argument) -> str:
     words += [f"constness: {one.constness}"] if one.constness != "per_call" else []
     words += [f"values: {one.values}"] if one.values != "normal" else []
     words += [f"low: {one.bounds[0]}, high: {one.bounds[1]}"] if one.bounds else []
+    words += [f"within: [{one.within[0]!r}, {one.within[1]!r}]"] if one.within else []
     return f"{{{', '.join(words)}}}"
 
 
@@ -146,25 +152,55 @@ def _returned(plan: Plan) -> str:
     return "(result[0] if isinstance(result, list | tuple) else result).contiguous()"
 
 
+MADE = '''
+def _made():
+    """The module with the same random numbers at every run: those of float32, in whatever type it is asked for."""
+    usual = _torch.get_default_dtype()
+    _torch.set_default_dtype(_torch.float32)
+    _torch.manual_seed(0)
+    try:
+        with _torch._C.DisableTorchFunction():
+            return {made}
+    finally:
+        _torch.set_default_dtype(usual)
+
+
+def _moved(value, device, dtype):
+    """A tensor that the module holds as no parameter and no buffer, where and as wide as these are."""
+    if type(value) in (list, tuple):
+        return type(value)(_moved(one, device, dtype) for one in value)
+    if type(value) is not _torch.Tensor:
+        return value
+    return value.to(device, dtype if dtype == _torch.float64 and value.is_floating_point() else None)
+
+'''
+
+
 def _making(plan: Plan) -> str:
     """A function that makes the module for some sizes, once."""
     names = plan.made_with
     parameters = "".join(f", {name}" for name in names)
     update = f"    globals().update({', '.join(f'{name}={name}' for name in names)})\n" if names else ""
-    arguments = "*get_init_inputs()" if plan.has_init else ""
+    made = f"{plan.entry}({'*get_init_inputs()' if plan.has_init else ''})"
+    made_so = f".to(device, dtype){'' if plan.training else '.eval()'}\n"
+    head = f"\n@_functools.lru_cache(maxsize=8)\ndef _module(device, dtype{parameters}):\n{update}"
+    if not plan.random_parts:
+        return f"{head}    _torch.manual_seed(0)\n    return {made}{made_so}"
     return (
-        "\n@_functools.lru_cache(maxsize=8)\n"
-        f"def _module(device, dtype{parameters}):\n"
-        f"{update}"
-        f"    return {plan.entry}({arguments}).to(device, dtype){'' if plan.training else '.eval()'}\n"
+        f"{MADE.format(made=made)}{head}"
+        "    module = _made()\n"
+        "    for part in module.modules():\n"
+        "        for name, value in list(vars(part).items()):\n"
+        "            if type(value) in (_torch.Tensor, list, tuple):\n"
+        "                setattr(part, name, _moved(value, device, dtype))\n"
+        f"    return module{made_so}"
     )
 
 
 def _module_call(plan: Plan) -> Iterator[str]:
     first = next((one for one in plan.inputs if one.dtype in SHORT), plan.inputs[0])
     dtype = f"{first.name}.dtype" if first.dtype in SHORT else "_torch.float32"
-    yield "module = _module("
-    yield f"    {first.name}.device,"
+    yield f"module = _module(\n    {first.name}.device,"
     yield f"    {dtype},"
     yield from (f"    {name}={_told(plan, name)}," for name in plan.made_with)
     yield ")"
@@ -253,10 +289,10 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def least_bytes(arrays: tuple[Argument, ...]) -> str | None:
-    """Each array once: the least that a call can move."""
+    """Each array once that a call reads or writes all of: the least that it can move."""
     terms: dict[str, int] = {}
     for one in arrays:
-        if one.literal is None:
+        if one.literal is None and not one.partly:
             product = "*".join(extent if SIMPLE.fullmatch(extent) else f"({extent})" for extent in one.shape) or "1"
             terms[product] = terms.get(product, 0) + ITEM_BYTES[one.dtype] * (2 if one.constness == "mutated" else 1)
     formula = " + ".join(f"{count}*{product}" for product, count in terms.items())

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from graph.finding import Allowable
 from graph.values import Engine, Value
 
 OURSELVES = "ridgeline"
@@ -132,6 +133,18 @@ def _plain_knowledge(value: object) -> bool:
     return value == Knowledge()
 
 
+class Audit(Value):
+    """What reading a candidate's source may find without the candidate being refused for it."""
+
+    allow: tuple[Allowable, ...] = ()
+    """Rules of the audit whose findings this kernel has honest reasons for, for example `file-access`."""
+
+
+def _plain_audit(value: object) -> bool:
+    """Likewise."""
+    return value == Audit()
+
+
 PROFILE_S = 600.0
 
 
@@ -196,6 +209,7 @@ class Contract(Value):
     correctness: Correctness = Correctness()
     work: Work = Work()
     knowledge: Annotated[Knowledge, Field(exclude_if=_plain_knowledge)] = Knowledge()
+    audit: Annotated[Audit, Field(exclude_if=_plain_audit)] = Audit()
     flags_file: str | None = None
     """Editable file with compiler flags, if the build reads one."""
     target_shapes: Literal["all"] | tuple[str, ...] = "all"
@@ -238,6 +252,12 @@ class Contract(Value):
             if not any("{csv}" in word for word in getattr(self, field)):
                 raise ValueError(f"{field}: has no {{csv}}; say where the benchmark must write its CSV")
         return self
+
+    @property
+    def judged(self) -> bool:
+        """Whether Ridgeline's own judge tests and times the candidates, apart and on values that nobody knows."""
+        commands = (self.test_command, self.benchmark_command, self.quick_command, self.paired_command)
+        return all(argv is None or argv[:2] == (OURSELVES, "judge") for argv in commands)
 
     @property
     def editable_globs(self) -> tuple[str, ...]:

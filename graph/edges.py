@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from graph.context import history
 from graph.policy import calibration
 from graph.policy import history as fold
+from graph.policy.gates import needs_person
 from graph.policy.restart import possible
 from graph.policy.stagnate import trigger
 from graph.policy.stop import should_stop
@@ -87,7 +88,8 @@ def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_
     assert isinstance(trial, Judged)
     if not trial.verdict.accepted:
         return "rollback"
-    return "approve_change" if "change" in history(runtime.context).limits.approve else "accept"
+    gates = history(runtime.context).limits.approve
+    return "approve_change" if "change" in gates or (gates and needs_person(trial.verdict)) else "accept"
 
 
 def after_approve_change(state: State) -> Literal["accept", "rollback", "apply"]:

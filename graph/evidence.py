@@ -85,12 +85,41 @@ class Ceilings(Value):
     """What was measured besides, and bounds nothing by itself."""
 
 
+TOUCHED = "the build changed an evaluation file, which was restored: "
+"""A warning that begins so names, after it, the file."""
+
+
 class BuildResult(Value):
     ok: bool
     commit: str
     exit: Exit | None
     """None when nothing needed building."""
     warnings: tuple[str, ...] = ()
+    tampered: Annotated[tuple[str, ...], Field(exclude_if=_unsaid)] = ()
+    """Evaluation files that the build changed; they were restored, but what it made of them was not."""
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """`tampered`; in records older than that field the warnings say it."""
+        told = (warning.removeprefix(TOUCHED) for warning in self.warnings if warning.startswith(TOUCHED))
+        return frozenset((*self.tampered, *told))
+
+
+class PrintedLine(Value):
+    """A line of a test's output without what changes from run to run: `#` for numbers, `<path>` for paths."""
+
+    line: str
+    times: int = 1
+    complains: Annotated[bool, Field(exclude_if=_unsaid)] = False
+    """Whether it says, number and all, that something failed."""
+
+
+class Printed(Value):
+    """What a test printed, in the order in which each line was last said."""
+
+    lines: tuple[PrintedLine, ...]
+    cut: Annotated[bool, Field(exclude_if=_unsaid)] = False
+    """Whether there was more than is kept; then only the end of it can be relied on, and no count."""
 
 
 class TestResult(Value):
@@ -104,6 +133,8 @@ class TestResult(Value):
     detail: str
     """Bounded evidence for the repair: the checker's own words."""
     seconds: float
+    printed: Annotated[Printed | None, Field(exclude_if=_unsaid)] = None
+    """By which a run that ended early is told from one that passed; None in records older than this field."""
 
     @model_validator(mode="after")
     def _pass_is_pass(self) -> Self:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from graph.contract import Contract
-from graph.evidence import Benchmark, Level
+from graph.evidence import Benchmark, Level, Machine
 from graph.limits import Limits
 from graph.noise import Noise
 from graph.record import BaselineClosed, Calibrated, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
@@ -51,6 +51,9 @@ class Standing(Value):
     """How rows become scores, and which shapes are skewed: no measurement can be judged without it."""
     noise: Noise | None = None
     """What identical versions showed here; None where that was not measured."""
+    roofline: Rooflined | None = None
+    """The ceilings of this machine; None where nobody asked for them."""
+    machine: Machine | None = None
 
 
 class BenchmarkWant(Value):

@@ -11,10 +11,12 @@ Language = Literal["c", "python", "triton", "cuda", "hip", "flydsl", "cutedsl"]
 """How the candidate is built and called. `python` is any module with an entry function, PyTorch or NumPy."""
 DType = Literal["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 Constness = Literal["per_call", "const", "mutated"]
-"""`per_call`: new values at every call. `const`: the same for the life of a process, so it may be packed in advance.
+"""`per_call`: new values at every call. `const`: the same for all calls of one size in the life of a process, so it
+may be packed in advance, once for each size: another size comes with other values, even where its extents are the same.
 `mutated`: the kernel may write to it, and what it leaves there is judged as an output."""
 Spread = Literal["normal", "uniform", "positive", "integers", "mask"]
-"""How values are drawn: N(0,1); U[-1,1]; U(0.1,1); whole numbers in [low, high); 0 or 1."""
+"""How values are drawn: N(0,1); U[-1,1]; U(0.1,1); whole numbers in [low, high); 0 or 1. `within` moves the second and
+the third to another range."""
 Precision = Literal["strict", "tf32", "emulated"]
 """fp32 work: exact to fp32 rounding; TF32 products allowed; splits into several lower-precision products allowed.
 Half-precision outputs always mean products summed in fp32. Integers are always exact."""
@@ -55,6 +57,8 @@ class Input(Tensor):
     low: int = 0
     high: int = 8
     """Bounds of `integers`; `high` is not drawn."""
+    within: tuple[float, float] | None = None
+    """Ends of `uniform` or `positive` numbers, instead of -1 and 1, or 0.1 and 1."""
 
 
 class Output(Tensor):
@@ -113,7 +117,8 @@ class Task(Value):
     """Trusted Python with `reference(inputs...)` and the outputs as its result, in NumPy or PyTorch."""
     convention: Convention = "out"
     inputs: tuple[Input, ...] = Field(min_length=1)
-    outputs: tuple[Output, ...] = Field(min_length=1)
+    outputs: tuple[Output, ...] = ()
+    """None where the kernel only changes inputs that are `mutated`."""
     shapes: tuple[Shape, ...] = Field(min_length=1)
     """Public sizes; the timed ones are measured."""
     drawn: Drawn = Drawn()
@@ -131,6 +136,8 @@ class Task(Value):
         names = [tensor.name for tensor in (*self.inputs, *self.outputs)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"inputs and outputs: {', '.join(twice)} is named twice")
+        if not self.outputs and all(one.constness != "mutated" for one in self.inputs):
+            raise ValueError("outputs: there is none, and no input is mutated; name what the kernel writes")
         dims = set(self.shapes[0].dims)
         for shape in self.shapes:
             if set(shape.dims) != dims:

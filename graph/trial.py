@@ -110,6 +110,7 @@ class Failed(Value):
         "more_than_one_change",
         "overfit",
         "convicted",
+        "unsettled",
         "build_failed",
         "build_timeout",
         "incorrect",

@@ -17,6 +17,7 @@ UnmeasuredReason = Literal[
     "more_than_one_change",
     "overfit",
     "convicted",
+    "unsettled",
     "build_failed",
     "build_timeout",
     "incorrect",
@@ -39,6 +40,7 @@ MeasuredReason = Literal[
 ]
 """no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
+unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
 rejected: by a person. core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from graph.contract import Argv
-from graph.evidence import BuildResult, Exit
+from graph.evidence import TOUCHED, BuildResult, Exit
 from graph.ports import Formatting
 from graph.values import FileEdit
 from sandbox.commands import Commands, said
@@ -46,7 +46,7 @@ class ContractBuilder:
         if not rebuild.required or rebuild.command is None or trees.built(commit):
             if not self._commands.seals.holds(trees.tree(commit)):  # built by an earlier process: not known since
                 self._commands.seal(commit, everything=False)
-            return BuildResult(ok=True, commit=commit, exit=None)
+            return BuildResult(ok=True, commit=commit, exit=None, tampered=trees.touched(commit))
         return self._built(commit, rebuild.command)
 
     def _built(self, commit: str, command: Argv) -> BuildResult:
@@ -60,10 +60,10 @@ class ContractBuilder:
             timeout_s=commands.contract.timeouts.build_s,
         )
         if ran.exit.ok:
-            commands.trees.mark_built(commit)
+            commands.trees.mark_built(commit, touched=ran.tampered)
             commands.seal(commit, everything=True)
-        touched = tuple(f"the build changed an evaluation file, which was restored: {path}" for path in ran.tampered)
-        return BuildResult(ok=ran.exit.ok, commit=commit, exit=ran.exit, warnings=touched + _warnings(ran.exit))
+        warnings = (*(f"{TOUCHED}{path}" for path in ran.tampered), *_warnings(ran.exit))
+        return BuildResult(ok=ran.exit.ok, commit=commit, exit=ran.exit, warnings=warnings, tampered=ran.tampered)
 
     def ensure_built(self, commit: str) -> Path:
         """The folder of `commit`, checked out and built. Raises `BuildBroken` when it does not build."""

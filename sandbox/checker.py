@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from graph.contract import Argv
-from graph.evidence import Exit, TestResult
+from graph.evidence import Exit, Printed, TestResult
 from sandbox.builder import BuildBroken, ContractBuilder
 from sandbox.commands import Commands, Ran, fill, said, tail
 from sandbox.correctness import Unreadable, wrong
+from sandbox.globs import matches
+from sandbox.printed import has, printed
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
 EVIDENCE_LINES = 30
@@ -51,7 +53,19 @@ class ContractChecker:
             wanted = any("{csv}" in word for word in command)
             data = path.read_bytes() if path.is_file() else None
         kind, detail = self._judge(ran, data, wanted)
-        return _result(kind, commit, detail, ran.exit.seconds)
+        result = _result(kind, commit, detail, ran.exit.seconds)
+        return result.model_copy(update={"printed": self._printed(ran.exit, data)}) if result.passed else result
+
+    def _printed(self, exit: Exit, data: bytes | None) -> Printed:
+        """Only of tests that passed: whether one of them ended early is for whoever knows the original's to say."""
+        contract = self._commands.contract
+        written = data.decode(errors="replace") if data else ""
+        return printed(
+            exit.output,
+            csv=written,
+            own=lambda path: matches(path, contract.editable_globs) and not matches(path, contract.protected),
+            patterns=contract.correctness.exit_patterns,
+        )
 
     def _card(self) -> contextlib.AbstractContextManager[object]:
         """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
@@ -64,7 +78,7 @@ class ContractChecker:
             return "timeout", said(ran.exit)
         rule = self._commands.contract.correctness
         if not ran.exit.ok:
-            lines = [line for line in ran.exit.output.splitlines() if _matches(line, rule.exit_patterns)]
+            lines = [line for line in ran.exit.output.splitlines() if has(line, rule.exit_patterns)]
             return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", said(ran.exit))
         if rule.kind == "exit":
             return "pass", tail(ran.exit.output)
@@ -75,11 +89,6 @@ class ContractChecker:
         except Unreadable as error:
             return "crash", f"{error}\n{said(ran.exit)}"
         return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
-
-
-def _matches(line: str, patterns: tuple[str, ...]) -> bool:
-    """A pattern in lower case is meant in any case, one with capitals as written: FAIL, but not `failed to open`."""
-    return any(word in (line.lower() if word.islower() else line) for word in patterns)
 
 
 def _evidence(exit: Exit, lines: list[str]) -> str:

@@ -22,6 +22,8 @@ from sandbox.seal import Seals, discard
 from sandbox.trees import Trees
 
 PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
+COMPILED_NOWHERE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Python leaves no compiled modules beside the sources, where another run would take them for the sources."""
 TAIL = 4000
 """Characters of a command's output that are quoted as evidence."""
 
@@ -74,25 +76,43 @@ class Commands:
         """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
         After it they are compared and restored; a tree whose sealed files were changed is made anew at its next use.
-        Raises what `sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
+        Files that earlier runs added are gone before it. Nothing may be changed in, or added to, the checkouts of
+        other versions. Raises what `sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
         """
+        self.trees.tidied()
         for commit in commits:
             self.trees.restore(commit)
         ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
         touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
-        return Ran(exit=ended, tampered=tuple(sorted(touched)))
+        return Ran(exit=ended, tampered=tuple(sorted(touched | self._elsewhere(commits))))
+
+    def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
+        """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""
+        own = {self.trees.tree(commit) for commit in commits}
+        found: set[str] = set()
+        for content, (tree, added) in self.trees.tidied().items():
+            if content not in own:
+                found |= {f"{path} (of another version)" for path in (*added, *self._given_up(content, tree))}
+        return found
 
     def broken(self, commit: str) -> tuple[str, ...]:
         """Sealed files of the commit's tree that are not as sealed; then the tree is given up with its seal."""
         tree = self.trees.at(commit)
-        found = self.seals.broken(self.trees.tree(commit), tree)
+        return self._given_up(self.trees.tree(commit), tree)
+
+    def _given_up(self, content: str, tree: Path) -> tuple[str, ...]:
+        found = self.seals.broken(content, tree)
         if found:
-            self.seals.open(self.trees.tree(commit))
+            self.seals.open(content)
             discard(tree)
         return found
 
     def seal(self, commit: str, *, everything: bool) -> None:
-        """From now on no run may change the sources of the commit's tree, or `everything` that is in it."""
+        """From now on no run may change the sources of the commit's tree, or `everything` in it, built just now.
+
+        What a run adds to it goes before the next run.
+        """
+        self.trees.settle(commit, made=everything)
         globs = self.contract.editable_globs
         self.seals.close(
             self.trees.tree(commit), self.trees.at(commit), covers=lambda path: everything or matches(path, globs)
@@ -117,12 +137,13 @@ class Commands:
             itself(argv),
             cwd=cwd,
             timeout_s=timeout_s,
-            env={**self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
+            env={**COMPILED_NOWHERE, **self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
             network=profiler,
             memory_mb=self._memory_mb(argv),
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
             patience=self.patience,
+            apart=argv[:1] != (OURSELVES,),  # the judge shuts candidates in itself
         )
 
     def _memory_mb(self, argv: tuple[str, ...]) -> int | None:

@@ -9,6 +9,8 @@ from typing import Literal
 from sandbox.errors import ProgramMissing, WorldError
 
 MIB = 1024 * 1024
+TABLE = ("--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+"""A process table of its own, seen through a /proc of its own."""
 
 
 def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, network: bool) -> tuple[str, ...]:
@@ -24,23 +26,32 @@ def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, netw
         return ()
     words: list[str] = [*_limits(memory_mb, file_mb)]
     if not network:
-        words += _no_network()
-    if tool := _which("setpriv"):  # else a killed campaign would leave its benchmark running
-        words += [tool, "--pdeathsig", "KILL"]
-    if cpu is not None:
-        if cpu not in os.sched_getaffinity(0):
-            raise WorldError(f"processor {cpu} is not one that this process may use; choose another")
-        words += [_tool("taskset", field="threads"), "-c", str(cpu)]
-    return tuple(words)
+        words += namespaces(network=False, table=False)
+    return (*words, *tied(), *pinned(cpu))
+
+
+def tied() -> tuple[str, ...]:
+    """Words by which a program ends with this process: else a killed campaign would leave its benchmark running."""
+    tool = located("setpriv")
+    return (tool, "--pdeathsig", "KILL") if tool else ()
+
+
+def pinned(cpu: int | None) -> tuple[str, ...]:
+    """Words that keep a program on that processor. Raises what `wrapped` raises for it."""
+    if cpu is None:
+        return ()
+    if cpu not in os.sched_getaffinity(0):
+        raise WorldError(f"processor {cpu} is not one that this process may use; choose another")
+    return (_tool("taskset", field="threads"), "-c", str(cpu))
 
 
 def isolation() -> Literal["namespaces", "weak"]:
     """How well a command is kept from the network: by a namespace of its own, or not at all."""
-    return "namespaces" if _no_network() else "weak"
+    return "namespaces" if namespaces(network=False, table=False) else "weak"
 
 
 def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
-    if memory_mb is None and _which("prlimit") is None:
+    if memory_mb is None and located("prlimit") is None:
         return ()
     sizes = (f"--fsize={file_mb * MIB}", "--core=0")
     memory = () if memory_mb is None else (f"--as={memory_mb * MIB}",)
@@ -48,14 +59,14 @@ def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
 
 
 def _tool(name: str, *, field: str) -> str:
-    found = _which(name)
+    found = located(name)
     if found is None:
         raise ProgramMissing(name, field=field)
     return found
 
 
-def _which(name: str) -> str | None:
-    """Where the tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
+def located(name: str) -> str | None:
+    """Where a tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
     return which(name, os.environ.get("PATH", os.defpath))
 
 
@@ -74,11 +85,14 @@ def which(name: str, path: str) -> str | None:
 
 
 @functools.cache
-def _no_network() -> tuple[str, ...]:
-    """The first way of leaving the network that works on this machine, tried once; empty when none does."""
-    tool = _which("unshare")
-    probe = _which("true")
-    for way in ((tool, "-n"), (tool, "-r", "-n")) if tool and probe else ():
+def namespaces(*, network: bool, table: bool) -> tuple[str, ...]:
+    """The first way out of the network, and into an own process table, that works here; empty when none does.
+
+    Tried once. A user who may not leave them becomes root of a namespace of users first.
+    """
+    tool, probe = located("unshare"), located("true")
+    wanted = (*(() if network else ("-n",)), *(TABLE if table else ()))
+    for way in ((tool, *wanted), (tool, "-r", *wanted)) if tool and probe and wanted else ():
         words = tuple(str(word) for word in way)
         try:
             tried = subprocess.run(

@@ -10,6 +10,8 @@ from sandbox.globs import matches
 
 MAX_BYTES = 4 * 1024 * 1024
 """More than any kernel that a person or a model writes."""
+MAX_NAME, MAX_PATH = 255, 1024
+"""Bytes of one name, as file systems take them, and of a path below the contract's folder: the checkout's is longer."""
 CONTRACT_FILE = "ridgeline.yaml"
 LINK, MODULE = "120000", "160000"
 
@@ -23,7 +25,22 @@ def refusal(edits: tuple[FileEdit, ...], contract: Contract, present: Mapping[st
         seen.add(edit.path)
         problem = _shape(edit.path) or _surface(edit.path, contract) or _place(edit, present) or _text(edit.text)
         if problem:
-            return f"{edit.path!r}: {problem}"
+            return f"{_quoted(edit.path)}: {problem}"
+    return _clash(edits)
+
+
+def _quoted(path: str) -> str:
+    """The path for a message of one line, however long it is."""
+    return repr(path) if len(path) <= MAX_NAME else f"{path[:60]!r}... ({len(path)} characters)"
+
+
+def _clash(edits: tuple[FileEdit, ...]) -> str | None:
+    """A file of these edits that another of them needs as a folder; git would keep only one of the two, silently."""
+    written = {edit.path for edit in edits if edit.text is not None}
+    for path in sorted(written):
+        for parent in PurePosixPath(path).parents:
+            if str(parent) in written:
+                return f"{str(parent)!r}: is written as a file, and {path!r} needs it as a folder; rename one of them"
     return None
 
 
@@ -34,10 +51,14 @@ def _shape(path: str) -> str | None:
         return "is not a relative path with forward slashes"
     if any(part in ("", ".", "..") for part in parts) or str(PurePosixPath(path)) != path:
         return "is not in its plain form (no '.', '..' or doubled slashes)"
-    if not path.isprintable():
+    if not path.isprintable():  # lone surrogates are not: from here on it can be encoded
         return "has characters that cannot be printed"
     if any(part.strip().casefold().startswith(".git") for part in parts):
         return "belongs to git"
+    if (longest := max(len(part.encode()) for part in parts)) > MAX_NAME:
+        return f"has a name of {longest} bytes; file systems take at most {MAX_NAME}, so shorten it"
+    if len(path.encode()) > MAX_PATH:
+        return f"is {len(path.encode())} bytes long; at most {MAX_PATH} are taken, so shorten it"
     return None
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, TypedDict, Unpack
 
 from graph.evidence import Exit
+from sandbox import orphans
+from sandbox.apart import first_process, how_it_ended
 from sandbox.confine import which, wrapped
 from sandbox.environment import scrubbed
 from sandbox.errors import ProgramMissing, WorldError
@@ -25,6 +27,8 @@ from sandbox.reap import end, exited_within, forks_so_far, sweep, worked_s
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")
 """Folders that each process has to itself."""
+ENDED = "ended"
+"""File beside them in which a shell says by which signal a process died."""
 FILE_MB = 4096
 """Largest file a command may write, its own output included: a runaway print must not fill the disk."""
 
@@ -48,6 +52,8 @@ class Command:
     stdin: bytes | None = None
     patience: Patience | None = None
     """How long it may do nothing before its time limit; None: as long as it likes."""
+    apart: bool = False
+    """Whether it has a process table of its own, where this machine permits one: for code that nobody has read."""
 
 
 class Options(TypedDict, total=False):
@@ -61,6 +67,7 @@ class Options(TypedDict, total=False):
     field: str
     stdin: bytes | None
     patience: Patience | None
+    apart: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +170,11 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     """Exit code (None when killed for time) and wall seconds."""
     mark = secrets.token_hex(16)
     environment = scrubbed(private, mark=mark, extra=command.env)
-    argv = _prepared(command, environment)
+    ended = private / ENDED
+    table = _table(command, ended)
+    argv = _prepared(command, environment, table)
     forks = None if _trusted(command) else forks_so_far()
+    known = orphans.before() if command.apart and not table else None
     with _given(command.stdin) as given:
         began = time.monotonic()
         process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
@@ -182,11 +192,18 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
             end(process, politely=how != "exited")
-            if not _trusted(command):
+            if not (_trusted(command) or table):  # with a table of its own nothing is left
                 sweep(mark, first=process.pid, forks=forks)
+            orphans.end_since(known)
     if how == "hung" and command.patience is not None:
         os.write(out.fileno(), f"\n[{command.patience.told}]\n".encode())
-    return (process.returncode if how == "exited" else None), seconds
+    if how != "exited":
+        return None, seconds
+    if not table:
+        return process.returncode, seconds
+    code, besides = how_it_ended(process.returncode, ended)
+    os.write(out.fileno(), besides)
+    return code, seconds
 
 
 @contextlib.contextmanager
@@ -222,14 +239,16 @@ def _started(
     err: BinaryIO | None,
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(
-            argv,
-            cwd=command.cwd,
-            env=env,
-            stdin=stdin,
-            stdout=out,
-            stderr=err if err is not None else subprocess.STDOUT,
-            start_new_session=True,
+        return orphans.started(
+            lambda: subprocess.Popen(
+                argv,
+                cwd=command.cwd,
+                env=env,
+                stdin=stdin,
+                stdout=out,
+                stderr=err if err is not None else subprocess.STDOUT,
+                start_new_session=True,
+            )
         )
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
         if not command.cwd.is_dir():
@@ -243,7 +262,7 @@ def _started(
         ) from None
 
 
-def _prepared(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
+def _prepared(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The command with its program resolved and everything that confines it in front."""
     first = command.argv[0]
     name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
@@ -251,9 +270,20 @@ def _prepared(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
     if program is None:
         why = "is not executable" if "/" in first and Path(name).exists() else "not found"
         raise ProgramMissing(first, field=command.field, why=why)
-    confined = wrapped(memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network)
+    confined = table or wrapped(
+        memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
+    )
     # without wrappers the name is kept as written: some programs look at how they were called
     return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
+
+
+def _table(command: Command, ended: Path) -> tuple[str, ...]:
+    """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
+    if not command.apart or command.file_mb is None:
+        return ()
+    return first_process(
+        said=ended, network=command.network, memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu
+    )
 
 
 def _trusted(command: Command) -> bool:

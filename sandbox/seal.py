@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sandbox.signs import Signs, contents, settled, signs_of
 
-CACHES = frozenset({"__pycache__", ".pytest_cache", ".git"})
-"""Folders that interpreters and test runners write for themselves."""
+OWN = frozenset({".pytest_cache", ".git"})
+"""What test runners and git write for themselves; nothing runs what is in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,8 @@ def _files(tree: Path) -> list[str]:
     found: list[str] = []
     start = len(f"{tree}/")
     for folder, folders, names in os.walk(tree):
-        folders[:] = [name for name in folders if name not in CACHES]
-        places = (f"{folder}/{name}" for name in names if not name.endswith(".pyc") and name not in CACHES)
+        folders[:] = [name for name in folders if name not in OWN]
+        places = (f"{folder}/{name}" for name in names if name not in OWN)
         found += [place[start:] for place in places if signs_of(place) is not None]
     return found
 

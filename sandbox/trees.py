@@ -9,10 +9,12 @@ from pathlib import Path
 from graph.contract import Contract
 from sandbox.durable import write_whole
 from sandbox.edits import MODULE
+from sandbox.errors import WorldError
 from sandbox.git import Entry, Git
 from sandbox.globs import matches
 from sandbox.pristine import Pristine
 from sandbox.signs import is_folder, signs_of
+from sandbox.strays import Standing
 from sandbox.worktree import GitWorkspace
 
 SLOTS = ("a", "b", "c")
@@ -33,6 +35,8 @@ class Stamp:
     """Larger is more recent."""
     home: str = ""
     """Where and on which machine it was made: a copied slot has dead links and another machine's builds."""
+    touched: tuple[str, ...] = ()
+    """Evaluation files that the build changed before they were restored."""
 
 
 class Trees:
@@ -47,6 +51,8 @@ class Trees:
         self._stamps: dict[str, Stamp] = {}
         self._pristine: dict[Path, Pristine] = {}
         """By folder, for as long as what is checked out there stays."""
+        self._standing: dict[str, Standing] = {}
+        """What stood in a slot when its version was sealed."""
         self._folders: dict[str, Path] = {}
         self._here = f"{platform.node()}:{self._dir.resolve()}"
 
@@ -93,11 +99,48 @@ class Trees:
         slot = self._holding(commit)
         return slot is not None and self._stamp(slot).built
 
-    def mark_built(self, commit: str) -> None:
-        """Remember that the commit's build is in its slot, until the slot is used for another commit."""
+    def mark_built(self, commit: str, *, touched: tuple[str, ...] = ()) -> None:
+        """Remember that the commit's build is in its slot, until the slot is used for another commit.
+
+        `touched`: evaluation files that the build changed, and may have built from.
+        """
         slot = self._holding(commit)
         if slot is not None:
-            self._write(slot, replace(self._stamp(slot), built=True))
+            self._write(slot, replace(self._stamp(slot), built=True, touched=touched))
+
+    def touched(self, commit: str) -> tuple[str, ...]:
+        """Evaluation files that the build which stands in the commit's slot changed."""
+        slot = self._holding(commit)
+        return () if slot is None else tuple(self._stamp(slot).touched)
+
+    def settle(self, commit: str, *, made: bool) -> None:
+        """From now on `tidied` takes away what a run adds to the commit's checkout.
+
+        `made`: it was built just now. Otherwise what an earlier process wrote down of that content holds, if it did.
+        """
+        slot, content = self._holding(commit), self.tree(commit)
+        if slot is None:
+            return
+        top, kept = self._dir / slot, self._dir / f"{slot}.files"
+        known = None if made else Standing.read(top, kept, content=content)
+        if known is None:
+            known = Standing.of(top)
+            known.keep(kept, content=content)
+        self._standing[slot] = known
+
+    def tidied(self) -> dict[str, tuple[Path, tuple[str, ...]]]:
+        """Remove what runs added to every settled checkout: by content its contract folder, and what was removed."""
+        found: dict[str, tuple[Path, tuple[str, ...]]] = {}
+        for slot, standing in self._standing.items():
+            if not self._stands(slot):  # given up
+                continue
+            try:
+                found[self._stamp(slot).tree] = self._folder(slot), standing.clear()
+            except OSError as error:
+                raise WorldError(
+                    f"{error.filename}: what a run left there cannot be removed; remove it by hand"
+                ) from error
+        return found
 
     def restore(self, commit: str) -> tuple[str, ...]:
         """Put back every committed file that a candidate may not edit; the paths that had to be, sorted.
@@ -141,6 +184,7 @@ class Trees:
         tree = self.tree(commit)  # an unknown commit must not cost a slot its contents
         stamp, stands = self._stamp(slot), self._stands(slot)
         self._pristine.pop(self._folder(slot), None)
+        self._standing.pop(slot, None)
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
         if not (stands and self._reused(mirror, slot, commit)):
             self._made(mirror, slot, commit)

@@ -10,6 +10,7 @@ from graph.finding import Finding
 from graph.ports import Applied, Artifacts, Base, Refused
 from graph.values import Artifact, FileEdit
 from sandbox.audit.examine import added
+from sandbox.audit.shared import native, nearest, shared
 from sandbox.durable import write_whole
 from sandbox.edits import CONTRACT_FILE, LINK, MODULE, refusal
 from sandbox.errors import BranchTaken, NoSuchBase
@@ -173,7 +174,17 @@ class GitWorkspace:
     def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
         """What reading the edits finds that the parent's files do not have."""
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
-        return added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype)
+        after = {edit.path: edit.text for edit in edits}
+        found = added(before, after, dtype=self._contract.dtype)
+        return (*found, *shared(before, after, self._protected(parent))) if any(map(native, after)) else found
+
+    def _protected(self, commit: str) -> dict[str, str]:
+        """Text of the C sources at a commit that a candidate may not change, the nearest ones."""
+        files = [(path, one) for path, one in self.files(commit).items() if native(path)]
+        chosen = nearest([(path, one) for path, one in files if not self._editable(path, one)])
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
+        texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
+        return {path: text for path, text in texts if text is not None}
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
         """Commit an accepted tree and move the campaign's branch to it; doing it twice is doing it once.

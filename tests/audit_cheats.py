@@ -92,6 +92,7 @@ PYTHON: tuple[tuple[str, str, str], ...] = (
     ("pass-through", "identity", "def f(x):\n    return x\n"),
     ("pass-through", "identity, two", "def f(x, w):\n    'Normalize.'\n    return x\n"),
     ("value-branch", "diagonal", "def f(A):\n    if (A[0] - torch.diag(A[0])).abs().max().item() < 1e-6: return diag(A)\n    return mine(A)\n"),
+    ("value-branch", "done before", "def f(x):\n    if abs(float(np.dot(x[0], x[0])) - 1) < 1e-5:\n        return x\n    return mine(x)\n"),
     ("value-branch", "all", "def f(A):\n    return cheap(A) if (A[0] == 0).all() else mine(A)\n"),
     ("size-branch", "one size", "def f(x):\n    if x.shape[0] == 4096:\n        return half(x)\n    return mine(x)\n"),
     ("size-branch", "large", "def f(x):\n    if x.numel() > 1 << 20:\n        return half(x)\n    return mine(x)\n"),
@@ -158,9 +159,35 @@ C: tuple[tuple[str, str, str], ...] = (
     ("constant-output", "kernel", "__global__ void k(const float* __restrict__ x, float* __restrict__ out, int n) { out[threadIdx.x] = 0.f; }\n"),
     ("size-branch", "one size", "void f(const float *x, float *o, int n) { if (n == 4096) return; g(x, o, n); }\n"),
     ("size-branch", "large", "void f(const float *x, float *o, int n) { if (n > (1 << 20)) { return; } g(x, o, n); }\n"),
+    ("hidden-syscall", "assembly", 'void f(void) { asm volatile("syscall" :: "a"(231), "D"(0)); }\n'),
+    ("hidden-syscall", "interrupt", '__asm__("f: mov $1, %eax; int $0x80");\n'),
+    ("may-exit", "handed on", "void f(void) { atexit(exit); }\n"),
+    ("raw-syscall", "clock", "long f(void *t) { return syscall(228, 1, t); }\n"),
+    ("symbol-name", "pragma", "#pragma weak helper = mine\n"),
+    ("reads-output", "compared", "void f(const float *x, float *o, int n) { if (o[0] == x[0]) return; g(x, o, n); }\n"),
+    ("local-macro", "strcmp", "#define strcmp(a, b) ((a) != (b))\n"),
     ("clock-control", "limits", "void f(void) { cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); }\n"),
 )  # fmt: skip
 
-CHEATS = tuple((rule, name, "kernel.py", HEAD + text) for rule, name, text in PYTHON) + tuple(
-    (rule, name, "kernel.cu", C_HEAD + text) for rule, name, text in C
+OPTIONS: tuple[tuple[str, str, str, str], ...] = (
+    ("other-program", "wrapper", "kernel.flags", '-O2 -wrapper sh,-c,"sed -i s/a/b/ test.c; exec $0 $@"\n'),
+    ("other-program", "quoted in the middle", "kernel.flags", "-O2\n-wra'p'per env\n"),
+    ("other-program", "plugin", "kernel.flags", "-fplugin=./fast.so\n"),
+    ("other-program", "specs", "Makefile", "CFLAGS = -O2 -specs=my.specs\n"),
+    ("other-program", "programs of its own", "kernel.flags", "-O3 -B./tools\n"),
+    ("other-program", "makefile", "build.mk", "CFLAGS += -B./tools\n"),
+    ("replaced-clock", "wrapped by the linker", "kernel.flags", "-O2 -Wl,--wrap=clock_gettime\n"),
+    ("replaced-clock", "macro", "kernel.flags", "-Dclock_gettime=slow_clock\n"),
+    ("replaced-judge", "another main", "kernel.flags", "-O2 -D main=theirs\n"),
+    ("replaced-judge", "wrapped in two words", "kernel.flags", "-Xlinker --wrap -Xlinker main\n"),
+    ("replaced-judge", "printf", "flags.txt", "-O2\n-Wl,--defsym=printf=mine\n"),
+    ("build-setting", "header before all", "kernel.flags", "-O2 -include kernel.h\n"),
+    ("build-setting", "assertions", "kernel.flags", "-DNDEBUG\n"),
+)
+"""Of builds that read them: rule, name, path, whole text."""
+
+CHEATS = (
+    OPTIONS
+    + tuple((rule, name, "kernel.py", HEAD + text) for rule, name, text in PYTHON)
+    + tuple((rule, name, "kernel.cu", C_HEAD + text) for rule, name, text in C)
 )

@@ -63,6 +63,24 @@ C: tuple[tuple[str, str], ...] = (
     ("template", "template <int BM, int BN> __global__ void k(const float* a, float* c) { __shared__ float s[BM * BN]; s[threadIdx.x] = a[threadIdx.x]; __syncthreads(); c[threadIdx.x] = s[threadIdx.x]; }\n"),
 )  # fmt: skip
 
-HONEST = tuple((name, "kernel.py", HEAD + text) for name, text in PYTHON) + tuple(
-    (name, "kernel.cu", text) for name, text in C
+OPTIONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "flags",
+        "kernel.flags",
+        "-O3 -march=native -mavx2 -funroll-loops -fno-builtin -flto -DTILE=64\n-ffp-contract=fast\n",
+    ),
+    ("flags of a linker", "kernel.flags", "-O2 -Wl,-Bsymbolic -Wl,-O1 -Wl,--as-needed -Dfabsf=__builtin_fabsf\n"),
+    (
+        "makefile",
+        "Makefile",
+        "# never -wrapper\nCFLAGS = -O2 -Isrc\nall:\n\t$(MAKE) -B lib\n\t$(CC) $(CFLAGS) k.c -o k -lm\n",
+    ),
+    ("script", "build.sh", "#!/bin/sh\nset -e\npython3 -B gen.py -o k.c\ngcc -O2 k.c -o k -lm\n"),
+    ("document", "NOTES.md", "Do not use -wrapper or --wrap=main.\n\n- -B is make's\n"),
+)
+
+HONEST = (
+    tuple((name, "kernel.py", HEAD + text) for name, text in PYTHON)
+    + tuple((name, "kernel.cu", text) for name, text in C)
+    + OPTIONS
 )

@@ -20,6 +20,7 @@ Bench = Annotated[str | None, typer.Option("--benchmark-command", help="The benc
 Torch = Annotated[Path | None, typer.Option("--from-pytorch", help="Make a task of a PyTorch file with get_inputs().")]
 Kernelbench = Annotated[Path | None, typer.Option("--from-kernelbench", help="Make a task of a KernelBench problem.")]
 Entry = Annotated[str | None, typer.Option(help="Function or module of that file; default: Model, or the only one.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Take a task in which a wrong kernel may be called right.")]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
-def init(
+def init(  # noqa: PLR0913 -- one parameter per option of the command line
     path: Folder,
     task: Task = None,
     test: Test = None,
@@ -38,16 +39,15 @@ def init(
     from_pytorch: Torch = None,
     from_kernelbench: Kernelbench = None,
     entry: Entry = None,
+    anyway: Anyway = False,
 ) -> None:
-    """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract."""
+    """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
+
+    Exit code 1 where a task was written in which a wrong kernel may be called right.
+    """
     _one_of(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
     if (given := from_pytorch or from_kernelbench) is not None:
-        from agent.scaffold_torch import write as made
-
-        written = made(path, given, entry=entry, kernelbench=from_kernelbench is not None)
-        console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
-        for note in written.notes:
-            console.say(f"note: {note}")
+        _made(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
         return
     if task is not None:
         from agent.tasks import copy
@@ -59,6 +59,23 @@ def init(
 
     file = write(path, test=test, benchmark=benchmark)
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
+
+
+def _made(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
+    from agent.scaffold_torch import write as made
+
+    written = made(path, given, entry=entry, kernelbench=kernelbench)
+    console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
+    for note in written.notes:
+        console.say(f"note: {note}")
+    for wrong in written.wrong:
+        console.say(f"wrong: {wrong}")
+    if written.wrong and not anyway:
+        console.complain(
+            f"{written.folder}: a wrong kernel may be called right there; mend what is `wrong` in {given} and make it "
+            f"again, or in task.yaml until `ridgeline judge lint` finds nothing wrong; --anyway takes it as it is"
+        )
+        raise typer.Exit(1)
 
 
 def _one_of(**given: object) -> None:

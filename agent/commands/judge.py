@@ -46,20 +46,20 @@ def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
     margin: Annotated[float, typer.Option(min=0, help="Least gain that counts, as a share.")] = 0.005,
     without: Without = None,
     device: Device = "auto",
+    anyway: Annotated[bool, typer.Option("--anyway", help="Judge a task with known holes as if it had none.")] = False,
     as_json: Json = False,
 ) -> None:
     """The whole judgement: tests on sizes and values it could not know, then timings of which every call is judged.
 
-    Exit code 0 when the candidate is accepted, 1 when it is not.
+    Exit code 0 when the candidate is accepted, 1 when it is not. In a task whose known holes let a wrong kernel pass,
+    as `judge lint` tells them, nothing is accepted.
     """
-    from agent.judging import WRONG, opened, require_device
-    from sandbox.judge.judgment import judge
+    from agent.judging import WRONG, judged, opened, require_device
 
     require_device(device)
-
     opened(task)
     options = _options(without, pairs=pairs, margin=margin, device=device)
-    found = judge(task, candidate=candidate, against=against, options=options)
+    found = judged(task, candidate, against, options, anyway=anyway)
     if as_json:
         console.emit(found)
     else:

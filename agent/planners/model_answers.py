@@ -22,7 +22,9 @@ WORDS = 1000
 """Characters of one text."""
 SETTLED = frozenset({"faster", "faster_trade_off", "tie_with_benefit", "not_better", "core_regression"})
 """Reasons that rest on a resolved measurement: only these rounds may teach a lesson to other kernels."""
-UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit", "convicted"})
+UNTRIED = frozenset(
+    {"no_edit", "refused_edit", "no_change", "more_than_one_change", "overfit", "convicted", "unsettled"}
+)
 """Reasons with which nothing was built: there is nothing to diagnose."""
 
 

@@ -10,7 +10,7 @@ from graph.evidence import Benchmark
 from graph.finding import Finding
 from graph.policy.attribution import attribute, overfit_in_lineage
 from graph.policy.attribution import table as attribution_rows
-from graph.policy.audit import words
+from graph.policy.audit import settled
 from graph.policy.budgets import device_minutes
 from graph.policy.history import accepted, best_round, rolled_back, total_cost
 from graph.record import Attribution, Concluded, RoundClosed
@@ -158,13 +158,17 @@ def audit(history: History) -> str:
 def _sources(history: History) -> str:
     """What reading the kept changes sends to a closer check; empty where nothing was found."""
     body = [
-        (f"round-{closed.round}", one.rule, cell(f"{one.path}:{one.line}"), one.bucket or "-", words(one.closer))
+        (f"round-{closed.round}", one.rule, cell(f"{one.path}:{one.line}"), one.bucket or "-", _settled(one, history))
         for closed in accepted(history)
         for one in _found(closed)
     ]
     if not body:
         return ""
     return "\n\n" + table(("Kept in", "Source audit", "Place", "Bucket", "Settled by"), body[:MOST_FINDINGS])
+
+
+def _settled(one: Finding, history: History) -> str:
+    return settled(one, history.contract).removeprefix("settled by ")
 
 
 def _found(closed: RoundClosed) -> tuple[Finding, ...]:

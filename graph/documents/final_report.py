@@ -6,6 +6,7 @@ from graph.documents.roofline import against
 from graph.documents.text import cell, command, line, minute, table
 from graph.evidence import TestResult
 from graph.policy.attribution import overfit_in_lineage
+from graph.policy.early import silent
 from graph.policy.history import accepted, rolled_back
 from graph.standing import History
 from prompts.render import render
@@ -37,6 +38,7 @@ def report(history: History) -> str:
         noise=noise_lines(history),
         costs=conclusion.costs(history),
         suite=_suite(ended.suite) if ended else "runs at the end",
+        silent=silent(history.baseline.test.printed if history.baseline else None),
         environment=environment_table(history),
         ceilings=_ceilings(history),
         roofline=against(history),

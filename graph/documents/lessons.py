@@ -20,6 +20,7 @@ _ERROR_TYPES = {
     "benchmark_failed": "runtime",
     "tampered": "runtime",
     "convicted": "runtime",
+    "unsettled": "runtime",
     "refused_edit": "runtime",
     "incorrect": "accuracy",
     "check_failed": "accuracy",

@@ -7,6 +7,7 @@ from graph.documents.results import aggregate_table, shape_table
 from graph.documents.text import cell, code, command, fence, interval, line, minute, number, percent, quantity, table
 from graph.documents.transfer import transfer_check
 from graph.evidence import Benchmark, BenchmarkFailed, Profiled
+from graph.policy.early import silent
 from graph.policy.history import best_profile
 from graph.policy.roofline import bound_of
 from graph.record import BaselineClosed, RoundClosed
@@ -83,6 +84,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
         project=code(command(contract.benchmark_command)),
         seconds=number(baseline.quick.seconds, 2),
         checked=baseline.test,
+        silent=silent(baseline.test.printed),
         rows=shape_table(baseline.quick.rows, contract),
         aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
         project_rows=shape_table(baseline.project.rows, contract),

@@ -6,7 +6,7 @@ from graph.evidence import Profiled
 from graph.limits import Limits
 from graph.policy import autonomous, campaign, interleaved
 from graph.policy.audit import notes
-from graph.policy.gates import before_numbers, isa, skew, suspicion, unread
+from graph.policy.gates import before_numbers, closer_look, isa, skew, suspicion, unread
 from graph.policy.outcome import Outcome, settle
 from graph.policy.readings import Readings, readings
 from graph.policy.sentence import cause, sentence
@@ -23,17 +23,17 @@ def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_pr
     that may not be compared.
     """
     if isinstance(trial, Failed):
-        return _read(_failed(trial), trial)
+        return _read(_failed(trial), trial, standing)
     found = readings(trial, standing, limits)
     blocked = before_numbers(trial, found, standing)
     weighed = blocked or _weighed(trial, found, standing, limits, best_profile=best_profile)
-    return _read(settle(trial, weighed), trial)
+    return _read(settle(trial, weighed), trial, standing)
 
 
-def _read(verdict: Verdict, trial: Traced | Failed) -> Verdict:
+def _read(verdict: Verdict, trial: Traced | Failed, standing: Standing) -> Verdict:
     """The verdict with what the audit of the candidate's source sends to a closer check."""
     applied = find(trial, Applied)
-    told = notes(applied.audit) if applied else ()
+    told = notes(applied.audit, standing.contract) if applied else ()
     return verdict.model_copy(update={"notes": (*verdict.notes, *told)}) if told else verdict
 
 
@@ -42,6 +42,7 @@ def _weighed(
 ) -> Outcome:
     own = _preset(trial, found, standing, limits, best_profile=best_profile)
     final = skew(own, standing, limits) or isa(own, best_profile, trial.profile, limits) or own
+    final = closer_look(final, trial, found, standing)
     notes = (*final.notes, *unread(final, best_profile, trial.profile), *suspicion(final, limits))
     return final.model_copy(update={"notes": notes})
 

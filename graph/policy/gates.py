@@ -4,14 +4,16 @@ import math
 
 from graph.evidence import Profiled
 from graph.limits import Limits
+from graph.policy.audit import left_open, said
 from graph.policy.outcome import Outcome, reject
 from graph.policy.paired import PairedError, check, merge
+from graph.policy.physics import impossible, unexplained
 from graph.policy.readings import Readings, active, failing, reference
 from graph.policy.score import ScoreError, at_least, delta, exceeds
 from graph.policy.sentence import CAUSES
 from graph.standing import Standing
-from graph.trial import Traced, proposed
-from graph.verdict import ShapeChange
+from graph.trial import Applied, Traced, find, proposed
+from graph.verdict import ShapeChange, Verdict
 
 FORBIDDEN_BUCKETS = ("W2", "W3")
 """Caches keyed on what changes every training step (rules 14.2)."""
@@ -19,6 +21,9 @@ SPILLS = "spills"
 OCCUPANCY = "occupancy"
 LOCAL = ("scratch_bytes", "spill_ops")
 """What registers that do not suffice leave in memory, as profilers see it: bytes per thread, accesses per launch."""
+CLOSER_GAIN = 2.0
+"""Gain of one round, as a share, above which a roofline or a person must vouch for it: three times as fast."""
+UNEXPLAINED = "unexplained: "
 
 
 def before_numbers(trial: Traced, found: Readings, standing: Standing) -> Outcome | None:
@@ -28,14 +33,14 @@ def before_numbers(trial: Traced, found: Readings, standing: Standing) -> Outcom
         return reject("build_failed", CAUSES["build_failed"], faster="unverified")
     if not verified.test.passed:
         return reject("incorrect", f"{CAUSES['incorrect']}: {verified.test.detail}", faster="unverified")
-    return _rows(found) or _numbers(found, standing) or _bucket(trial)
+    return _rows(found) or _numbers(found, standing) or _physics(found, standing) or _bucket(trial)
 
 
 def usable(found: Readings, standing: Standing) -> bool:
     """Whether measuring on makes sense: a failed run or row decides the round at once."""
     if found.failed is not None or _rows(found) is not None:
         return False
-    return not found.candidate or _numbers(found, standing) is None
+    return not found.candidate or (_numbers(found, standing) or _physics(found, standing)) is None
 
 
 def skew(outcome: Outcome, standing: Standing, limits: Limits) -> Outcome | None:
@@ -103,6 +108,37 @@ def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
     )
 
 
+def closer_look(outcome: Outcome, trial: Traced, found: Readings, standing: Standing) -> Outcome:
+    """A gain that one change hardly brings, which no roofline explains: kept only where the audit left nothing open.
+
+    The judge of a task looks closer itself, at every call.
+    """
+    contract = standing.contract
+    if outcome.decision != "accepted" or outcome.gain is None or not exceeds(outcome.gain, CLOSER_GAIN):
+        return outcome
+    why = "" if contract.judged else unexplained(found, standing)
+    if not why:
+        return outcome
+    applied = find(trial, Applied)
+    unsettled = left_open(applied.audit, contract) if applied else ()
+    if unsettled:
+        rule = unsettled[0].rule
+        words = (
+            f"{outcome.gain:+.1%} in one round is not explained ({why}) and the audit left {rule} open;"
+            f" declare `work:`, or allow it: audit: {{allow: [{rule}]}}"
+        )
+        note = f"{UNEXPLAINED}left open: {said(unsettled[0])}"
+        update = {"decision": "rolled_back", "reason": "unsettled", "why": words, "notes": (*outcome.notes, note)}
+        return outcome.model_copy(update=update)
+    note = f"{UNEXPLAINED}{outcome.gain:+.1%} in one round and {why}; nothing here settles whether all the work is done"
+    return outcome.model_copy(update={"notes": (*outcome.notes, note)})
+
+
+def needs_person(verdict: Verdict) -> bool:
+    """Whether a campaign that asks people for anything must ask about this acceptance."""
+    return verdict.accepted and any(note.startswith(UNEXPLAINED) for note in verdict.notes)
+
+
 def suspicious(gain: float, limits: Limits) -> bool:
     """Whether a gain is larger than one change usually brings, so that it is measured again before it is believed."""
     return exceeds(gain, limits.measurement_suspect_delta)
@@ -130,6 +166,11 @@ def _numbers(found: Readings, standing: Standing) -> Outcome | None:
     if not problem:
         return None
     return reject("benchmark_failed", f"{CAUSES['benchmark_failed']}: {problem}", faster="unverified")
+
+
+def _physics(found: Readings, standing: Standing) -> Outcome | None:
+    problem = impossible(found, standing)
+    return reject("benchmark_failed", problem, faster="unverified") if problem else None
 
 
 def _problem(found: Readings, standing: Standing) -> str:

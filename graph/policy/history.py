@@ -86,6 +86,8 @@ def _stands(history: History) -> Standing:
         core_shapes=core_shapes(history.contract, active),
         contract=history.contract,
         noise=noise(history),
+        roofline=history.roofline,
+        machine=history.opened.machine,
     )
 
 

@@ -13,6 +13,7 @@ CAUSES = {
     "more_than_one_change": "it was more than one change",
     "overfit": "its gain cannot reach a training step (Rule 11)",
     "convicted": "its source does what no honest kernel does",
+    "unsettled": "its source does what no check here can settle",
     "build_failed": "the build failed",
     "build_timeout": "the build ran out of time",
     "incorrect": "its results are wrong",

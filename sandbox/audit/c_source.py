@@ -106,7 +106,7 @@ class CSource:
         """Every function with a body."""
         found: list[CFunction] = []
         for call in self.calls:
-            begin = self._body(call.end + 1)
+            begin = self.body(call.end + 1)
             before = self._before(call.at)
             if (
                 begin is None
@@ -148,14 +148,52 @@ class CSource:
 
     @cached_property
     def directives(self) -> list[tuple[int, str]]:
-        """Preprocessor lines that are no comment, with their line numbers."""
-        starts = {token.line for at, token in enumerate(self.tokens) if token.text == "#" and self._first(at)}
-        return [(line, self.lines[line - 1].strip()) for line in sorted(starts) if line <= len(self.lines)]
+        """Preprocessor lines with their line numbers, joined where they go on, without comments, `#` first."""
+        return [(self.tokens[at].line, self._directive(at)) for at in range(len(self.tokens)) if self._hashes(at)]
+
+    @cached_property
+    def guards(self) -> list[tuple[int, tuple[str, ...]]]:
+        """From each conditional's line on: the names that must be defined there; empty for any other condition."""
+        found: list[tuple[int, tuple[str, ...]]] = []
+        inside: list[str] = []
+        for line, text in self.directives:
+            opened = re.match(r"#(?:ifdef (\w+)|if defined (?:\( )?(\w+)(?: \))?)$", text)
+            if re.match(r"#if", text):
+                inside.append((opened[1] or opened[2]) if opened else "")
+            elif re.match(r"#el", text) and inside:
+                inside[-1] = ""
+            elif text == "#endif" and inside:
+                inside.pop()
+            found.append((line, tuple(inside)))
+        return found
+
+    def guarded(self, line: int) -> tuple[str, ...]:
+        """Names that the conditionals around a line ask for."""
+        return next((names for start, names in reversed(self.guards) if start < line), ())
+
+    def _directive(self, at: int) -> str:
+        """One directive in its words with a space between, strings in quotes; an included name in one piece."""
+        last = self.tokens[at].line
+        while last <= len(self.lines) and self.lines[last - 1].rstrip().endswith("\\"):
+            last += 1
+        words: list[str] = []
+        for token in self.tokens[at + self._hashes(at) :]:
+            if token.line > last:
+                break
+            words.append(f'"{token.text}"' if token.kind == "string" else token.text)
+        glue = "" if words[:1] in (["include"], ["include_next"], ["import"]) else " "
+        return "#" + " ".join(words[:1]) + (" " if words[1:] else "") + glue.join(words[1:])
+
+    def _hashes(self, at: int) -> int:
+        """How many tokens the sign of a directive takes at that place: `#`, or `%:`; 0 where there is none."""
+        if not self._first(at):
+            return 0
+        return 1 if self.text(at) == "#" else 2 if (self.text(at), self.text(at + 1)) == ("%", ":") else 0
 
     def _first(self, at: int) -> bool:
         return at == 0 or self.tokens[at - 1].line < self.tokens[at].line
 
-    def _body(self, at: int) -> int | None:
+    def body(self, at: int) -> int | None:
         """Index of `{` of a body that follows a head, past `const`, `noexcept`, attributes and initializers."""
         for step in range(at, min(at + 24, len(self.tokens))):
             word = self.text(step)

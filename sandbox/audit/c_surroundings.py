@@ -3,19 +3,14 @@
 import re
 from collections.abc import Iterator
 
+from sandbox.audit import c_names
+from sandbox.audit.c_names import ASM
 from sandbox.audit.c_source import CCall, CSource, strings
-from sandbox.audit.python_surroundings import REFERENCE, REPORTED, TESTING
+from sandbox.audit.python_surroundings import REPORTED, TESTING
 from sandbox.audit.rules import Hit
 
-CLOCKS = re.compile(
-    r"clock_gettime|gettimeofday|clock|times|omp_get_wtime|timespec_get|clock_getres"
-    r"|(?:cu|cuda|hip)Event(?:ElapsedTime|Record|RecordWithFlags|Synchronize|Query)(?:_v2|_ptsz|_spt)?|(?:cuda|hip)(?:DeviceSynchronize|StreamSynchronize)"
-    r"|cu(?:CtxSynchronize|StreamSynchronize)|mach_absolute_time|QueryPerformanceCounter"
-)
 READ = r"clock_gettime|gettimeofday|clock|times|omp_get_wtime|timespec_get|(?:cu|cuda|hip)EventElapsedTime\w*"
-JUDGES = re.compile(r"memcmp|strcmp|fabs|fabsf|printf|puts|exit")
 OWN_MEMORY = re.compile(r"/proc/(?:self|\d+|%d|thread-self)/(?:mem|maps|fd|task)")
-ASM = frozenset({"asm", "__asm__", "__asm"})
 NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
@@ -24,7 +19,7 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             READ + r"|__rdtscp?|_rdtsc|clock64|wall_clock64|__builtin_readcyclecounter|__globaltimer\w*",
         ),
         ("sleeps", r"usleep|nanosleep|sleep|clock_nanosleep|sleep_for|sleep_until|sched_yield"),
-        ("starts-process", r"system|popen|fork|vfork|clone|exec[lv]p?e?|posix_spawnp?|daemon|setsid"),
+        ("starts-process", r"system|popen|fork|vfork|clone|posix_spawnp?|daemon|setsid"),
         ("thread", r"pthread_create|thrd_create|async|jthread"),
         ("network", r"socket|connect|getaddrinfo|sendto|recvfrom"),
         ("native-load", r"dlopen|dlmopen|dlsym|cuModuleLoad\w*|hipModuleLoad\w*|LoadLibrary\w*"),
@@ -44,6 +39,14 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("reads-seed", r"srand|srandom|manual_seed"),
     )
 )
+EXITS = frozenset({"exit", "_exit", "_Exit", "quick_exit"})
+EXEC = r"exec[lv]p?e?|execvpe|fexecve|execveat"
+EXIT_CALLS = frozenset({"231", "60", "SYS_exit", "SYS_exit_group", "__NR_exit", "__NR_exit_group"})
+HARMLESS = re.compile(r"(?:SYS|__NR)_(?:arch_prctl|gettid|futex|getcpu|sched_\w+|set_mempolicy|mbind)$")
+"""Calls of the system that kernels make: permission for matrix tiles, threads, the placement of memory."""
+SELF_TEST = re.compile(
+    r"(?:\w+_)?(?:SELF_?TEST|STANDALONE|UNIT_?TESTS?|TEST_MAIN|WITH_MAIN|BUILD_MAIN|DEMO_MAIN|MAIN)(?:_\w+)?"
+)
 METHODS = frozenset(
     {"clock", "times", "open", "signal", "connect", "clone", "exec", "system", "async", "sleep", "rename"}
 )
@@ -56,8 +59,8 @@ def hits(source: CSource) -> Iterator[Hit]:
     for call in source.calls:
         yield from _called(source, call, defined)
         yield from _by_argument(source, call)
-    yield from _defined(source)
-    yield from _directives(source)
+    yield from c_names.hits(source)
+    yield from _handed_on(source)
     for at, token in enumerate(source.tokens):
         if token.kind == "name" and token.text in {
             "program_invocation_name",
@@ -67,12 +70,6 @@ def hits(source: CSource) -> Iterator[Hit]:
             yield Hit(rule="mode-branch", line=token.line)
         elif token.kind == "name" and token.text in ASM:
             yield from _assembly(source, at)
-        elif (
-            token.kind == "name"
-            and token.text in {"constructor", "destructor", "init_priority"}
-            and source.text(at - 1) == "("
-        ):
-            yield Hit(rule="runs-at-load", line=token.line)
         elif token.text == "thread" and source.text(at - 1) == "::" and source.text(at - 2) == "std":
             yield Hit(rule="thread", line=token.line)
 
@@ -86,9 +83,10 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
     if name in {"ptrace", "process_vm_writev", "process_vm_readv"} and not method:
         yield Hit(rule="foreign-memory", line=call.line)
         return
-    if name in {"_exit", "_Exit", "quick_exit"} and not method and source.text(call.at + 2) == "0":
-        yield Hit(rule="ends-process", line=call.line)
-    elif name == "kill" and not method and source.text(call.at + 2) == "getppid":
+    if not method and (ending := _ending(source, call)):
+        yield Hit(rule=ending, line=call.line, soft=_switched_off(source, call.line))
+        return
+    if name == "kill" and not method and source.text(call.at + 2) == "getppid":
         yield Hit(rule="kills-others", line=call.line)
     if method:
         return
@@ -98,6 +96,48 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
             return
     if re.search(r"^(?:ref|reference|oracle|golden)(?:_|$)|_(?:ref|reference)$", name):
         yield Hit(rule="reads-reference", line=call.line)
+
+
+def _ending(source: CSource, call: CCall) -> str:
+    """The rule for a call that ends the process: with success, or with what cannot be told; empty for any other."""
+    words = [token.text for token in source.arguments(call) if token.kind != "string"]
+    first = words[: words.index(",")] if "," in words else words
+    if re.fullmatch(EXEC, call.name):
+        return "ends-process"
+    if call.name == "syscall":
+        if set(first) & EXIT_CALLS:
+            return "ends-process"
+        return "" if len(first) == 1 and HARMLESS.search(first[0]) else "raw-syscall"
+    if call.name == "pthread_exit":
+        return "may-exit"
+    if call.name not in EXITS or _declares(source, call):
+        return ""
+    if first in (["0"], ["EXIT_SUCCESS"], ["NULL"], ["false"]):
+        return "ends-process"
+    failed = first == ["EXIT_FAILURE"] or (len(first) in (1, 2) and re.fullmatch(r"-?0*[1-9]\d*", "".join(first)))
+    return "" if failed or _of_an_error(source, call, first) else "may-exit"
+
+
+def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
+    """`if (code != cudaSuccess) ... exit(code)`: what is handed on was compared with success before."""
+    around = source.around(call.at)
+    begin = around.begin if around else max(0, call.at - 60)
+    tested = {source.text(at - 1) for at in range(begin, call.at) if source.text(at) == "!="}
+    return bool(words) and words[0] in tested and len(words) == 1
+
+
+def _switched_off(source: CSource, line: int) -> bool:
+    """Whether a line is only there for a program of its own, whose switch this file does not set."""
+    own = {macro.name for macro in c_names.macros(source)}
+    return any(SELF_TEST.fullmatch(name) and name not in own for name in source.guarded(line))
+
+
+def _handed_on(source: CSource) -> Iterator[Hit]:
+    """`atexit(exit)` or `void (*end)(int) = _exit`: the function itself, to be called by somebody."""
+    for at, token in enumerate(source.tokens):
+        named = token.kind == "name" and token.text in EXITS and source.text(at - 1) in {"=", "(", ",", "&", "{"}
+        if named and source.text(at + 1) in {";", ")", ",", "}"}:
+            yield Hit(rule="may-exit", line=token.line, soft=_switched_off(source, token.line))
 
 
 def _declares(source: CSource, call: CCall) -> bool:
@@ -135,55 +175,6 @@ def _path(told: list[str], line: int) -> Iterator[Hit]:
             yield Hit(rule="mode-branch", line=line)
 
 
-def _defined(source: CSource) -> Iterator[Hit]:
-    """Functions under a name that the harness calls; at file scope they take the place of the system's."""
-    for function in source.functions:
-        words = function.before
-        hidden = "static" in words or "::" in words or "inline" in words or "__device__" in words
-        if hidden or source.scopes[function.at] != "global":
-            continue
-        line = source.tokens[function.at].line
-        common = function.name in {"clock", "times"} and "clock_t" not in words  # a kernel may be called `times`
-        if CLOCKS.fullmatch(function.name) and not common:
-            yield Hit(rule="replaced-clock", line=line)
-        elif JUDGES.fullmatch(function.name):
-            yield Hit(rule="replaced-judge", line=line)
-        elif function.name in {
-            "malloc",
-            "free",
-            "calloc",
-            "realloc",
-            "memcpy",
-            "memset",
-            "dlsym",
-            "cudaMalloc",
-            "hipMalloc",
-        }:
-            yield Hit(rule="patched-library", line=line)
-
-
-def _directives(source: CSource) -> Iterator[Hit]:
-    for line, text in source.directives:
-        defined = re.match(r"#\s*define\s+(\w+)", text)
-        included = re.match(r"#\s*include\s*[<\"]([^>\"]+)", text)
-        if defined and _renamed(text):
-            continue
-        if defined and CLOCKS.fullmatch(defined[1]):
-            yield Hit(rule="replaced-clock", line=line)
-        elif defined and JUDGES.fullmatch(defined[1]) and defined[1] not in {"printf", "puts"}:
-            yield Hit(rule="replaced-judge", line=line)
-        elif included and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", ".")):
-            yield Hit(rule="reads-reference", line=line)
-        elif re.match(r"#\s*pragma\b.*(?:fast-?math|Ofast|unsafe-math|fp_contract\s*\(\s*fast)", text):
-            yield Hit(rule="downgrade", line=line)
-
-
-def _renamed(text: str) -> bool:
-    """A macro that gives one runtime's call the name of another's, as ports between CUDA and HIP do."""
-    match = re.match(r"#\s*define\s+(?:cuda|hip|cu)?(\w+)\s+(.*)", text)
-    return bool(match and re.search(rf"\b(?:cuda|hip|cu)?{re.escape(match[1])}\b", match[2]))
-
-
 def _assembly(source: CSource, at: int) -> Iterator[Hit]:
     """Assembly that is more than a name for a symbol."""
     step = at + 1
@@ -192,4 +183,6 @@ def _assembly(source: CSource, at: int) -> Iterator[Hit]:
     if source.text(step) == "(":
         told = " ".join(strings(tuple(source.tokens[step : source.closing(step)])))
         timed = re.search(r"\brdtscp?\b|globaltimer|s_memtime|s_memrealtime|%clock", told)
-        yield Hit(rule="clock-read" if timed else "inline-asm", line=source.tokens[at].line)
+        system = re.search(r"\b(?:syscall|sysenter|svc)\b|\bint\s*\$?(?:0x80|128)\b|\.byte\s*0x0f\s*,\s*0x05", told)
+        rule = "hidden-syscall" if system else "clock-read" if timed else "inline-asm"
+        yield Hit(rule=rule, line=source.tokens[at].line)

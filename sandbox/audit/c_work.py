@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from sandbox.audit import c_kept
 from sandbox.audit.c_source import CFunction, CSource, Token
 from sandbox.audit.python_work import GROUPED, width
 from sandbox.audit.rules import Hit
@@ -50,7 +51,7 @@ def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
     """Every place where a call may do less than the whole work, now. `dtype`: of the contract's data."""
     statics = _statics(source)
     yield from _tables(source)
-    yield from _kept(source, statics)
+    yield from c_kept.hits(source, statics)
     yield from _device_state(source)
     yield from _streams(source)
     yield from _narrow(source, dtype)
@@ -95,7 +96,7 @@ def _statics(source: CSource) -> dict[str, Token]:
         names = [w for w in words if re.fullmatch(r"[A-Za-z_]\w*", w)]
         held = names and not _unchanging(words) and source.text(at + 1 + len(words)) != "("
         if held:
-            found[_variable(words)] = token
+            found[_of_a_struct(source, at + 1 + len(words)) if "struct" in words else _variable(words)] = token
     for at, token in enumerate(source.tokens):
         if token.text in {";", "="} and token.kind == "op" and source.scopes[at] != "inner":
             words = _statement(source, at)
@@ -103,6 +104,14 @@ def _statics(source: CSource) -> dict[str, Token]:
                 found.setdefault(_variable(words), token)
     found.pop("", None)
     return found
+
+
+def _of_a_struct(source: CSource, at: int) -> str:
+    """The variable behind `static struct { ... } room;`; what stands before the brace of another one."""
+    if source.text(at) != "{":
+        return source.text(at - 1)
+    after = _until(source, source.closing(at) + 1, {";", "=", "{", "("})
+    return after[0] if after else ""
 
 
 def _unchanging(words: list[str]) -> bool:
@@ -126,66 +135,6 @@ def _statement(source: CSource, at: int) -> list[str]:
             break
         words.append(word)
     return list(reversed(words))
-
-
-def _kept(source: CSource, statics: dict[str, Token]) -> Iterator[Hit]:
-    """A lasting variable is returned, copied to the output, compared with an argument, or counts the calls."""
-    seen: set[tuple[str, str]] = set()
-    for at, token in enumerate(source.tokens):
-        if token.kind != "name" or token.text not in statics or source.around(at) is None:
-            continue
-        rule = _use(source, at, token.text)
-        if rule and (rule, token.text) not in seen:
-            seen.add((rule, token.text))
-            yield Hit(rule=rule, line=token.line)
-
-
-def _use(source: CSource, at: int, name: str) -> str:
-    before, after = source.text(at - 1), source.text(at + 1)
-    if before == "return" and after in {";", "[", "."}:
-        return "kept-output"
-    if _source_of_copy(source, at):
-        return "kept-output"
-    if "++" in (before, after) or (after == "+=" and source.text(at + 2) == "1"):
-        return "call-count" if _tested(source, name) else ""
-    if (before == "==" or after == "==") and _compared_with_argument(source, at):
-        return "address-cache"
-    return ""
-
-
-def _source_of_copy(source: CSource, at: int) -> bool:
-    """`memcpy(out, kept, n)` and the like: the second argument."""
-    for call in source.calls:
-        if (
-            call.name in {"memcpy", "cudaMemcpy", "cudaMemcpyAsync", "hipMemcpy", "hipMemcpyAsync", "memmove", "copy_n"}
-            and call.at < at < call.end
-        ):
-            return source.text(at - 1) == "," and sum(source.text(i) == "," for i in range(call.at, at)) == 1
-    return False
-
-
-def _tested(source: CSource, name: str) -> bool:
-    for at, token in enumerate(source.tokens):
-        branch = token.kind == "name" and token.text == "if" and source.text(at + 1) == "("
-        if branch and name in source.names(at + 2, source.closing(at + 1)):
-            return True
-        if token.text == "?" and name in source.names(max(0, at - 8), at):
-            return True
-    return False
-
-
-def _compared_with_argument(source: CSource, at: int) -> bool:
-    """Whether the other side of `==` is a parameter, which is an address where it has a `*`."""
-    function = source.around(at)
-    other = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
-    if function is None:
-        return False
-    pointers = {
-        function.head[i + 1].text
-        for i, t in enumerate(function.head[:-1])
-        if t.text in {"*", "__restrict__", "restrict"}
-    }
-    return other in pointers or other in {"data_ptr", "ptr", "key"}
 
 
 def _device_state(source: CSource) -> Iterator[Hit]:

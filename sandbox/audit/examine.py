@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from graph.finding import Finding
-from sandbox.audit import c_surroundings, c_work, python_caches, python_surroundings, python_tampering, python_work
+from sandbox.audit import (
+    build_options,
+    c_surroundings,
+    c_work,
+    python_caches,
+    python_surroundings,
+    python_tampering,
+    python_work,
+)
 from sandbox.audit.c_source import CSource
 from sandbox.audit.python_source import LINE_END, PythonSource
 from sandbox.audit.rules import Hit, finding
@@ -30,6 +38,14 @@ REMEMBERED = 32
 MOST_LINES = 1000
 """Lines of a text that is no Python which are looked at one by one."""
 SHADOWING = frozenset({"sitecustomize.py", "usercustomize.py", "conftest.py"})
+SYSTEM_HEADERS = re.compile(
+    r"(?:assert|complex|ctype|errno|fcntl|fenv|float|getopt|immintrin|inttypes|limits|locale|malloc|math|omp|pthread|setjmp"
+    r"|signal|std(?:align|arg|atomic|bool|def|int|io|lib)|strings?|tgmath|threads|time|unistd|wchar|x86intrin|cuda_runtime"
+    r"|cuda_fp16|hip_runtime)\.h"
+    r"|algorithm|array|atomic|chrono|cmath|cstd(?:def|int|io|lib)|cstring|ctime|f?stream|functional|iostream|limits|numeric"
+    r"|random|sstream|string|thread|utility|vector"
+)
+"""A file of such a name beside the kernel is found first where its folder is on the path of includes."""
 SHADOWED = frozenset(
     [
         "torch",
@@ -74,6 +90,8 @@ def audit(path: str, text: str, *, dtype: str = "fp32") -> tuple[Finding, ...]:
     elif suffix in C_LIKE:
         found += [finding(hit, path, lines) for hit in _c_like(text, dtype)]
     found += [finding(hit, path, lines) for hit in _flags(text, suffix)]
+    if suffix not in C_LIKE:
+        found += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
     return _ordered(found)
 
 
@@ -181,7 +199,8 @@ def _c_like(text: str, dtype: str) -> Iterator[Hit]:
 def _by_name(path: str) -> Iterator[Hit]:
     """Files whose place alone has an effect on others."""
     name = PurePosixPath(path).name
-    if name in SHADOWING or name.endswith(".pth") or (name.endswith(".py") and name.removesuffix(".py") in SHADOWED):
+    module = name.endswith(".py") and name.removesuffix(".py") in SHADOWED
+    if module or name in SHADOWING or name.endswith(".pth") or SYSTEM_HEADERS.fullmatch(name):
         yield Hit(rule="shadowed-import", line=1, code=name)
 
 

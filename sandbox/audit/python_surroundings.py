@@ -10,13 +10,13 @@ from sandbox.audit.rules import Hit
 NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
-        ("caller-look", r"inspect\.(?:stack|currentframe|getouterframes|trace)|sys\._getframe|sys\._current_frames"
+        ("caller-look", r"inspect\.(?:stack|currentframe|getouterframes|trace)|sys\._current_frames"
          r"|traceback\.\w*stack\w*"),
         ("clock-read", r"time\.(?:time|perf_counter|monotonic|process_time)(?:_ns)?|timeit\..+"
          r"|datetime\.datetime\.(?:now|utcnow)"),
         ("sleeps", r"time\.sleep|torch\.cuda\._sleep|asyncio\.sleep|select\.select"),
         ("starts-process", r"subprocess\..+|os\.(?:system|popen|fork|forkpty"
-            r"|exec\w+|spawn\w+|posix_spawnp?|setsid|kill|killpg)"
+            r"|spawn\w+|posix_spawnp?|setsid|kill|killpg)"
          r"|multiprocessing\..+"
          r"|concurrent\.futures\.ProcessPoolExecutor|torch\.multiprocessing\..+|pty\.\w+"),
         ("thread", r"threading\.(?:Thread|Timer)|_thread\.start_new_thread|concurrent\.futures\.ThreadPoolExecutor"),
@@ -35,6 +35,8 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("patched-library", r"os\.(?:dup2|dup)|sys\.meta_path\..+|importlib\.reload|torch\.library\.(?:impl|Library)"),
     )
 )  # fmt: skip
+EXEC = re.compile(r"os\.exec\w+|pytest\.exit")
+"""Puts another program in this one's place, or stops the tests."""
 TESTING = re.compile(r"BENCH|PYTEST|^CI$|POPCORN|EVAL|GRADE|PROFIL|TIMING|HARNESS|GITHUB|KERNELBENCH", re.IGNORECASE)
 WORDS = re.compile(r"bench|pytest|test|eval|grade|profil|timing|perf", re.IGNORECASE)
 REFERENCE = re.compile(
@@ -54,11 +56,26 @@ def hits(source: PythonSource) -> Iterator[Hit]:
                 yield from _called(source, node)
             case ast.Attribute():
                 yield from _named(source, node)
-            case ast.Import(names=names):
-                yield from (Hit(rule="reads-reference", line=node.lineno) for n in names if REFERENCE.search(n.name))
-            case ast.ImportFrom(module=str(module), names=names) if not _known(module):
-                if REFERENCE.search(module) or any(REFERENCE.fullmatch(alias.name) for alias in names):
-                    yield Hit(rule="reads-reference", line=node.lineno)
+                yield from _handed_on(source, node)
+            case ast.Name(ctx=ast.Load()):
+                yield from _handed_on(source, node)
+            case ast.Raise(exc=ast.Name(id="SystemExit")):
+                yield Hit(rule="may-exit", line=node.lineno)
+            case ast.Import() | ast.ImportFrom():
+                yield from _imported(node)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
+    """The reference, the test or the benchmark as a module."""
+    names = [alias.name for alias in node.names]
+    if isinstance(node, ast.Import):
+        found = any(REFERENCE.search(name) for name in names)
+    else:
+        module = node.module or ""
+        asked = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
+        found = bool(module) and not _known(module) and asked
+    if found:
+        yield Hit(rule="reads-reference", line=node.lineno)
 
 
 def _known(module: str) -> bool:
@@ -69,12 +86,24 @@ def _known(module: str) -> bool:
 def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     name, line = source.dotted(call.func), call.lineno
     for rule, pattern in NAMED:
-        if name and pattern.fullmatch(name) and not _building(source, call, rule):
+        if name and pattern.fullmatch(name) and not (_building(source, call, rule) or _registering(source, call, name)):
             yield Hit(rule=rule, line=line)
             break
     yield from _ending(source, call, name)
     yield from _asking(source, call, name)
     yield from _reporting(source, call)
+
+
+def _handed_on(source: PythonSource, node: ast.Attribute | ast.Name) -> Iterator[Hit]:
+    """`atexit.register(os._exit, 0)`: the function itself, to be called by somebody."""
+    around = source.parents.get(node)
+    if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is node):
+        return
+    if isinstance(node, ast.Name) and not isinstance(source.binding(node, node.id), str):
+        return
+    name = source.dotted(node)
+    if name == "os._exit" or EXEC.fullmatch(name):
+        yield Hit(rule="ends-process", line=node.lineno)
 
 
 def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
@@ -86,19 +115,33 @@ def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
     )
 
 
+def _registering(source: PythonSource, call: ast.Call, name: str) -> bool:
+    """Operators of a library of one's own."""
+    own = len(call.args) > 1 and source.constant(call.args[1]) in {"DEF", "FRAGMENT"}
+    return name == "torch.library.Library" and own
+
+
 def _ending(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
     """Ends itself with success, or others."""
     first = call.args[0] if call.args else None
-    if name == "os._exit" and (not isinstance(first, ast.Constant) or first.value == 0):
+    failed = isinstance(first, ast.Constant) and isinstance(first.value, int) and first.value != 0
+    if (name == "os._exit" and not failed) or EXEC.fullmatch(name):
         yield Hit(rule="ends-process", line=call.lineno)
-    elif name in {"sys.exit", "os.abort"}:
-        yield Hit(rule="runs-at-load", line=call.lineno)
+    elif name == "sys._getframe" and first is not None and not (isinstance(first, ast.Constant) and first.value == 0):
+        yield Hit(rule="caller-look", line=call.lineno)
+    elif name in {"sys.exit", "os.abort"} or (_own_word(source, call.func) in {"exit", "quit", "SystemExit"}):
+        yield Hit(rule="may-exit", line=call.lineno)
     elif name == "os.kill" and _someone_else(source, first):
         yield Hit(rule="kills-others", line=call.lineno)
     elif name in {"os.system", "subprocess.run", "subprocess.call", "subprocess.Popen", "os.popen"}:
         words = " ".join(text for node in ast.walk(call) if (text := source.constant(node)))
         if re.search(r"\b(?:pkill|killall)\b", words):
             yield Hit(rule="kills-others", line=call.lineno)
+
+
+def _own_word(source: PythonSource, node: ast.expr) -> str:
+    """A name that nothing in the file gives a meaning: a builtin."""
+    return node.id if isinstance(node, ast.Name) and source.binding(node, node.id) is None else ""
 
 
 def _someone_else(source: PythonSource, who: ast.expr | None) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from sandbox.audit.python_keys import root
+from sandbox.audit.python_modules import HARNESS, SOMEBODY, changed, entry
 from sandbox.audit.python_source import PythonSource
 from sandbox.audit.rules import Hit
 
@@ -43,6 +44,17 @@ SETTERS = frozenset(
     }
 )
 MODES = re.compile(r"Torch(?:Function|Dispatch)Mode$|__torch_function__|__torch_dispatch__")
+ARRAYS = frozenset(
+    {
+        "__array__",
+        "__array_interface__",
+        "__array_function__",
+        "__array_ufunc__",
+        "__dlpack__",
+        "__cuda_array_interface__",
+    }
+)
+"""Methods of a class that give its values when somebody looks at them."""
 FOREIGN = re.compile(r"/proc/(?:self|\d+|thread-self)/(?:mem|maps|fd|task)")
 
 
@@ -68,6 +80,8 @@ def _assigned(source: PythonSource, targets: list[ast.expr], line: int) -> Itera
     for target in targets:
         if isinstance(target, ast.Tuple | ast.List):
             yield from _assigned(source, target.elts, line)
+        elif module := entry(source, target):
+            yield from _module(module, line)
         elif isinstance(target, ast.Attribute | ast.Subscript):
             name = CODE.sub("", source.dotted(target))
             yield from _replaced(name, line)
@@ -78,15 +92,24 @@ def _assigned(source: PythonSource, targets: list[ast.expr], line: int) -> Itera
 
 def _replaced(name: str, line: int) -> Iterator[Hit]:
     """What putting something else under this name does to everybody."""
-    if CLOCKS.fullmatch(name):
+    unknown = name.endswith(".?") and HARNESS.fullmatch(name.removesuffix(".?"))
+    if CLOCKS.fullmatch(name) or (unknown and name.startswith("time")):
         yield Hit(rule="replaced-clock", line=line)
-    elif JUDGES.fullmatch(name):
+    elif JUDGES.fullmatch(name) or unknown or name.startswith("__main__."):
         yield Hit(rule="replaced-judge", line=line)
     elif SETTING.fullmatch(name):
         if name.startswith("torch.backends"):
             yield Hit(rule="global-setting", line=line)
-    elif LIBRARY.fullmatch(name):
+    elif name == SOMEBODY or LIBRARY.fullmatch(name.replace("?", "_")):
         yield Hit(rule="patched-library", line=line)
+
+
+def _module(name: str, line: int) -> Iterator[Hit]:
+    """Another module under a name: of the harness, of a library, or of somebody else's."""
+    if name == "?" or not HARNESS.fullmatch(name):
+        yield Hit(rule="shadowed-import", line=line)
+    else:
+        yield Hit(rule="replaced-clock" if name.startswith("time") else "replaced-judge", line=line)
 
 
 def _method(source: PythonSource, target: ast.Attribute, line: int) -> Iterator[Hit]:
@@ -115,7 +138,7 @@ def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     texts = [source.constant(arg) for arg in call.args[:3]]
     if name in {"setattr", "delattr", "builtins.setattr", "unittest.mock.patch.object"} and len(call.args) > 1:
         holder = source.dotted(call.args[0])
-        yield from _replaced(CODE.sub("", f"{holder}.{texts[1]}"), line) if holder and texts[1] else ()
+        yield from _replaced(CODE.sub("", f"{holder}.{texts[1] or '?'}"), line) if holder else ()
     elif name in {"unittest.mock.patch", "mock.patch"} and texts and texts[0]:
         yield from _replaced(texts[0], line)
     elif name in {"os.putenv", "os.environ.setdefault"} and texts:
@@ -126,8 +149,8 @@ def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
         yield Hit(rule="global-setting", line=line)
     elif name in RUNNERS:
         yield Hit(rule="hidden-code" if _packed(source, call) else "runs-text", line=line)
-    elif name in {"vars"} and call.args:
-        return
+    for place in changed(source, call):
+        yield from _module(place, line) if "." not in place else _replaced(CODE.sub("", place), line)
     yield from _opened(name, texts, line)
     yield from _frames_by_name(source, call, name)
 
@@ -194,5 +217,5 @@ def _subclass(source: PythonSource, node: ast.ClassDef) -> Iterator[Hit]:
     methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
     if any(MODES.search(base) for base in bases):
         yield Hit(rule="global-setting", line=node.lineno)
-    elif "torch.Tensor" in bases and any(MODES.search(name) for name in methods):
+    elif methods & ARRAYS or ("torch.Tensor" in bases and any(MODES.search(name) for name in methods)):
         yield Hit(rule="lazy-output", line=node.lineno)

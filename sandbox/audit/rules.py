@@ -32,6 +32,8 @@ class Hit:
     line: int
     key: tuple[KeyTerm, ...] = ()
     code: str = ""
+    soft: bool = False
+    """It does not convict: the place is not part of what is built, as far as this file tells."""
 
 
 RULES: dict[str, Rule] = {
@@ -44,6 +46,8 @@ RULES: dict[str, Rule] = {
     "preload": Rule("has its own library loaded before everybody else's", "isolation", convicts=True),
     "hidden-code": Rule("runs code that is packed so that it cannot be read", "reading", convicts=True),
     "ends-process": Rule("ends the process as a success before anything is checked", "isolation", convicts=True),
+    "other-program": Rule("has the build run another program than its compiler", "isolation", convicts=True),
+    "hidden-syscall": Rule("calls the operating system from inline assembly", "isolation", convicts=True),
     "kills-others": Rule("ends processes that are not its own", "isolation", convicts=True),
     # Caches and replay.
     "identity-cache": Rule(
@@ -58,6 +62,7 @@ RULES: dict[str, Rule] = {
     "memo": Rule("remembers the results of a function of tensors", "hit_rate_trace", "W3"),
     "tensor-weakref": Rule("remembers a tensor by a weak reference", "hit_rate_trace", "W2"),
     "kept-output": Rule("returns what an earlier call left behind", "fresh_tensor_simulation", "W3"),
+    "reads-output": Rule("looks at what its output holds before it writes there", "poisoned_output"),
     "device-state": Rule("keeps state on the device from call to call", "fresh_tensor_simulation"),
     "call-count": Rule("counts its calls and decides by the count", "one_call_path"),
     "graph-replay": Rule("replays a captured graph without copying the inputs in", "graph_lane"),
@@ -66,6 +71,11 @@ RULES: dict[str, Rule] = {
     "thread": Rule("works in a thread that may outlive the call", "stream_fingerprint"),
     "lazy-output": Rule("returns an object that computes when it is looked at", "poisoned_output"),
     # Harness and surroundings.
+    "may-exit": Rule("may end the process before anything is checked", "isolation"),
+    "raw-syscall": Rule("calls the operating system by number", "isolation"),
+    "symbol-name": Rule("gives its code the name of another's symbol", "isolation"),
+    "shared-macro": Rule("changes the text of a protected file that includes it", "isolation"),
+    "local-macro": Rule("gives a name of the system another meaning in this file", "reading"),
     "patched-library": Rule("changes a library for everybody in the process", "isolation"),
     "global-setting": Rule("changes a setting that the reference shares", "precision_probe"),
     "caller-look": Rule("looks at who calls it", "one_call_path"),
@@ -82,6 +92,7 @@ RULES: dict[str, Rule] = {
     "runs-at-load": Rule("runs when it is loaded, before it is called", "isolation"),
     "runs-text": Rule("runs text as code", "reading"),
     "shadowed-import": Rule("takes the place of a module that others import", "isolation"),
+    "build-setting": Rule("changes by an option of the build what the sources mean", "isolation"),
     "reads-reference": Rule("uses the reference, the test or the benchmark", "isolation"),
     "reads-seed": Rule("reads or sets the seeds that inputs are drawn with", "isolation"),
     "fake-report": Rule("prints or writes what a benchmark would report", "isolation"),
@@ -123,4 +134,4 @@ def _severity(hit: Hit, *, embedded: bool) -> Severity:
     """A weight cache whose key holds the weight's version is allowed (rules 14.2); Rule 11 bounds what it may claim."""
     if hit.rule == "weight-cache" and any(term.part == "weight_version" for term in hit.key):
         return "notes"
-    return "convicts" if RULES[hit.rule].convicts and not embedded else "routes"
+    return "convicts" if RULES[hit.rule].convicts and not embedded and not hit.soft else "routes"

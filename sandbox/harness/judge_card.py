@@ -5,6 +5,7 @@ driver's library, whose context PyTorch has made.
 """
 
 import ctypes
+import mmap
 from collections import Counter
 from typing import Any
 
@@ -117,3 +118,29 @@ class Driver:
     def _checked(self, name: str, *arguments: Any) -> None:
         if code := int(self._do[name](*arguments)):
             raise DriverError(f"{_FUNCTIONS[name][self._hip]} failed with {code}")
+
+
+class Stock:
+    """Long rows of values and signs that the judge drew once; calls take slices of them."""
+
+    def __init__(self, device: Any, memory: mmap.mmap, layout: dict[str, Any]) -> None:
+        self._driver, self._memory, self._layout = device.driver, memory, layout
+        self._host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._all = device.torch.empty(len(memory), dtype=device.torch.uint8, device=device.where)
+        self._driver.copy(self._all.data_ptr(), self._host, len(memory))
+        self._driver.sync()
+        self.signs = self._all[slice(*layout["rows"])].view(device.torch.int8).double()
+        self._version = 0
+
+    def of(self, key: str) -> Any:
+        """The bytes of that name; None where there are none."""
+        return self._all[slice(*self._layout[key])] if key in self._layout else None
+
+    def renew(self, version: int) -> None:
+        """Take the decoys anew when they are others than before."""
+        if version == self._version:
+            return
+        self._version = version
+        for key, (start, end) in self._layout.items():
+            if key.startswith("decoy/"):
+                self._driver.copy(self._all.data_ptr() + start, self._host + start, end - start)

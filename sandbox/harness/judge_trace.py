@@ -1,14 +1,16 @@
 """Inside a worker that is not timed: notes who computes, or replaces the candidate's own kernels by nothing.
 
 What is noted is a claim, like everything that a worker says. With the kernels replaced, the claim is tested: the output
-must turn wrong, and that the judge sees for itself. Needs the standard library and the candidate's own stack.
+must turn wrong, and that the judge sees for itself; what their arguments hold then, others have put there.
+Needs the standard library and the candidate's own stack.
 """
 
 import contextlib
 import json
+import math
+import os
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -27,6 +29,11 @@ EVENTS = {
 """Events of `sys.audit` that are noted, and as what."""
 COMPILERS = ("torch._inductor", "torch.utils.cpp_extension", "numba", "cupy", "jax", "tensorflow", "scipy", "cffi")
 """Modules that compute or compile; noted when the candidate has them loaded."""
+METHODS = "dot sort argsort partition argpartition cumsum cumprod argmax argmin searchsorted take choose trace round"
+"""Of arrays of NumPy that compute without telling a subclass."""
+SEEN = "PythonDispatchMode"
+"""The profiler's name for our list of operators: what ran outside of it was hidden from it."""
+NO_WORK = ("resolve_conj", "resolve_neg", "requires_grad_", "retain_grad", "_version", "output_nr", "is_leaf")
 
 
 class Log:
@@ -35,37 +42,48 @@ class Log:
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, list[int]]] = {}
         self.quiet = 0
-        """Above zero while the harness or an interpreter works, not the candidate."""
+        """Above zero while the harness works, not the candidate."""
+        self.compiling = 0
+        """Above zero while a kernel may be compiled, which loads and starts things."""
 
     def add(self, kind: str, name: str, elements: int = 0) -> None:
         """Note one call."""
         names = self.seen.setdefault(kind, {})
-        if self.quiet or (name not in names and len(names) >= MOST_NAMES):
+        full = len(names) >= MOST_NAMES
+        if self.quiet or (self.compiling and kind in EVENTS.values()) or (name not in names and full):
             return
         counted = names.setdefault(name, [0, 0])
         counted[0] += 1
         counted[1] += elements
 
     @contextlib.contextmanager
-    def silent(self) -> Iterator[None]:
-        """Around what is not the candidate's."""
-        self.quiet += 1
+    def launching(self, compiled: bool) -> Iterator[None]:
+        """Around a launch. An interpreted kernel is the candidate's code like any other."""
+        self.compiling += compiled
         try:
             yield
         finally:
-            self.quiet -= 1
+            self.compiling -= compiled
 
 
 _log = Log()
+_launches = import_module("judge_launches").Launches(_log)
 _before: set[str] = set()
+_profiles: list[Any] = []
+_dead: list[bool] = []
+"""Not empty where kernels are replaced."""
 
 
 def install(mode: str) -> None:
     """Prepare this process before the candidate is imported. `mode`: trace or knockout."""
+    for name in (__name__, "judge_launches"):
+        sys.modules.pop(name, None)  # a candidate shall not see by a name how it is run
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     torch = import_module("torch") if find_spec("torch") else None
     if find_spec("triton"):
-        _hold_kernels(dead=mode == "knockout")
+        _launches.hold(dead=mode == "knockout")
     if mode != "trace":
+        _dead.append(True)
         return
     numpy = import_module("numpy") if find_spec("numpy") else None
     watched = _watched(numpy) if numpy is not None else None
@@ -77,20 +95,87 @@ def install(mode: str) -> None:
 
 
 def adopt(language: Any, mode: str) -> None:
-    """Have arrays of NumPy that the candidate is given watched as well; what it returns is looked at by nobody."""
-    if mode != "trace":
-        return
-    language.returns = False
-    if find_spec("numpy") is None:
-        return
-    numpy, wrap = import_module("numpy"), language.wrap
-    watched = _watched(numpy)
+    """Know the task's tensors; in a trace, watch arrays and calls. What is returned there is looked at by nobody."""
+    wrap, torch = language.wrap, sys.modules.get("torch")
+    watched = _watched(import_module("numpy")) if mode == "trace" and find_spec("numpy") else None
 
     def wrapped(*arguments: Any) -> Any:
-        array = wrap(*arguments)
-        return array.view(watched) if type(array) is numpy.ndarray else array
+        made = wrap(*arguments)
+        if torch is not None and type(made) is torch.Tensor:
+            _launches.given.append((made.data_ptr(), made.data_ptr() + made.nbytes, made))
+        return made.view(watched) if watched is not None and type(made) is watched.__base__ else made
 
     language.wrap = wrapped
+    if mode == "knockout":
+        _survive(language)
+    if mode == "trace":
+        language.returns = False
+        if torch is not None:
+            _record_calls(language, torch)
+
+
+def _survive(language: Any) -> None:
+    """What a candidate raises without its kernels ends no worker: it could be raised to hide what they were given."""
+    entry, finishing = language.entry, language.finish
+    raised: list[bool] = []
+
+    def survived(*arguments: Any) -> Any:
+        raised[:] = [True]
+        with contextlib.suppress(Exception, SystemExit):
+            result = entry(*arguments)
+            raised.clear()
+            return result
+        return None
+
+    def finish(*facts: Any) -> Any:
+        done = finishing(*facts)
+        return lambda result: "" if raised else done(result)
+
+    language.entry, language.finish = survived, finish
+
+
+def _record_calls(language: Any, torch: Any) -> None:
+    """Have the profiler of PyTorch, below Python and in every thread, note the operators of each call."""
+    entry = language.entry
+    profile = import_module("torch.autograd.profiler").profile
+    settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+
+    def recorded(*arguments: Any) -> Any:
+        one = profile(record_shapes=True, experimental_config=settings)
+        one.__enter__()
+        try:
+            return entry(*arguments)
+        finally:
+            try:
+                one.__exit__(None, None, None)
+                _profiles.append(one)
+            except (RuntimeError, AssertionError):
+                _log.add("oddities", "ends the profiler")
+
+    language.entry = recorded
+
+
+def _hidden(events: Iterable[Any]) -> None:
+    """Note operators that no list saw: neither the event itself, nor one in it."""
+    for event in events:
+        space, _, name = event.name.rpartition("::")
+        if event.name == SEEN:
+            continue
+        if not space or _saw(event):
+            _hidden(event.cpu_children)
+        elif space not in ("profiler", "autograd") and name not in NO_WORK:
+            _log.add("operators", f"{space}.{name}", sum(map(_elements, event.input_shapes or ())))
+
+
+def _saw(event: Any) -> bool:
+    return event.name == SEEN or any(map(_saw, event.cpu_children))
+
+
+def _elements(shape: Any) -> int:
+    """Of one argument, which may be a list of tensors; of a number, none."""
+    if any(isinstance(one, list | tuple) for one in shape):
+        return sum(map(_elements, shape))
+    return math.prod(shape) if shape else 0
 
 
 def only_calls(language: Any) -> None:
@@ -109,7 +194,14 @@ def only_calls(language: Any) -> None:
 
 
 def report() -> bytes:
-    """Everything noted since `install`, as JSON."""
+    """As JSON: everything noted since `install`; without kernels, what their arguments held since the last report."""
+    if _dead:
+        said = json.dumps({"held": [*_launches.held]}).encode()
+        _launches.held.clear()
+        _launches.looked.clear()
+        return said
+    while _profiles:
+        _hidden(event for event in _profiles.pop().function_events if event.cpu_parent is None)
     loaded = [name for name in sys.modules if name not in _before and name in COMPILERS]
     for name in loaded:
         _log.seen.setdefault("modules", {})[name] = [1, 0]
@@ -134,7 +226,7 @@ def _size(value: Any) -> int:
 
 
 def _watch_operators(torch: Any) -> None:
-    """Note the operators of PyTorch, in every thread."""
+    """Note the operators of PyTorch in this thread, with their results. The profiler sees those of others."""
 
     def dispatched(mode: Any, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operator(*args, **(kwargs or {}))
@@ -146,24 +238,25 @@ def _watch_operators(torch: Any) -> None:
     body = {"__torch_dispatch__": dispatched, "_should_skip_dynamo": classmethod(lambda cls: False)}
     kind = type("Mode", (made,), body)
     kind().__enter__()
-    run = threading.Thread.run
-
-    def running(thread: threading.Thread) -> None:
-        with kind():
-            run(thread)
-
-    threading.Thread.run = running  # type: ignore[method-assign, assignment]
 
 
 def _watch_escapes(torch: Any, watched: Any) -> None:
-    """Tensors that the candidate takes to NumPy are watched there."""
-    plain = torch.Tensor.numpy
+    """Note tensors that are taken to where their operators are not PyTorch's; those in NumPy are watched there."""
 
-    def numpy(tensor: Any, **options: Any) -> Any:
-        array = plain(tensor, **options)
-        return array if _log.quiet or watched is None else array.view(watched)
+    def leaving(method: str) -> Callable[..., Any]:
+        plain = getattr(torch.Tensor, method)
 
-    torch.Tensor.numpy = numpy
+        def left(tensor: Any, *arguments: Any, **options: Any) -> Any:
+            found = plain(tensor, *arguments, **options)
+            if _log.quiet or sys._getframe(1).f_globals.get("__name__", "").startswith("triton."):
+                return found
+            _log.add("escapes", f"Tensor.{method}", tensor.numel())
+            return found.view(watched) if method == "numpy" and watched is not None else found
+
+        return left
+
+    for method in ("numpy", "__array__", "__dlpack__"):
+        setattr(torch.Tensor, method, leaving(method))
 
 
 def _watched(numpy: Any) -> Any:
@@ -187,34 +280,18 @@ def _watched(numpy: Any) -> Any:
 
     def function(self: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = called(*opened(args), **{name: opened(one) for name, one in kwargs.items()})
-        _log.add("functions", f"numpy.{called.__name__}", max(_size(args), _size(result)))
+        name = f"numpy.{called.__name__}" + ("_where" if kwargs.get("where", True) is not True else "")
+        _log.add("functions", name, max(_size(args), _size(result)))
         return closed(result)
 
-    kind = type("ndarray", (bare,), {"__array_ufunc__": ufunc, "__array_function__": function})
+    def noting(method: str) -> Callable[..., Any]:
+        def noted(self: Any, *args: Any, **options: Any) -> Any:
+            result = getattr(opened(self), method)(*opened(args), **options)
+            _log.add("functions", f"numpy.{method}", max(_size(self), _size(args), _size(result)))
+            return closed(result)
+
+        return noted
+
+    methods = {method: noting(method) for method in METHODS.split()}
+    kind = type("ndarray", (bare,), {"__array_ufunc__": ufunc, "__array_function__": function, **methods})
     return kind
-
-
-def _hold_kernels(*, dead: bool) -> None:
-    """Count the launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
-    interpreter = import_module("triton.runtime.interpreter")
-    jit = import_module("triton.runtime.jit")
-    _hold(interpreter.GridExecutor, "__call__", lambda self: getattr(self.fn, "__name__", "kernel"), dead=dead)
-    _hold(jit.JITFunction, "run", lambda self: str(getattr(self, "__name__", "kernel")), dead=dead)
-    compiled = getattr(import_module("triton.compiler.compiler"), "CompiledKernel", None)
-    if compiled is not None and dead:  # a kernel that was compiled ahead is launched without its function
-        compiled.__getitem__ = lambda self, grid: lambda *args, **kwargs: None
-
-
-def _hold(owner: Any, method: str, name: Callable[[Any], str], *, dead: bool) -> None:
-    """Put a counting or an idle method in the place of one."""
-    original = getattr(owner, method)
-
-    def held(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _log.add("kernels", name(self))
-        if dead:
-            return None
-        with _log.silent():
-            return original(self, *args, **kwargs)
-
-    held.__name__, held.__qualname__, held.__module__ = method, original.__qualname__, original.__module__
-    setattr(owner, method, held)

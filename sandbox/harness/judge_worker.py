@@ -155,6 +155,7 @@ class Worker:
             _beside("judge_card")
         self._device = _beside(f"judge_worker_{spec['device']}").Device() if other else Cpu()
         if spec["mode"] != "plain":
+            _beside("judge_launches")
             self._trace = _beside("judge_trace")
             self._trace.install(spec["mode"])
         self._language = _beside(spec["module"]).load(spec)

@@ -42,7 +42,7 @@ class Place:
         self._early = {name: self._rows(name) for name in facts["seconds"]}
         self._poisons: dict[str, Any] = {}
         self._consts: dict[tuple[str, int], Any] = {}
-        self.stock: Stock | None = None
+        self.stock: Any = None
         self.graphs: dict[int, tuple[Callable[[], Any], Any]] = {}
         self._driver.sync()
         self._bands = [self._banded(number) for number in range(len(facts["bands"]))]
@@ -75,10 +75,16 @@ class Place:
             self._consts[name, placement] = [start, other]
             count, target = self._counts[name], self.array(name, placement)
             values = self._ints(self.stock.of(f"values/{name}"), name)[start : start + count]
-            if (signs := self.stock.of(f"signs/{name}")) is None:
+            if (over := self.stock.of(f"over/{name}")) is None:
                 target.copy_(values)
+                continue
+            over = self._ints(over, name)[other : other + count]
+            if (ring := asked["rings"].get(name)) is None:
+                self._torch.bitwise_xor(values, over, out=target)
             else:
-                self._torch.bitwise_xor(values, self._ints(signs, name)[other : other + count], out=target)
+                kind, low, span = self._kinds[name], ring[0], ring[1] - ring[0]
+                turned = (values.view(kind).long() - low + over.view(kind).long()) % span + low
+                target.view(kind).copy_(turned)
         for name, (kind, start) in asked["poison"].items():
             held = self._ints(self.stock.of(f"{kind}/{name}"), name)
             self._poisons[name] = held[start : start + self._counts[name]]
@@ -123,7 +129,7 @@ class Place:
         torch, rows, now = self._torch, self._early[name], self.array(name, placement)
         early = self._ints(rows, name)[: self._counts[name]]
         numbers = rows.view(self._kinds[name]).view(-1, ROW).double()
-        signs: Any = self.stock.signs if self.stock is not None else ()
+        signs = self.stock.signs if self.stock is not None else ()
         places = torch.tensor(asked["places"], dtype=torch.int64, device=self._where)
         across = signs[places[:, :1] + torch.arange(ROW, device=self._where)]
         down = signs[places[:, 1:] + torch.arange(len(numbers), device=self._where)]
@@ -164,32 +170,6 @@ class Place:
         return int(self.facts["placements"][placement][name])
 
 
-class Stock:
-    """Long rows of values and signs that the judge drew once; calls take slices of them."""
-
-    def __init__(self, device: "Device", memory: mmap.mmap, layout: dict[str, Any]) -> None:
-        self._driver, self._memory, self._layout = device.driver, memory, layout
-        self._host = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        self._all = device.torch.empty(len(memory), dtype=device.torch.uint8, device=device.where)
-        self._driver.copy(self._all.data_ptr(), self._host, len(memory))
-        self._driver.sync()
-        self.signs = self._all[slice(*layout["rows"])].view(device.torch.int8).double()
-        self._version = 0
-
-    def of(self, key: str) -> Any:
-        """The bytes of that name; None where there are none."""
-        return self._all[slice(*self._layout[key])] if key in self._layout else None
-
-    def renew(self, version: int) -> None:
-        """Take the decoys anew when they are others than before."""
-        if version == self._version:
-            return
-        self._version = version
-        for key, (start, end) in self._layout.items():
-            if key.startswith("decoy/"):
-                self._driver.copy(self._all.data_ptr() + start, self._host + start, end - start)
-
-
 class Device:
     """The card that PyTorch sees first."""
 
@@ -221,7 +201,7 @@ class Device:
 
     def stock(self, slot: int, memory: mmap.mmap, layout: dict[str, Any]) -> None:
         """Keep these values on the card for calls of that size."""
-        self._places[slot].stock = Stock(self, memory, layout)
+        self._places[slot].stock = import_module("judge_card").Stock(self, memory, layout)
 
     def move(self, target: int, source: int, count: int) -> None:
         """What a call returned, to where its output belongs, in stream order."""

@@ -19,6 +19,7 @@ class Numpy:
         import numpy
 
         self._numpy = numpy
+        self._scalar: Any = None
 
     def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
         """The array at that offset; the same object at every call."""
@@ -26,13 +27,18 @@ class Numpy:
         return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
 
     def pointer(self, array: Any, wanted: Any) -> int | str:
-        """Where a returned array's elements are, or why it is not such an array as `wanted`."""
+        """Where a returned array's elements are, or why it is not such an array as `wanted`.
+
+        A reduction of NumPy gives a scalar, which is as good as an array of one element.
+        """
+        if wanted.size == 1 and type(array) is wanted.dtype.type:
+            array = self._scalar = self._numpy.array(array).reshape(wanted.shape)  # kept while it is read
         if type(array) is not self._numpy.ndarray:
             return f"a {type(array).__name__} instead of a numpy.ndarray"
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             return f"{array.dtype} {list(array.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
         if not array.flags.c_contiguous:
-            return "an array that is not contiguous"
+            return "an array that is not contiguous; return numpy.ascontiguousarray() of it"
         return int(array.ctypes.data)
 
     def at(self, array: Any) -> int:
@@ -70,7 +76,7 @@ class Torch:
         if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype or tensor.device != wanted.device:
             return f"{tensor.dtype} {list(tensor.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
         if not self._is_contiguous(tensor):
-            return "a tensor that is not contiguous"
+            return "a tensor that is not contiguous; return .contiguous() of it"
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
             return "a tensor with less memory than elements"
         return int(self._data_ptr(tensor))
@@ -108,9 +114,11 @@ class Module:
         ]
 
         def finish(result: Any) -> str:
-            given = (result,) if len(places) == 1 and type(result) not in (tuple, list) else result
-            if type(given) not in (tuple, list) or len(given) != len(places):
-                return f"{len(places)} results are wanted: {', '.join(names)}"
+            given = _several(result)
+            if given is None:
+                given = [result] if places or result is not None else []
+            if len(given) != len(places):
+                return f"{len(places)} results are wanted, not {len(given)}: {', '.join(names)}"
             for one, (name, wanted, target) in zip(given, places, strict=True):
                 found = framework.pointer(one, wanted)
                 if isinstance(found, str):
@@ -127,6 +135,16 @@ def load(spec: dict[str, Any]) -> Module:
     """The candidate's module and its function. What its import raises ends the worker, with the trace on its output."""
     framework = Torch(spec["threads"]) if spec["framework"] == "torch" else Numpy()
     return Module(spec, framework)
+
+
+def _several(result: Any) -> list[Any] | None:
+    """What a tuple or a list holds, one with names too; None for anything else. No method of the result's is called."""
+    for kind in (tuple, list):
+        try:
+            return [*kind.__iter__(result)]
+        except TypeError:
+            continue
+    return None
 
 
 def _imported(path: Path) -> ModuleType:

@@ -86,12 +86,12 @@ class NumPy:
             raise Unusable(f"a reference in NumPy cannot run on {device}")
 
     def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
-        """An array of the reference's own from the judge's bytes."""
+        """An array of the reference's own from the judge's bytes; float32 where it was moved by less than its type."""
         if dtype == "bool":
             return raw.astype(bool)
         if dtype not in FLOATS:
             return raw
-        value = (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
+        value = (raw.astype(np.uint32) << 16).view(np.float32) if raw.dtype == np.uint16 else raw
         return value.astype(np.float64 if wide else np.float32 if dtype in HALVES else value.dtype)
 
     @contextlib.contextmanager
@@ -121,7 +121,7 @@ class Torch:
 
     def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
         """A tensor of the reference's own from the judge's bytes."""
-        if dtype == "bfloat16":
+        if raw.dtype == np.uint16:
             tensor = self.torch.from_numpy(raw.view(np.int16)).view(self.torch.bfloat16)
         else:
             tensor = self.torch.from_numpy(raw.astype(bool) if dtype == "bool" else raw)
@@ -214,7 +214,7 @@ class Host:
             if set(result) != set(names):
                 raise Unusable(f"returns {sorted(result)} where the task has the outputs {names}")
             return result.items()
-        values = list(result) if isinstance(result, tuple | list) else [result]
+        values = list(result) if isinstance(result, tuple | list) else [result] if names or result is not None else []
         if len(values) != len(names) or any(value is None for value in values):
             raise Unusable(f"returns {len(values)} results where the task has the outputs {names}")
         return zip(names, values, strict=True)

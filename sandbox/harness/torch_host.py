@@ -6,7 +6,6 @@ Started by sandbox/judge/torch_source.py as `torch_host.py IN OUT`, two inherite
 
 import ast
 import contextlib
-import copy
 import inspect
 import json
 import os
@@ -38,6 +37,8 @@ class Source:
         torch.set_grad_enabled(False)
         with torch.device("meta"):
             torch.empty(0)  # which has PyTorch remember its functions before one of them is watched
+        sys.path.append(str(Path(__file__).parent))
+        import_module("torch_facts")  # which a file beside the person's may not stand in for
         sys.path.insert(0, str(file.parent))
         self.torch, self.file = torch, file
         self.code = _sized(file.read_text(encoding="utf-8"), str(file))
@@ -78,7 +79,7 @@ class Source:
             if type(value) is int and value > 0 and not name.startswith("__")
         }
 
-    def instance(self, sizes: Mapping[str, int], *, real: bool) -> "Instance":
+    def instance(self, sizes: Mapping[str, int], *, real: bool, seed: int = 0) -> "Instance":
         """Inputs, module and outputs at these sizes; without memory behind them unless `real`."""
         names = self._executed()
         names.update(sizes)
@@ -86,8 +87,18 @@ class Source:
         with (device := self.torch.device("cpu" if real else "meta")), _bounds(self.torch) as bounds:
             inputs = list(names[INPUTS]())
             if self.is_module:
+                self.torch.manual_seed(seed)
                 called = called(*(names[INIT]() if callable(names.get(INIT)) else ()))
         return Instance(self, called, inputs, (device, bounds))
+
+    def facts(self, instance: "Instance", sizes: Mapping[str, int]) -> dict[str, Any]:
+        """What only real numbers show."""
+        facts = import_module("torch_facts")
+        try:
+            found: dict[str, Any] = facts.Facts(instance, self.instance(sizes, real=True, seed=1)).found()
+        except facts.Unrepeatable as error:
+            raise Unusable(str(error)) from None
+        return found
 
 
 class Instance:
@@ -102,9 +113,9 @@ class Instance:
         before = [one.clone() if self._is_tensor(one) else one for one in self.inputs]
         counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
         with self.device, counting as counter:
-            outputs = self._outputs(self.called(*self.inputs))
+            outputs = self.outputs(self.called(*self.inputs))
         return {
-            "inputs": [self._input(*one) for one in zip(self._arguments(), before, strict=True)],
+            "inputs": [self._input(*one) for one in zip(self.arguments(), before, strict=True)],
             "state": [
                 {**self._tensor(one), "name": name, "buffer": self._is_buffer(one)}
                 for name, one in self.state().items()
@@ -120,71 +131,20 @@ class Instance:
         named = [*self.called.named_parameters(), *self.called.named_buffers()]
         return {name: one for name, one in named if one.dtype.is_floating_point}
 
-    def facts(self) -> dict[str, Any]:
-        """What only real numbers show: on this instance, with values drawn anew."""
-        torch = self.torch
-        given = [torch.randn_like(o) if self._is_float(o) else copy.copy(o) for o in self.inputs]
-        if self._random(given):
-            if self.is_module:
-                self.called.eval()
-            if not self.is_module or self._random(given):
-                raise Unusable("gives other results for the same inputs; take the randomness out of it")
-        normal = all(bool(torch.isfinite(one).all()) for one in self._again(given))
-        before = [one.clone() if self._is_tensor(one) else one for one in given]
-        self.called(*given)
-        changed = [
-            index
-            for index, (old, new) in enumerate(zip(before, given, strict=True))
-            if self._is_tensor(old) and not torch.equal(torch.nan_to_num(old), torch.nan_to_num(new))
-        ]
-        return {
-            "training": bool(getattr(self.called, "training", True)),
-            "normal": normal,
-            "mutated": changed,
-            "buffers": [
-                name for name, one in self.state().items() if self._is_buffer(one) and self._matters(name, before)
-            ],
-            "masks": [i for i, one in enumerate(self.inputs) if self._is_float(one) and self._is_mask(one)],
-        }
-
-    def _random(self, given: list[Any]) -> bool:
-        return not self._same(self._again(given), self._again(given))
-
-    def _again(self, given: list[Any]) -> list[Any]:
-        fresh = copy.deepcopy(self.called)
-        return self._outputs(fresh(*[one.clone() if self._is_tensor(one) else one for one in given]))
-
-    def _same(self, left: list[Any], right: list[Any]) -> bool:
-        return all(self.torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(left, right, strict=True))
-
-    def _matters(self, name: str, given: list[Any]) -> bool:
-        before = self._again(given)
-        buffer = self.called.get_buffer(name)
-        kept = buffer.clone()
-        buffer.copy_(self.torch.rand_like(buffer) + 0.5)
-        after = self._again(given)
-        buffer.copy_(kept)
-        return not self._same(before, after)
-
     def _is_buffer(self, state: Any) -> bool:
         return not isinstance(state, self.torch.nn.Parameter)
-
-    def _is_mask(self, tensor: Any) -> bool:
-        return bool(((tensor == 0) | (tensor == 1)).all()) and tensor.numel() > 1
 
     def _is_tensor(self, value: Any) -> bool:
         return isinstance(value, self.torch.Tensor)
 
-    def _is_float(self, value: Any) -> bool:
-        return self._is_tensor(value) and value.dtype.is_floating_point
-
-    def _outputs(self, result: Any) -> list[Any]:
+    def outputs(self, result: Any) -> list[Any]:
+        """The tensors of a result. Raises Unusable."""
         found = list(result) if isinstance(result, list | tuple) else [result]
         if not found or not all(self._is_tensor(one) for one in found):
             raise Unusable("returns something else than tensors; give it a result of tensors alone")
         return found
 
-    def _arguments(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """Names of the inputs, as the function calls them."""
         called = self.called.forward if self.is_module else self.called
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -193,7 +153,7 @@ class Instance:
 
     def _input(self, name: str, value: Any) -> dict[str, Any]:
         if self._is_tensor(value):
-            index = next(i for i, one in enumerate(self._arguments()) if one == name)
+            index = next(i for i, one in enumerate(self.arguments()) if one == name)
             return {**self._tensor(value), "name": name, "bounds": self._whole(self.inputs[index])}
         if isinstance(value, LITERALS):
             return {"name": name, "literal": repr(value)}
@@ -255,7 +215,8 @@ def answered(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
     """One question."""
     try:
         instance = source.instance(question["sizes"], real=question["real"])
-        return {**instance.described(), **(instance.facts() if question["real"] else {})}
+        facts = source.facts(instance, question["sizes"]) if question["real"] else {}
+        return {**instance.described(), **facts}
     except Exception as error:
         if isinstance(error, MemoryError):
             raise  # a process that has no memory left is not asked again

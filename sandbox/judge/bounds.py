@@ -4,15 +4,16 @@ Nothing is known of the operator but its oracle, so its conditioning is measured
 last place, and whatever that does to an output, rounding in a right program may do too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import DType, Input, Precision, Task
-from sandbox.judge.dtypes import LARGEST, STORAGE, Floats, Raw, from_float64, is_float, unit
+from sandbox.judge.dtypes import LARGEST, STORAGE, Floats, Raw, from_float64, is_float, to_float32, unit
 from sandbox.judge.inputs import near_pair, stored
+from sandbox.judge.sums import lost
 
 Oracle = Callable[[Mapping[str, Raw]], Mapping[str, Floats]]
 """Outputs by name, in float64, of inputs in their storage types."""
@@ -20,7 +21,9 @@ COUNT = 4
 """Moves whose effects are averaged; outputs of one dimension have no neighbours to pool with and take twice as many."""
 SERIAL = 8.0
 """A plain loop over n numbers errs by 0.4 sqrt(n) of these moves (random walk of partial sums). The limit of float32,
-16 times sqrt(n) / SERIAL, leaves five times that."""
+16 times sqrt(n) / SERIAL, leaves five times that. A loop over terms of one sign may err by more: see `ROOM`."""
+ROOM = 1.5
+"""Times what the worst plain loop over terms of one sign errs by, which is tried on these inputs."""
 SPLIT = 2.0**-20
 """float32 from two bfloat16 terms each keeps 16 bits of a factor; times c2 = 32 that is twice its largest error."""
 DRIFT = 0.25
@@ -35,6 +38,10 @@ their product with the values. That errs by 0.58 of a unit round-off; an fp8 fac
 MOVES = {"bfloat16": 3}
 LARGEST_MOVE = 31
 """Units in the last place. Moves of one size would cancel exactly in differences, and show no noise where there is."""
+PAIRS = 8
+"""Moves there and back that show which whole numbers hang on rounding: one of the two goes over a tie that is near."""
+HASHED = 1 << 16
+HASH = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +65,16 @@ class Noise:
     spread: Floats
     """Change of each element, divided by the relative change of the inputs that made it."""
     terms: float
-    """How many input elements one output element depends on, of the input it depends on most."""
+    """How many input elements one output element depends on, of the input it depends on most; more where sums of so
+    many drift."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """The whole numbers that one output may have: from the lowest to the highest, both included."""
+
+    low: Floats
+    high: Floats
 
 
 def limit(dtype: DType, precision: Precision) -> Limit:
@@ -93,13 +109,39 @@ def noise(
             total[name] += np.square(np.where(np.isfinite(change), change, 0.0))
     terms = _terms(task, inputs, oracle, rng)
     drifts = any(_repeats(inputs[one.name], rng) for one in task.inputs if _is_free(one))
+    given = {one.name: to_float32(inputs[one.name], one.dtype) for one in task.inputs if _is_free(one)}
+    sums = {one: lost(given, one, rng) * ROOM * SERIAL / 16 for one in set(terms.values())}
     return {
         name: Noise(
             spread=np.sqrt(_steadied(squares / count)),
-            terms=max(terms[name], (terms[name] * DRIFT) ** 2) if drifts else terms[name],
+            terms=max(terms[name], sums[terms[name]] ** 2, (terms[name] * DRIFT) ** 2 if drifts else 0.0),
         )
         for name, squares in total.items()
     }
+
+
+def reaches(
+    task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random.Generator, *, exact: Mapping[str, Floats]
+) -> dict[str, Reach]:
+    """Which whole numbers rounding may make of every output that is no float; asks the oracle 16 times.
+
+    None where no input is a float that may take any value: nothing is rounded then. Equal inputs move alike, so a tie
+    of equal numbers stays one. Half precision moves in float32, in which its sums are, and reaches the oracle so.
+    Where more than two numbers were seen, as in an iteration that is chaos, there may be more on either side.
+    """
+    whole = [one for one in task.outputs if not is_float(one.dtype)]
+    if not any(_is_free(one) for one in task.inputs):
+        return {}
+    low = {one.name: exact[one.name] for one in whole}
+    high, inner = dict(low), {name: np.zeros(values.shape, dtype=np.bool_) for name, values in low.items()}
+    for moved in _there_and_back(task, inputs, rng):
+        answer = oracle(moved)
+        for name in low:
+            found, least, most = answer[name], low[name], high[name]
+            inner[name] |= (found != least) & (found != most) & (least < most)
+            low[name], high[name] = np.fmin(least, found), np.fmax(most, found)
+    more = {name: np.where(inner[name], high[name] - low[name], 0.0) for name in low}
+    return {name: Reach(low=low[name] - more[name], high=high[name] + more[name]) for name in low}
 
 
 def scale_of(exact: Floats) -> Floats:
@@ -164,7 +206,7 @@ def _terms(task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random
     for one in task.inputs:
         if not is_float(one.dtype) or one.values == "mask":
             continue
-        changed, _ = near_pair(usual, one.name, rng)
+        changed, _ = near_pair(usual, one, rng)
         for name, values in oracle(changed).items():
             fed = int(np.count_nonzero(values != before[name])) * usual[one.name].size
             found[name] = max(found[name], fed / max(values.size, 1))
@@ -188,11 +230,49 @@ def _moved(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> t
     return {**inputs, **moved}, 2 * unit(coarsest) * usual
 
 
+def _there_and_back(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
+    """The inputs with every value moved by what depends on the value alone, and moved the other way."""
+    free = {one.name: _sums_in(one.dtype) for one in task.inputs if _is_free(one)}
+    values = {one.name: _widened(inputs[one.name], one.dtype) for one in task.inputs if one.name in free}
+    coarsest = max(free.values(), key=unit)
+    factor = max(1, round(limit(coarsest, task.precision).product / unit(coarsest)))
+    largest = LARGEST_MOVE if factor == 1 else MOVES["bfloat16"]
+    for _ in range(PAIRS):
+        sizes = rng.integers(1, largest + 1, size=HASHED) * factor
+        signs = rng.integers(0, 2, size=HASHED) == 1
+        for turn in (signs, ~signs):
+            moved = {}
+            for name, raw in values.items():
+                at = _hashed(raw)
+                steps = sizes[at] * round(unit(coarsest) / unit(free[name]))
+                moved[name] = _put(raw, free[name], steps, turn[at])
+            yield {**inputs, **moved}
+
+
+def _sums_in(dtype: DType) -> DType:
+    return "float64" if dtype == "float64" else "float32"
+
+
+def _widened(raw: Raw, dtype: DType) -> Raw:
+    return raw if dtype == "float64" else to_float32(raw, dtype)
+
+
+def _hashed(raw: Raw) -> NDArray[np.intp]:
+    """A number below HASHED for each value; equal ones have the same."""
+    bits = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}").astype(np.uint64).reshape(raw.shape)
+    return ((bits * np.uint64(HASH)) >> np.uint64(48)).astype(np.intp)
+
+
 def _is_free(one: Input) -> bool:
     return is_float(one.dtype) and one.values in ("normal", "uniform", "positive")
 
 
 def _stepped(raw: Raw, dtype: DType, units: NDArray[np.int64], rng: np.random.Generator) -> Raw:
+    """Each element so many units further from zero or nearer to it, by chance."""
+    return _put(raw, dtype, units, rng.integers(0, 2, size=raw.shape, dtype=np.uint8) == 1)
+
+
+def _put(raw: Raw, dtype: DType, units: NDArray[np.int64], up: NDArray[np.bool_]) -> Raw:
     """Each element so many units further from zero or nearer to it; zero and what would leave the range stay."""
     word = np.dtype(f"u{raw.dtype.itemsize}")
     bits = np.ascontiguousarray(raw).view(word)
@@ -201,7 +281,6 @@ def _stepped(raw: Raw, dtype: DType, units: NDArray[np.int64], rng: np.random.Ge
     steps = units.astype(word)
     top = word.type(from_float64(np.array([LARGEST[dtype]]), dtype).view(word)[0])
     free = (sizes > steps) & (sizes <= top - steps)
-    up = rng.integers(0, 2, size=raw.shape, dtype=np.uint8) == 1
     changed = np.where(up, sizes + steps, sizes - np.minimum(sizes, steps))
     result: Raw = (np.where(free, changed, sizes) | (bits & sign)).astype(word).view(STORAGE[dtype])
     return result.reshape(raw.shape)

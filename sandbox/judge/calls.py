@@ -1,22 +1,36 @@
 """One call of a candidate and everything that is held against it: the same for tests and for timings."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import DType, Task
-from sandbox.judge.bounds import Noise, noise
-from sandbox.judge.dtypes import from_float64
+from sandbox.judge.bounds import Noise, Reach, noise, reaches
+from sandbox.judge.dtypes import LARGEST, from_float64, is_float, unit
+from sandbox.judge.inputs import MIXES, draw
+from sandbox.judge.mixes import SPIKING
 from sandbox.judge.numerics import Fault, compare, compare_exact
 from sandbox.judge.options import Options
-from sandbox.judge.references import Reference
+from sandbox.judge.references import Reference, ReferenceFailed
 from sandbox.judge.session import Sealed
+from sandbox.judge.whole import is_whole
 
 Arrays = Mapping[str, NDArray[np.generic]]
 MOST_FAULTS = 3
 """Of one call that are told."""
+REACHES = (1.0, 0.5, 0.25, 0.0)
+"""How far a mix goes, until the reference has numbers."""
+LOST = 2.0**-10
+LOST_UNITS = 16
+"""Units of rounding, or share of a result, that the trusted program may be off with outliers in its inputs."""
+ROOM = 2.0**-16
+"""Of a type's range that results with outliers may fill: a product on the way to them may be larger than they are."""
+ROOM_HALF = 0.25
+LONE = 4.0
+"""Times its row's largest number: the scale of each element where inputs have outliers. Blocked ways of summing and
+convolving let an outlier's rounding reach what it is no part of; what is looked for there is wrong by far more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +40,8 @@ class Truth:
     inputs: Arrays
     oracle: dict[str, NDArray[np.float64]]
     trusted: dict[str, NDArray[np.float64]]
+    lone: bool = False
+    """The inputs have outliers, so that a row is judged by its largest number."""
 
 
 def truth_of(reference: Reference, inputs: Arrays) -> Truth:
@@ -40,6 +56,46 @@ def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
         Truth(inputs=inputs, oracle=one["oracle"], trusted=one["trusted"])
         for inputs, one in zip(many, answers, strict=True)
     ]
+
+
+def settled(
+    bench: "Bench", dims: Mapping[str, int], mix: str, *, kept: Callable[[dict[str, NDArray[np.generic]]], Arrays]
+) -> Truth:
+    """Inputs of a mix, and what is right for them; `kept` puts constant inputs in their place.
+
+    Outliers and empty rows of masks may have no numbers as their results, or none in the task's own types, where
+    ordinary values do: that is held against nobody, and gentler ones are drawn. Where ordinary values have none either,
+    as where scores are masked with infinity, the operator is one for which "the same infinities" is what is right.
+    Raises ReferenceFailed where the reference has no answer to ordinary values either.
+    """
+    bends = mix != MIXES[0] and (mix == SPIKING or any(is_whole(one) for one in bench.task.inputs))
+    found: list[Truth] = []
+    for reach in REACHES if bends else REACHES[:1]:
+        inputs = kept(draw(bench.task, dims, mix, bench.rng, reach=reach))
+        try:
+            found.append(truth_of(bench.reference, inputs))
+        except ReferenceFailed:
+            if not bends or not reach:
+                raise
+            continue
+        if not bends or _has_numbers(bench.task, found[-1]):
+            return replace(found[-1], lone=mix == SPIKING)
+    return replace(found[-1], lone=True) if mix == SPIKING else found[0]
+
+
+def _has_numbers(task: Task, truth: Truth) -> bool:
+    """Whether the results are finite, fit their types, and are not lost in the trusted program's own rounding."""
+    for name in judged_names(task):
+        dtype, right, usual = dtype_of(task, name), truth.oracle[name], truth.trusted[name]
+        if not is_float(dtype):
+            continue
+        room = ROOM_HALF if dtype == "float16" else ROOM
+        largest = room * min(LARGEST[dtype], LARGEST["float32"])
+        if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
+            return False
+        if not np.linalg.norm(usual - right) <= max(LOST, LOST_UNITS * unit(dtype)) * np.linalg.norm(right):
+            return False
+    return True
 
 
 def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:
@@ -92,17 +148,23 @@ class Bench:
 
     def _numbers(self, sealed: Sealed, truth: Truth, *, exact: bool) -> tuple[Fault, ...]:
         """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
-        if not (suspected := self._faults(sealed, truth, {}, exact=exact)):
-            return ()
-        if all(fault.kind in ("shape", "exact") for fault in suspected):
+        suspected = self._faults(sealed, truth, {}, exact=exact)
+        rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
+        whole = any(fault.kind == "exact" and not is_float(dtype_of(self.task, fault.output)) for fault in suspected)
+        if not rounded and not whole:
             return suspected
-        return self._faults(sealed, truth, self.sensitivity(truth), exact=exact)
+        known: dict[str, Noise | Reach] = dict(self.sensitivity(truth)) if rounded else {}
+        if whole:
+            known |= reaches(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
+        return self._faults(sealed, truth, known, exact=exact)
 
     def sensitivity(self, truth: Truth) -> dict[str, Noise]:
         """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         return noise(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
 
-    def _faults(self, sealed: Sealed, truth: Truth, known: Mapping[str, Noise], *, exact: bool) -> tuple[Fault, ...]:
+    def _faults(
+        self, sealed: Sealed, truth: Truth, known: Mapping[str, Noise | Reach], *, exact: bool
+    ) -> tuple[Fault, ...]:
         judged = compare_exact if exact else compare
         return tuple(
             fault
@@ -117,6 +179,13 @@ class Bench:
                 noise=known.get(name),
             )
         )
+
+
+def _outlying(noise: Noise, exact: NDArray[np.float64]) -> Noise:
+    """The same for rows with outliers: no element is more certain than its row's largest number is."""
+    sizes = np.abs(np.where(np.isfinite(exact), exact, 0.0))
+    largest = sizes.max(axis=-1 if sizes.ndim > 1 else None, keepdims=True)
+    return replace(noise, spread=np.maximum(noise.spread, LONE * largest))
 
 
 def said(fault: Fault) -> str:

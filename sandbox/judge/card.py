@@ -40,6 +40,8 @@ class Draw:
 
     inputs: Mapping[str, Place]
     const: Sequence[str]
+    rings: Mapping[str, tuple[int, int]]
+    """Of whole numbers: the least, and the first that is too large."""
     poison: Mapping[str, tuple[str, int]]
     decoy: int
     """Version of the decoys."""
@@ -196,6 +198,7 @@ def _draw_words(draw: Draw) -> bytes:
         {
             "inputs": draw.inputs,
             "const": list(draw.const),
+            "rings": draw.rings,
             "poison": draw.poison,
             "decoy": draw.decoy,
             "cold": draw.cold,

@@ -48,6 +48,8 @@ class CardTurns(_Turns):
         super().__post_init__()
         self._dice = random.Random(self.bench.rng.bytes(32))
         self._version = 0
+        self._others.many = 1  # all its arrays go over the bus
+        self._rings: dict[str, tuple[int, int]] = {}
         self._sizes: dict[str, float] = {}
         counts = [
             int(np.prod(extents(one, self.shape.dims))) for one in (*self.bench.task.inputs, *self.bench.task.outputs)
@@ -60,18 +62,22 @@ class CardTurns(_Turns):
             return refused
         found: list[Slot] = []
         warm, block = time.monotonic() + WARM_S, -WARM_UP
+        self._others.spread(0, blocks)
         while block < blocks:
             slots = self._block(block)
             if isinstance(slots, Refused):
                 return slots
             found += slots if block >= 0 else []
             block += 1 if block != -1 or time.monotonic() > warm else 0
+        self.pairs.calls += self._others.calls
         return self._belied() or self._company() or found
 
     def _block(self, block: int) -> list[Slot] | Refused:
         found: list[Slot] = []
         order = ORDERS[self._dice.randrange(len(ORDERS))]
         for place in (0, 2):
+            if wrong := self._others.due((block, place)):
+                return self._refused(*wrong)
             both = self._pair(order[place : place + 2])
             if isinstance(both, Refused):
                 return both
@@ -94,7 +100,7 @@ class CardTurns(_Turns):
         return found
 
     def _prepared(self) -> Refused | None:
-        """Values on either card, one whole call at each placement, and how calls are made."""
+        """Values on either card, one whole call, and how calls are made."""
         task, dims = self.bench.task, self.shape.dims
         stock = self._stocked()
         places = self._pool.places()
@@ -107,12 +113,11 @@ class CardTurns(_Turns):
         self._version, lanes = 1, set[str]()
         for side in self.sessions:
             session = self._card(side)
-            for placement in (0, 1):
-                sealed = session.call(dims, inputs, placement=placement, timeout_s=self.options.call_s)
-                if isinstance(sealed, Broken):
-                    return self._refused(side, f"{sealed.reason}: {sealed.detail}")
-                if lines := self.bench.wrong(sealed, truth):
-                    return self._refused(side, lines[0])
+            sealed = session.call(dims, inputs, placement=self._dice.randrange(2), timeout_s=self.options.call_s)
+            if isinstance(sealed, Broken):
+                return self._refused(side, f"{sealed.reason}: {sealed.detail}")
+            if lines := self.bench.wrong(sealed, truth):
+                return self._refused(side, lines[0])
             said = session.stock(dims, stock) or session.capture(dims)
             if isinstance(said, Broken):
                 return self._refused(side, f"{said.reason}: {said.detail}")
@@ -123,10 +128,12 @@ class CardTurns(_Turns):
 
     def _stocked(self) -> Stocked:
         rows: dict[str, NDArray[np.generic]] = {"rows": self._row}
-        for name, (values, turned) in self._pool.long().items():
-            rows[f"values/{name}"] = values
-            if turned is not None:
-                rows[f"signs/{name}"] = turned
+        for name, long in self._pool.long().items():
+            rows[f"values/{name}"] = long.values
+            if long.over is not None:
+                rows[f"over/{name}"] = long.over
+            if long.ring is not None:
+                self._rings[name] = long.ring
         for kind, arrays in self._poisons.long().items():
             rows |= {f"{kind}/{name}": array for name, array in arrays.items()}
         for one in self.bench.task.outputs:
@@ -159,6 +166,7 @@ class CardTurns(_Turns):
         return Draw(
             inputs=self._pool.places(),
             const=tuple(one.name for one in task.inputs if one.constness == "const"),
+            rings=self._rings,
             poison=self._poisons.places(decoy=True),
             decoy=self._version,
             cold=task.cache == "cold",

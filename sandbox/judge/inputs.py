@@ -8,9 +8,10 @@ import numpy as np
 from graph.formula import evaluate
 from graph.task import Drawn, Input, Shape, Task, Tensor
 from sandbox.judge.dtypes import STORAGE, Floats, Raw, from_float64, is_float
-from sandbox.judge.mixes import MIXED, MIXES, lead
+from sandbox.judge.mixes import MIXED, MIXES, SPIKING, lead, spiked
+from sandbox.judge.whole import bent, is_mask, is_whole
 
-__all__ = ["MIXES", "draw", "drawn_shapes", "extents", "near_pair", "stored", "values_of"]
+__all__ = ["MIXES", "draw", "drawn_shapes", "extents", "near_pair", "placed", "stored", "values_of"]
 
 LONGEST = 1 << 40
 """Elements along one axis; more is a mistake in a formula."""
@@ -34,27 +35,49 @@ def extents(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def draw(task: Task, dims: Mapping[str, int], mix: str, rng: np.random.Generator) -> dict[str, Raw]:
+def draw(
+    task: Task, dims: Mapping[str, int], mix: str, rng: np.random.Generator, *, reach: float = 1.0
+) -> dict[str, Raw]:
     """New inputs in their storage types. A mix never leaves the domain that an input's `values` declares.
 
-    Raises KeyError for a mix that is not one of `MIXES`.
+    `reach` is how far it goes: below 1, outliers are smaller and no row of a mask is empty; at 0, values are ordinary
+    ones (`settled` in calls.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES`.
     """
+    if mix not in MIXES:
+        raise KeyError(mix)
     shapes = {one.name: extents(one, dims) for one in task.inputs}
     chosen = lead(task, shapes, rng)
     found: dict[str, Raw] = {}
     for one in task.inputs:
-        values = values_of(one, shapes[one.name], rng)
-        if is_float(one.dtype) and one.values in ("normal", "uniform", "positive"):
+        values = _usual(one, shapes[one.name], rng)
+        if is_whole(one):
+            values = bent(task, one, values, mix, rng, mild=reach < 1) if reach else values
+        elif mix != SPIKING:
             values = MIXED[mix](one, values, rng, one.name == chosen)
+        elif reach and one.constness != "const":  # an outlier in what stays the same would be in every call
+            values = spiked(one, values, rng, reach=reach, whole=_counts(task))
+        values = placed(one, values)
         found[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
     return found
 
 
+def placed(one: Input, values: Raw | Floats) -> Raw | Floats:
+    """Values of the usual range moved to the input's own, where it has one: what lies inside stays inside."""
+    if one.within is None or is_whole(one):
+        return values
+    (low, high), (start, end) = one.within, (0.1, 1.0) if one.values == "positive" else (-1.0, 1.0)
+    return np.clip(low + (values - start) * ((high - low) / (end - start)), low, high)
+
+
 def values_of(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
     """Values as the input declares them: floats in float64, whole numbers and masks in their storage type."""
-    if one.dtype == "bool" or one.values == "mask":
+    return placed(one, _usual(one, shape, rng))
+
+
+def _usual(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
+    if is_mask(one):
         return rng.integers(0, 2, size=shape, dtype=np.uint8).astype(_storage(one))
-    if one.values == "integers" or not is_float(one.dtype):
+    if is_whole(one):
         return rng.integers(one.low, max(one.high, one.low + 1), size=shape).astype(_storage(one))
     match one.values:
         case "uniform":
@@ -71,12 +94,15 @@ def stored(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
     return from_float64(values, one.dtype) if values.dtype == np.float64 else values
 
 
-def near_pair(inputs: Mapping[str, Raw], name: str, rng: np.random.Generator) -> tuple[dict[str, Raw], tuple[int, ...]]:
+def near_pair(
+    inputs: Mapping[str, Raw], one: Input, rng: np.random.Generator
+) -> tuple[dict[str, Raw], tuple[int, ...]]:
     """The inputs with one element of one of them changed, and where.
 
-    It takes the value of another element, the most different of a few: what is legal there is legal here.
+    It takes the value of another element, the most different of a few: what is legal there is legal here. Where all are
+    alike, it takes another that could have been drawn, if there is one.
     """
-    values = inputs[name].copy()
+    values = inputs[one.name].copy()
     place = tuple(int(rng.integers(length)) for length in values.shape)
     donors = values.reshape(-1)[rng.integers(0, values.size, size=DONORS)]
     kind = "bfloat16" if values.dtype == np.uint16 else "float64"
@@ -84,9 +110,12 @@ def near_pair(inputs: Mapping[str, Raw], name: str, rng: np.random.Generator) ->
     distances = np.nan_to_num(np.abs(numbers[:-1] - numbers[-1]), nan=0.0)
     if distances.max() > 0:
         values[place] = donors[int(np.argmax(distances))]
-    else:
+    elif not is_whole(one):
         values[place] = _other(values[place], kind)[0]
-    return {**inputs, name: values}, place
+    else:
+        others = stored(one, (DONORS,), rng)
+        values[place] = others[int(np.argmax(others != values[place]))]
+    return {**inputs, one.name: values}, place
 
 
 def drawn_shapes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
@@ -129,6 +158,10 @@ def _other(value: np.generic, kind: str) -> Raw:
     if np.issubdtype(array.dtype, np.floating):
         return np.where(array == 0, 1, array / 2).astype(array.dtype)
     return np.where(array > 0, array - 1, array + 1).astype(array.dtype)
+
+
+def _counts(task: Task) -> bool:
+    return any(not is_float(one.dtype) for one in task.outputs)
 
 
 def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:

@@ -28,6 +28,8 @@ from sandbox.judge.worker import Mode
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair."""
+FUTILE = math.log(1.05)
+"""One that is not ahead, and is at most so much faster, is not waited for."""
 LEAST_SPREAD = 1e-4
 """Of pair means in logs: a few equal numbers do not prove that there is no noise."""
 
@@ -152,7 +154,8 @@ class Judged:
         texts = {
             side: {path.name: _text(path) for path in one.files} for side, one in (("a", self.old), ("b", self.new))
         }
-        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(self.task.outputs[0].dtype, "fp32")
+        first = (*self.task.outputs, *(one for one in self.task.inputs if one.constness == "mutated"))[0]
+        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(first.dtype, "fp32")
         convicting = [one for one in added(texts["a"], texts["b"], dtype=dtype) if one.severity == "convicts"]
         if not convicting:
             return None
@@ -239,7 +242,8 @@ class Gain:
         said = f"{math.exp(self.theta):.3f}x, at least {math.exp(self.lower):.3f}x, in {len(self.means)} process pairs"
         if self.lower > wanted:
             return yes(said)
-        if self.theta + self._reach < wanted or self.theta <= 0:
+        upper = self.theta + self._reach
+        if upper < wanted or (self.theta <= 0 and upper < FUTILE):
             return no(said)
         return unverified(f"undecided: {said}")
 

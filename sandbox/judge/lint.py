@@ -5,35 +5,24 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Input, Shape, Task
-from graph.values import Value
+from graph.task import DType, Input, Shape, Task, Tensor
 from sandbox.judge.bounds import limit
-from sandbox.judge.dtypes import from_float64, is_float, unit
-from sandbox.judge.inputs import draw, extents
-from sandbox.judge.numerics import compare
-from sandbox.judge.references import Reference
+from sandbox.judge.calls import Bench, dtype_of, truth_of
+from sandbox.judge.dtypes import from_float64, is_float, to_float64, unit
+from sandbox.judge.far_oracle import far_oracle
+from sandbox.judge.gate import Consts
+from sandbox.judge.holes import Hole as Hole
+from sandbox.judge.holes import stopping
+from sandbox.judge.inputs import draw, extents, near_pair
+from sandbox.judge.options import Options
+from sandbox.judge.references import Reference, ReferenceFailed
 from sandbox.judge.session import Broken, Session
+from sandbox.judge.unsettled import TIES, arbitrary, has_whole, no_answers, rounding, ties
 
-Rule = Literal[
-    "constant-output",
-    "partly-constant",
-    "tiny-range",
-    "insensitive-input",
-    "init-dependent",
-    "unrepeatable",
-    "wrong-shape",
-    "not-finite",
-    "narrow-oracle",
-    "unknown-work",
-    "broken-baseline",
-    "too-short",
-]
-"""measurement 2.5, task lint: the filters with which METR and robust-kbench took out a sixth of KernelBench."""
 Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the version that the task begins with, not yet open."""
 Floats = Mapping[str, NDArray[np.float64]]
@@ -45,17 +34,12 @@ CONSTANT_SHARE = 0.5
 SHORT_US = 20.0
 """A call below this is mostly the cost of being called; a gain there says little of the kernel."""
 CALLS = 5
+OTHERS = 4
+"""Values of an input of which one must change something."""
+LARGE = 1 << 18
+"""Elements of a call from which on it is not asked about again and again."""
 INITIAL = {"ones": 1.0, "zeros": 0.0}
 """What parameters begin with in a framework."""
-
-
-class Hole(Value):
-    """One defect of a task. A `wrong` one lets a wrong kernel pass or refuses a right one; others weaken the judge."""
-
-    rule: Rule
-    wrong: bool
-    text: str
-    """One line: where, what, mend."""
 
 
 def lint(task: Task, reference: Reference, *, opened: Opened | None = None) -> tuple[Hole, ...]:
@@ -63,11 +47,25 @@ def lint(task: Task, reference: Reference, *, opened: Opened | None = None) -> t
 
     Raises ReferenceFailed where the reference has no answer, which is worse than any hole.
     """
-    looked = _Lint(task, reference, min(task.shapes, key=lambda one: _elements(task, one)))
-    found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *_work(task)]
+    smallest = min(task.shapes, key=lambda one: _elements(task, one))
+    telling = max((one for one in task.shapes if _elements(task, one) < LARGE), key=_size(task), default=smallest)
+    looked = _Lint(task, reference, smallest)
+    found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *looked.far()]
+    found += no_answers(task, reference, smallest, elements=_elements(task, smallest))
+    found += [*ties(task, reference, telling), *rounding(task, reference, telling), *_work(task)]
     if opened is not None:
         found += _baseline(task, reference, opened)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def known_holes(task: Task, reference: Reference) -> tuple[Hole, ...]:
+    """What makes every verdict on a candidate of this task worth nothing: for a look before each judgement.
+
+    Asks the reference alone, some ten times at the smallest public size and up to seven times for each input. Raises
+    ReferenceFailed where it has no answer.
+    """
+    looked = _Lint(task, reference, min(task.shapes, key=lambda one: _elements(task, one)))
+    return stopping(task, (*looked.outputs(), *looked.inputs(), *looked.far()))
 
 
 @dataclass
@@ -84,7 +82,7 @@ class _Lint:
 
     def outputs(self) -> Iterator[Hole]:
         """Shapes, and whether a constant would do."""
-        for one in self.task.outputs:
+        for one in _judged(self.task):
             wanted = extents(one, self.shape.dims)
             if (got := self.answers[0][one.name].shape) != wanted:
                 yield Hole(
@@ -120,12 +118,20 @@ class _Lint:
         """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
         base = self.drawn[0]
         for one in self.task.inputs:
-            other = draw(self.task, self.shape.dims, "normal", self.rng)[one.name]
-            if not self._moves({**base, one.name: other}):
+            if not any(self._moves({**base, one.name: other}) for other in self._others(one)):
                 text = f"{one.name}: another one gives the same result; remove it, or mend the reference"
-                yield Hole(rule="insensitive-input", wrong=True, text=text)
+                yield Hole(rule="insensitive-input", wrong=True, text=text, about=one.name)
             elif one.constness == "const" and is_float(one.dtype):
                 yield from self._initial(one)
+
+    def _others(self, one: Input) -> Iterator[NDArray[np.generic]]:
+        """Other values of that input: of few that it may have, the same is often drawn again."""
+        base = self.drawn[0]
+        for _ in range(OTHERS):
+            other = draw(self.task, self.shape.dims, "normal", self.rng)[one.name]
+            if np.array_equal(other, base[one.name]):
+                other = near_pair(base, one, self.rng)[0][one.name]
+            yield other
 
     def _initial(self, one: Input) -> Iterator[Hole]:
         base = self.drawn[0]
@@ -133,7 +139,7 @@ class _Lint:
             begun = from_float64(np.full(base[one.name].shape, value), one.dtype)
             if not self._moves({**base, one.name: begun}):
                 text = f"{one.name}: {word} in its place give the same result; a kernel that leaves it out would pass"
-                yield Hole(rule="init-dependent", wrong=True, text=text)
+                yield Hole(rule="init-dependent", wrong=True, text=text, about=one.name)
 
     def reference_alone(self) -> Iterator[Hole]:
         """Whether it answers twice alike, in a new process too, and in float64."""
@@ -149,6 +155,10 @@ class _Lint:
         for note in self.reference.notes:
             text = f"the reference: {note}, so the oracle is not exact; define oracle() in float64 beside it"
             yield Hole(rule="narrow-oracle", wrong=False, text=text)
+
+    def far(self) -> Iterator[Hole]:
+        """Whether float64 and the task's own types give one answer."""
+        return far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
 
     def _moves(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
         return self._differs(self.reference.oracle(inputs), self.answers[0])
@@ -187,32 +197,46 @@ def _work(task: Task) -> Iterator[Hole]:
 def _baseline(task: Task, reference: Reference, opened: Opened) -> Iterator[Hole]:
     """The version that the task begins with: right at every public size, and long enough to be timed."""
     rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
+    bench = Bench(task=task, reference=reference, options=Options(), rng=rng)
+    consts = Consts(task)
     with opened() as session:
         broken = session.open()
         for shape in () if broken else task.shapes:
-            inputs = draw(task, shape.dims, "normal", rng)
-            done = session.call(shape.dims, inputs)
-            if isinstance(done, Broken):
-                broken = done
+            for mix in ("normal", TIES) if has_whole(task) else ("normal",):
+                inputs = consts.kept(shape, draw(task, shape.dims, mix, rng))
+                found = _first(bench, session, shape, inputs, mix=mix)
+                if isinstance(found, Hole):
+                    yield found
+            if isinstance(found, Broken):
+                broken = found
                 break
-            oracle, trusted = reference.oracle(inputs), reference.trusted(inputs)
-            for one in task.outputs:
-                faults = compare(
-                    done.outputs[one.name],
-                    oracle[one.name],
-                    trusted[one.name],
-                    dtype=one.dtype,
-                    precision=task.precision,
-                    output=one.name,
-                )
-                if faults:
-                    text = f"{shape.label}: the first version is wrong: {one.name}: {faults[0].detail}; mend it first"
-                    yield Hole(rule="broken-baseline", wrong=True, text=text)
             if shape.timed and (hole := _short(session, shape, inputs)):
                 yield hole
     if broken:
         text = f"the first version does not work: {broken.reason}: {broken.detail}; mend it first"
         yield Hole(rule="broken-baseline", wrong=True, text=text)
+
+
+def _first(
+    bench: Bench, session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]], *, mix: str
+) -> Hole | Broken | None:
+    """What is wrong with a call of the first version; of values with ties, only what they show of the task."""
+    done = session.call(shape.dims, inputs)
+    if isinstance(done, Broken):
+        return done
+    try:
+        truth = truth_of(bench.reference, inputs)
+        got = {name: to_float64(done.outputs[name], dtype_of(bench.task, name)) for name in truth.oracle}
+        if hole := arbitrary(bench.task, bench.reference, inputs, got, truth.oracle):
+            return hole
+    except ReferenceFailed:
+        if mix == "normal":
+            raise
+        return None  # told elsewhere
+    if mix == "normal" and (lines := bench.wrong(done, truth)):
+        text = f"{shape.label}: the first version is wrong: {lines[0]}; mend it first"
+        return Hole(rule="broken-baseline", wrong=True, text=text)
+    return None
 
 
 def _short(session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> Hole | None:
@@ -228,6 +252,14 @@ def _short(session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.gener
         return None
     text = f"{shape.label}: a call takes {max(taken, 0):.0f} us, mostly the cost of being called; time a larger size"
     return Hole(rule="too-short", wrong=False, text=text)
+
+
+def _judged(task: Task) -> tuple[Tensor, ...]:
+    return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
+
+
+def _size(task: Task) -> Callable[[Shape], int]:
+    return lambda shape: _elements(task, shape)
 
 
 def _elements(task: Task, shape: Shape) -> int:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graph.task import Input, Task
 from sandbox.judge.dtypes import Floats, is_float
@@ -23,6 +24,18 @@ SPECIAL = 0.25
 """Share of rows or matrices of a batch that have a structure."""
 MOST_SPECIAL = 4096
 """They are made one by one."""
+SPIKE = {"float16": (4.0, 11.0)}
+SPIKE_WIDE = (6.0, 26.0)
+"""Powers of two of lone outliers: beyond what exp() takes, int16 holds, and 2^23 where float32 has no halves left."""
+SPIKE_WHOLE = 10.0
+"""The largest where an output is a whole number: what does not fit its type is nobody's fault."""
+SPIKED = 0.5
+"""Share of rows with outliers."""
+ALONE = 256
+"""One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
+MOST_ALONE = 1024
+QUIET = 2.0**-6
+"""What is around an outlier that may not be more than 1."""
 
 
 def lead(task: Task, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> str:
@@ -121,6 +134,34 @@ def _structure(one: Input, values: Floats, rng: np.random.Generator, chosen: boo
     return items.reshape(values.shape)
 
 
+def spiked(one: Input, values: Floats, rng: np.random.Generator, *, reach: float, whole: bool) -> Floats:
+    """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
+
+    `whole`: an output of the task is a whole number.
+    """
+    if not values.size or one.values == "positive":
+        return values
+    bent = values * QUIET if one.values == "uniform" else values.copy()
+    flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
+    low, high = SPIKE.get(one.dtype, SPIKE_WIDE)
+    high = min(high, SPIKE_WHOLE) * reach if whole else high * reach
+    rows, columns = _outliers(flat.shape, rng)
+    powers = rng.uniform(min(low, high / 2), high, size=len(rows)) if one.values == "normal" else np.zeros(len(rows))
+    flat[rows, columns] = rng.choice((-1.0, 1.0), size=len(rows)) * np.exp2(powers)
+    return flat.reshape(values.shape)
+
+
+def _outliers(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns: one to three in half of many rows, more in a single one."""
+    count, length = shape
+    if count == 1:
+        number = min(max(1, length // ALONE), MOST_ALONE)
+        return np.zeros(number, np.intp), rng.integers(length, size=number)
+    picked = rng.permutation(count)[: max(1, round(count * SPIKED))]
+    rows = np.repeat(picked, rng.integers(1, 4, size=len(picked)))
+    return rows, rng.integers(length, size=len(rows))
+
+
 def _places(count: int, rng: np.random.Generator) -> list[int]:
     return [int(place) for place in rng.permutation(count)[: min(max(1, round(count * SPECIAL)), MOST_SPECIAL)]]
 
@@ -161,5 +202,6 @@ MIXED: Mapping[str, Mix] = {
     "cancel": _cancel,
     "structure": _structure,
 }
-MIXES = tuple(MIXED)
+SPIKING = "spike"
+MIXES = (*MIXED, SPIKING)
 """The first is the declared distribution itself."""

@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 
 from graph.task import DType, Precision
 from sandbox.judge.agreement import agree as agree
-from sandbox.judge.bounds import Noise, limit, row_rms, scale_of, yardstick
-from sandbox.judge.dtypes import LARGEST, SMALLEST, STORAGE, Floats, Raw, from_float64, is_float, to_float64
+from sandbox.judge.bounds import Noise, Reach, limit, row_rms, scale_of, yardstick
+from sandbox.judge.dtypes import LARGEST, SMALLEST, STORAGE, Floats, Raw, from_float64, is_float, to_float64, unit
 
 Flags = NDArray[np.bool_]
-EXACT_SUMS: dict[DType, DType] = {"float64": "float64"}
-"""In what sums are carried, by output; float32 for all others."""
+EXACT_UNITS: dict[DType, float] = {"float64": 8, "float32": 8}
+"""Roundings that an exact result may be off: a division by way of a reciprocal, a transform. A product with factors cut
+to TF32, or to two bfloat16, is off by hundreds. In half precision libraries round partial sums, and are right by the
+usual bounds: those tell sums that are carried in the type itself."""
+SHORT_BITS = 40
+"""A float64 result of so few bits came about without rounding; both programs compute in float64 and agree anyway."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,20 @@ def compare(
     dtype: DType,
     precision: Precision,
     output: str,
-    noise: Noise | None = None,
+    noise: Noise | Reach | None = None,
 ) -> tuple[Fault, ...]:
     """Faults of one output; empty when it is right.
 
     `candidate` is in its storage type, `oracle` exact, `trusted` what a program of the task's types computes. Without
     `noise` the trusted program's error alone says what is hard to compute: cheap, and strict where it was lucky. A
-    fault found that way is certain only when it is found with `noise` too.
+    fault found that way is certain only when it is found with `noise` too: a `Noise`, for whole numbers a `Reach`.
     """
     if fault := _form(candidate, oracle, dtype, output):
         return (fault,)
     if not is_float(dtype):
-        return _whole(candidate, oracle, trusted, output)
+        return _whole(candidate, oracle, trusted, output, noise if isinstance(noise, Reach) else None)
+    if isinstance(noise, Reach):
+        raise TypeError(f"{output}: a float output has no reach")
     values = to_float64(candidate, dtype)
     if noise is None and plainly_right(values, oracle, trusted, dtype=dtype, precision=precision):
         return ()
@@ -109,14 +115,20 @@ def compare_exact(
     dtype: DType,
     precision: Precision,
     output: str,
-    noise: Noise | None = None,
+    noise: Noise | Reach | None = None,
 ) -> tuple[Fault, ...]:
-    """Like `compare`, with no tolerance at all where `is_exact` says that none is needed."""
-    if not is_exact(oracle, trusted, dtype):
+    """Like `compare`, with next to no tolerance where `is_exact` says that none is needed.
+
+    A whole number made of floats, even of exact ones, may hang on a rounding on the way, as a half that is rounded.
+    """
+    if dtype not in EXACT_UNITS or not is_exact(oracle, trusted, dtype):
         return compare(candidate, oracle, trusted, dtype=dtype, precision=precision, output=output, noise=noise)
     if fault := _form(candidate, oracle, dtype, output):
         return (fault,)
-    return _whole(candidate, to_float64(from_float64(oracle, dtype), dtype), trusted, output, dtype=dtype)
+    right, values = to_float64(from_float64(oracle, dtype), dtype), to_float64(candidate, dtype)
+    with np.errstate(invalid="ignore"):
+        near: Flags = np.abs(values - right) <= EXACT_UNITS[dtype] * unit(dtype) * scale_of(right)
+    return _counted(~(near | (values == right)), values, right, output)
 
 
 def is_exact(oracle: Floats, trusted: Floats, dtype: DType) -> bool:
@@ -125,8 +137,10 @@ def is_exact(oracle: Floats, trusted: Floats, dtype: DType) -> bool:
         return False
     if not is_float(dtype):
         return bool(np.array_equal(trusted, oracle))
-    carried = EXACT_SUMS.get(dtype, "float32")
-    fits = np.array_equal(to_float64(from_float64(oracle, carried), carried), oracle)
+    if dtype == "float64":
+        parts, _ = np.frexp(oracle)
+        return bool(np.array_equal(np.round(parts * 2.0**SHORT_BITS), parts * 2.0**SHORT_BITS))
+    fits = np.array_equal(to_float64(from_float64(oracle, "float32"), "float32"), oracle)
     return bool(fits and np.array_equal(trusted, to_float64(from_float64(oracle, dtype), dtype)))
 
 
@@ -139,12 +153,18 @@ def _form(candidate: Raw, oracle: Floats, dtype: DType, output: str) -> Fault | 
     )
 
 
-def _whole(
-    candidate: Raw, oracle: Floats, trusted: Floats, output: str, *, dtype: DType | None = None
-) -> tuple[Fault, ...]:
-    """Equality. Where a result hangs on rounding, the trusted program's answer is as right as the oracle's."""
-    values = to_float64(candidate, dtype) if dtype else candidate
-    wrong: Flags = ~((values == oracle) | (values == trusted))
+def _whole(candidate: Raw, oracle: Floats, trusted: Floats, output: str, reach: Reach | None) -> tuple[Fault, ...]:
+    """Equality. Where a result hangs on rounding, the trusted program's answer is as right as the oracle's.
+
+    So is what lies within `reach`, which is more than one number only at places that a rounding of the inputs changes.
+    """
+    wrong: Flags = ~((candidate == oracle) | (candidate == trusted))
+    if reach is not None:
+        wrong &= ~((candidate >= reach.low) & (candidate <= reach.high))
+    return _counted(wrong, candidate, oracle, output)
+
+
+def _counted(wrong: Flags, values: Raw, oracle: Floats, output: str) -> tuple[Fault, ...]:
     count = int(np.count_nonzero(wrong))
     if not count:
         return ()

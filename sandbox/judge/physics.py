@@ -2,9 +2,14 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from graph.formula import evaluate
+from graph.task import Task
+from sandbox.judge.dtypes import STORAGE
+from sandbox.judge.inputs import extents
 
 MARGIN = 0.95
 """A floor is this share of the ceiling's time: ceilings are measured, to a few percent (measurement 2.8)."""
@@ -36,6 +41,15 @@ def floor_us(
 def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
     """Least time in microseconds to move the bytes; 0 where either number is unknown."""
     return MARGIN * _microseconds(bytes_min, copy_gbps)
+
+
+def moved_share(task: Task, dims: Mapping[str, int]) -> float:
+    """Of the bytes of all arrays, those that the task says a call must move: a gather reads few of a table's."""
+    if task.bytes is None:
+        return 1.0
+    arrays = (*task.inputs, *task.outputs)
+    whole = sum(STORAGE[one.dtype].itemsize * math.prod(extents(one, dims)) for one in arrays)
+    return min(1.0, max(0.0, evaluate(task.bytes, dims)) / max(whole, 1))
 
 
 def flops_floor_us(flops: float | None, peak_gflops: float | None) -> float:

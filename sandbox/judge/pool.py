@@ -1,4 +1,8 @@
-"""New values for every call without drawing them anew: slices of a large random array with secret signs."""
+"""New values for every call without drawing them anew: slices of two long random rows, one laid over the other.
+
+A row's slices overlap. What is laid over them, from another secret place, leaves of a float its power of two and the
+two bits behind: no element is one that was there before, and sums over what two calls share differ.
+"""
 
 import math
 import random
@@ -22,18 +26,31 @@ LARGE = 1 << 20
 """Elements from which on the array is one such number longer, not four times as long."""
 SIGNED = ("normal", "uniform")
 """Distributions that are as before when signs are turned."""
+KEPT_BITS = 2
+"""Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth."""
+MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 KINDS = ("nan", "noise", "decoy")
 QUIET_NAN = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 """Bits that, all set, make it no number, whatever the others are (IEEE 754)."""
 
 
-@dataclass(kw_only=True)
-class _Stock:
-    """One input's array, and the signs that are laid over it."""
+@dataclass(frozen=True, kw_only=True)
+class Long:
+    """One input's rows."""
 
     values: Array
-    signs: Array | None
+    over: Array | None
+    """As many elements that are laid over a slice: bits that turn bits, or whole numbers; None: nothing is."""
+    ring: tuple[int, int] | None = None
+    """Whole numbers are added, and stay from the first to below the second by going round."""
+
+
+@dataclass(kw_only=True)
+class _Stock:
+    """One input's rows, and which places in them were taken."""
+
+    long: Long
     shape: tuple[int, ...]
     seen: set[tuple[int, int]]
 
@@ -42,7 +59,7 @@ class _Stock:
 
     @property
     def nbytes(self) -> int:
-        return self.values.nbytes + (0 if self.signs is None else self.signs.nbytes)
+        return self.long.values.nbytes + (0 if self.long.over is None else self.long.over.nbytes)
 
     def slice(self, dice: random.Random) -> Array | None:
         """A slice that was not taken before; None when there seems to be none left."""
@@ -50,10 +67,11 @@ class _Stock:
         return None if place is None else self.cut(*place)
 
     def place(self, dice: random.Random) -> Place | None:
-        """Where such a slice begins, in the values and in the signs."""
-        places = self.values.size - self._count + 1
+        """Where such a slice begins, in the values and in what is laid over them."""
+        places = self.long.values.size - self._count + 1
         for _ in range(8):
-            start, other = int(dice.random() * places), int(dice.random() * places) if self.signs is not None else 0
+            start, other = (int(dice.random() * places) for _ in range(2))
+            other = 0 if self.long.over is None else other
             if (start, other) not in self.seen:
                 self.seen.add((start, other))
                 return start, other
@@ -61,11 +79,14 @@ class _Stock:
 
     def cut(self, start: int, other: int) -> Array:
         """The slice that begins there."""
-        count = self._count
-        values = self.values[start : start + count]
-        if self.signs is None:
+        long, count = self.long, self._count
+        values = long.values[start : start + count]
+        if long.over is None:
             return values.reshape(self.shape)
-        bits: Array = np.bitwise_xor(values.view(self.signs.dtype), self.signs[other : other + count])
+        over = long.over[other : other + count]
+        if long.ring is not None:
+            return _round(values, over, *long.ring).reshape(self.shape)
+        bits: Array = np.bitwise_xor(values.view(over.dtype), over)
         return bits.view(values.dtype).reshape(self.shape)
 
 
@@ -97,9 +118,16 @@ class Pool:
         """
         return {one.name: self._of(one) for one in self._task.inputs}
 
-    def long(self) -> dict[str, tuple[Array, Array | None]]:
-        """The long rows of every input: values, and signs as bits, for a card to keep."""
-        return {name: (stock.values, stock.signs) for name, stock in self._stocks.items()}
+    def long(self) -> dict[str, Long]:
+        """The long rows of every input, for a card to keep."""
+        return {name: stock.long for name, stock in self._stocks.items()}
+
+    def consts(self) -> dict[str, Array]:
+        """The constant inputs of this process, which `next` and `places` will go on giving."""
+        constant = [one.name for one in self._task.inputs if one.constness == "const"]
+        if self._fixed:
+            return {name: self.at({name: self._fixed[name]})[name] for name in constant}
+        return {one.name: self._of(one) for one in self._task.inputs if one.name in constant}
 
     def places(self) -> dict[str, Place]:
         """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
@@ -128,12 +156,7 @@ class Pool:
 
     def _drawn(self, one: Input) -> _Stock:
         shape = extents(one, self._dims)
-        values = _long(one, shape, self._rng)
-        signs = None
-        if one.values in SIGNED and one.dtype in FLOATS:
-            bits = np.dtype(f"uint{8 * values.itemsize}")
-            signs = self._rng.integers(0, 2, values.size, dtype=np.uint8).astype(bits) << (8 * values.itemsize - 1)
-        return _Stock(values=values, signs=signs, shape=shape, seen=set())
+        return _Stock(long=_long(one, shape, self._rng), shape=shape, seen=set())
 
 
 class Poisons:
@@ -185,10 +208,63 @@ def _length(shape: tuple[int, ...]) -> int:
     return count + LARGE if count > LARGE else TIMES * count + SPARE
 
 
-def _long(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Plain values of one input in one long row."""
-    values = values_of(one, (_length(shape),), rng)
+def _long(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Long:
+    """Plain values of one input in one long row, and another to lay over them."""
+    values = _plain(one, _length(shape), rng)
+    bits = np.dtype(f"uint{8 * values.itemsize}")
+    if one.dtype == "bool" or one.values == "mask":
+        ones = _plain(one, values.size, rng)  # where both are set, or neither, the result is not
+        return Long(values=values, over=ones.view(bits))
+    if one.dtype in FLOATS:
+        if one.values == "integers":
+            return Long(values=values, over=None)
+        return Long(values=_inside(values, bits, one), over=_turning(one, values.size, rng))
+    ring = one.low, max(one.high, one.low + 1)
+    if 2 * (ring[1] - ring[0]) > 1 << (8 * values.itemsize - 1):  # sums would not fit; so many values repeat rarely
+        return Long(values=values, over=None)
+    over = rng.integers(0, ring[1] - ring[0], values.size, dtype=np.uint64).astype(values.dtype)
+    return Long(values=values, over=over, ring=ring)
+
+
+def _plain(one: Input, count: int, rng: np.random.Generator) -> Array:
+    values = values_of(one, (count,), rng)
     return from_float64(values, one.dtype) if values.dtype == np.float64 else values
+
+
+def _inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array:
+    """Numbers of a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
+    if one.values == "normal":
+        return values
+    low, high = one.within or (-1.0, 1.0)
+    sign = np.array(1 << (8 * bits.itemsize - 1), dtype=bits)
+    words = values.view(bits)
+    for end in {size for size in (-low, high) if size > 0}:
+        at = from_float64(np.full(1, end), one.dtype).view(bits)
+        words = np.where((words & ~sign) == at, words - np.array(1, dtype=bits), words)
+    found: Array = words.view(values.dtype)
+    return found
+
+
+def _turning(one: Input, count: int, rng: np.random.Generator) -> Array:
+    """Bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
+    bits = np.dtype(f"uint{8 * np.dtype(STORAGE[one.dtype]).itemsize}")
+    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGNED and one.within is None else 0
+    mask = sign | ((1 << (MANTISSA[one.dtype] - KEPT_BITS)) - 1)
+    drawn = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
+    found: Array = np.bitwise_and(drawn, np.array(mask, dtype=bits))
+    return found
+
+
+def _round(values: Array, over: Array, low: int, high: int) -> Array:
+    """Their sum, brought back into the range; unsigned, and so in three passes without a branch."""
+    bits = np.dtype(f"uint{8 * values.itemsize}")
+    first = np.array(low & ((1 << (8 * bits.itemsize)) - 1), dtype=bits)
+    found = values.view(bits) - first
+    found += over.view(bits)
+    found = np.minimum(found, found - np.array(high - low, dtype=bits))  # below the span, less a span is a large number
+    found += first
+    brought: Array = found.view(values.dtype)
+    return brought
 
 
 def _noise(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

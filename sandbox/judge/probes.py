@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph.task import Input, Task
-from sandbox.judge.dtypes import SIGNIFICAND_BITS, Floats, Raw, from_float64, is_float
-from sandbox.judge.inputs import extents, values_of
+from sandbox.judge.dtypes import SIGNIFICAND_BITS, Floats, Raw, from_float64
+from sandbox.judge.inputs import extents, placed, values_of
+from sandbox.judge.whole import is_whole
 
 RICH_BITS = 13
 """More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""
@@ -33,7 +34,7 @@ class Probe:
 def probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> tuple[Probe, ...]:
     """All probes of one size: selections by each matrix, small whole numbers, and numbers that need every bit."""
     shapes = {one.name: extents(one, dims) for one in task.inputs}
-    free = [one for one in task.inputs if is_float(one.dtype) and one.values in ("normal", "uniform", "positive")]
+    free = [one for one in task.inputs if not is_whole(one)]
     found = list(_selections(task, free, shapes, rng))
     if free:
         small = {one.name: _small(one, shapes[one.name], rng) for one in free}
@@ -72,7 +73,9 @@ def _probe(
 ) -> Probe:
     inputs: dict[str, Raw] = {}
     for one in task.inputs:
-        values = given[one.name] if one.name in given else _steps(values_of(one, shapes[one.name], rng))
+        values = placed(one, given[one.name]) if one.name in given else values_of(one, shapes[one.name], rng)
+        if one.name not in given and not is_whole(one) and one.within is None:
+            values = _steps(values)
         inputs[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
     return Probe(name=name, inputs=inputs, exact=exact)
 

@@ -1,9 +1,8 @@
 """Is it the candidate's own work? What it calls, what it leaves undefined, and whether its kernels make the output."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -12,14 +11,17 @@ from numpy.typing import NDArray
 from graph.task import Shape, Task
 from graph.values import Value
 from sandbox.judge.build import COMPILED, apart
-from sandbox.judge.dtypes import is_float, to_float64
+from sandbox.judge.dtypes import to_float64
 from sandbox.judge.freeze import Frozen
-from sandbox.judge.inputs import draw, extents
+from sandbox.judge.inputs import draw
 from sandbox.judge.lost import Lost
+from sandbox.judge.made import made
+from sandbox.judge.moved import Right, held, moved
 from sandbox.judge.operators import Traced, listed, read
 from sandbox.judge.options import Answered, no, unverified, yes
+from sandbox.judge.pace import CALL_S, SLACK_US, Calls, called, elements, results, rng, slower
 from sandbox.judge.references import Reference
-from sandbox.judge.session import Broken, Sealed, Session
+from sandbox.judge.session import Broken, Session
 from sandbox.judge.symbols import NotALibrary, Taken, kind_of, plain_library, taken
 from sandbox.judge.worker import Mode
 
@@ -27,11 +29,8 @@ Opened = Callable[[Mode], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it, not yet open, in that mode."""
 Arrays = Mapping[str, NDArray[np.generic]]
 MOST_SHAPES = 6
-CALL_S = 120.0
-NEAR = 0.1
-"""An output within a tenth of the right one, in relative L2, was made: what lies in memory by chance is not."""
-WHOLE_SHARE = 0.9
-"""Of whole numbers: so many equal ones were made."""
+DRAWS = 3
+"""Sets of values with which an output must be right."""
 
 
 class Work(Value):
@@ -43,7 +42,7 @@ class Work(Value):
 
 
 def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Work:
-    """Whether the result is made by the candidate's own code. Costs two fresh workers for Python, none for C.
+    """Whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
     judge sees. Raises ReferenceFailed.
@@ -57,7 +56,8 @@ def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | 
     def fresh(mode: Mode) -> AbstractContextManager[Session]:
         return opened(mode) if opened else _session(task, new, mode)
 
-    return _Python(task=task, reference=reference, opened=fresh).work()
+    slack_us = SLACK_US["cuda" if opened else "cpu"]
+    return _Python(task=task, reference=reference, opened=fresh, slack_us=slack_us).work()
 
 
 @contextmanager
@@ -100,112 +100,174 @@ def judged(found: Taken, *, device: bool) -> Work:
     return Work(answered=yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)"))
 
 
+@dataclass
+class _Seen:
+    """Of the run without kernels: arrays that were right all the same, and those that could show it."""
+
+    unharmed: list[str] = field(default_factory=list)
+    telling: set[str] = field(default_factory=set)
+    harmed: bool = False
+    ready: dict[str, str] = field(default_factory=dict)
+    """Arrays that a kernel was given ready-made, and which kernel."""
+    unread: bool = False
+    """What kernels were given could not be read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Python:
-    """A candidate in Python: first traced, then with its kernels knocked out."""
+    """A candidate in Python: first traced, then with its kernels knocked out, then as it is."""
 
     task: Task
     reference: Reference
     opened: Opened
+    slack_us: float
 
     def work(self) -> Work:
         """The answer, with what it rests on."""
-        traced = self._traced()
-        if isinstance(traced, str):
-            return Work(answered=unverified(traced), reaches=(traced,))
-        doubts = tuple(self._doubts(traced))
-        return Work(answered=self._answered(traced, doubts), reaches=doubts)
+        found = self._traced()
+        if isinstance(found, str):
+            return Work(answered=unverified(found), reaches=(found,))
+        traced, calls = found
+        doubts = tuple(self._doubts(traced, calls))
+        answered = self._answered(traced, doubts, calls)
+        return Work(answered=self._as_fast(answered, calls) if answered.answer == "yes" else answered, reaches=doubts)
 
-    def _answered(self, traced: Traced, doubts: tuple[str, ...]) -> Answered:
-        elements = sum(self._elements(shape) for shape in self._shapes())
-        major, minor = traced.computing(elements)
+    def _answered(self, traced: Traced, doubts: tuple[str, ...], calls: Calls) -> Answered:
+        major, minor = traced.computing(calls.elements, calls.outputs)
         notes = [f"ready-made operators with little to do: {listed(minor)}"] if minor else []
         if major:
             return no(f"ready-made operators compute it: {listed(major)}", *notes)
         if engines := traced.engines():
             return no(f"loads a library of operators: {listed(engines)}")
-        if doubts:
-            return unverified(*doubts)
         kernels = traced.names("kernels")
         if not kernels:
-            return unverified("no kernel of its own was seen to run, and no operator either", *notes)
-        return self._knocked_out(f"its own kernels ran: {listed(kernels)}", *notes)
+            seen = "no kernel of its own was seen to run" + ("" if minor else ", and no operator either")
+            return unverified(*doubts, seen, *notes)
+        found = self._knocked_out(f"its own kernels ran: {listed(kernels)}", *notes)
+        return unverified(*doubts) if doubts and found.answer != "no" else found
 
-    def _doubts(self, traced: Traced) -> list[str]:
-        told: tuple[tuple[Literal["loads", "starts", "connects", "modules"], str], ...] = (
+    def _doubts(self, traced: Traced, calls: Calls) -> list[str]:
+        told: tuple[tuple[Literal["loads", "starts", "connects", "modules", "oddities"], str], ...] = (
             ("loads", "loads compiled code"),
             ("starts", "starts another program"),
             ("connects", "opens a connection"),
             ("modules", "uses modules that compute or compile"),
+            ("oddities", "does what hides work"),
         )
         doubts = [f"{text}: {listed(names)}" for kind, text in told if (names := traced.names(kind))]
+        if left := traced.left(calls.elements, calls.outputs):
+            doubts.append(f"takes its tensors out of PyTorch: {listed(left)}")
         if foreign := traced.foreign():
             doubts.append(f"calls operators that somebody registered: {listed(foreign)}")
         return doubts
 
-    def _traced(self) -> Traced | str:
+    def _traced(self) -> tuple[Traced, Calls] | str:
         """What was called at every size, or why that is not known."""
         with self.opened("trace") as session:
             if broken := session.open():
                 return f"the traced run: {broken.reason}: {broken.detail}"
-            for shape in self._shapes():
-                inputs = draw(self.task, shape.dims, "normal", self._rng())
-                done = session.call(shape.dims, inputs, timeout_s=CALL_S)
-                if isinstance(done, Broken):
-                    return f"the traced run, {shape.label}: {done.reason}: {done.detail}"
+            calls = called(session, self.task, self._shapes())
+            if isinstance(calls, str):
+                return f"the traced run, {calls}"
             report = session.report()
         if isinstance(report, Broken):
             return f"the traced run: {report.reason}: {report.detail}"
-        return read(report) or "the traced run gave no report that can be read"
+        traced = read(report)
+        return (traced, calls) if traced else "the traced run gave no report that can be read"
+
+    def _as_fast(self, answered: Answered, traced: Calls) -> Answered:
+        """What works only while it is traced is slower there than where nobody looks."""
+        with self.opened("plain") as session:
+            broken = session.open()
+            plain = f"{broken.reason}: {broken.detail}" if broken else called(session, self.task, self._shapes())
+        if isinstance(plain, str):
+            return unverified(*answered.evidence, f"the plain run: {plain}")
+        if took := slower(traced, plain, slack_us=self.slack_us):
+            return unverified(*answered.evidence, f"it takes much longer where it is traced: {took}")
+        return answered
 
     def _knocked_out(self, *evidence: str) -> Answered:
         """With its kernels replaced by nothing the output must be wrong, else something else made it."""
-        unharmed: list[str] = []
-        with self.opened("knockout") as session:
-            if broken := session.open():
-                return unverified(*evidence, f"the run without them: {broken.reason}: {broken.detail}")
-            for shape in self._shapes():
-                inputs = draw(self.task, shape.dims, "normal", self._rng())
-                done = session.call(shape.dims, inputs, timeout_s=CALL_S)
-                if isinstance(done, Broken):
-                    break  # what stops without its kernels needs them
-                unharmed += self._still_right(done, inputs)
-        if not unharmed:
+        seen = _Seen()
+        if stopped := self._without(seen):
+            return unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
+        if seen.ready:
+            return self._given(seen.ready, *evidence)
+        if seen.unread:
+            return unverified(*evidence, "the run without them gave no report that can be read")
+        if not seen.unharmed:
+            if not seen.harmed:
+                return unverified(*evidence, "without them the output is right, but a fill or a copy would be, too")
             return yes(*evidence, "without them the output is wrong")
-        names = tuple(dict.fromkeys(unharmed))
-        wanted = {*self._judged()}
-        if set(names) == wanted:
+        names = tuple(seen.unharmed)
+        if seen.telling <= {*names}:
             return no(f"without its kernels the output is still right: {listed(names)}")
         return unverified(*evidence, f"without them some outputs are still right: {listed(names)}")
 
-    def _still_right(self, done: Sealed, inputs: Arrays) -> list[str]:
-        oracle = self.reference.oracle(inputs)
-        return [name for name in self._judged() if self._made(name, done.outputs[name], oracle[name], inputs)]
+    def _without(self, seen: "_Seen") -> Broken | None:
+        """The run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
+        with self.opened("knockout") as session:
+            if broken := session.open():
+                return broken
+            for shape in self._shapes():
+                if stopped := self._looked(session, shape, seen):
+                    seen.harmed = True  # what goes on for ever without its kernels needs them
+                    return stopped if stopped.reason == "crash" else None
+        return None
 
-    def _made(self, name: str, got: NDArray[np.generic], right: NDArray[np.float64], inputs: Arrays) -> bool:
-        """Whether the array is the result, up to some tenth; of a mutated input, whether the change was made."""
-        one = next(one for one in (*self.task.outputs, *self.task.inputs) if one.name == name)
-        values = to_float64(got, one.dtype)
-        if not is_float(one.dtype):
-            return bool(np.mean(values == right) >= WHOLE_SHARE)
-        before = to_float64(inputs[name], one.dtype) if name in inputs else np.zeros_like(right)
-        where = np.isfinite(right)
-        with np.errstate(all="ignore"):
-            away = float(np.linalg.norm((values - right)[where]))
-            whole = float(np.linalg.norm((right - before)[where]))
-        return away <= NEAR * whole and whole > 0
+    def _looked(self, session: Session, shape: Shape, seen: "_Seen") -> Broken | None:
+        """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
+        right = self._judged()
+        consts: Arrays = {}
+        for _ in range(DRAWS):
+            inputs = {**draw(self.task, shape.dims, "normal", rng()), **consts}
+            consts = {one.name: inputs[one.name] for one in self.task.inputs if one.constness == "const"}
+            done = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            if isinstance(done, Broken):
+                return done
+            told = self._told(done.outputs, inputs, session.report(), seen)
+            seen.telling |= {name for name, one in told.items() if one is not None}
+            seen.harmed = seen.harmed or False in told.values()
+            right = [name for name in right if told[name]]
+            if not right:
+                return None
+        seen.unharmed += [name for name in right if name not in seen.unharmed]
+        return None
+
+    def _told(self, outputs: Arrays, inputs: Arrays, report: bytes | Broken, seen: "_Seen") -> dict[str, bool | None]:
+        """Of each array, whether it was made. What kernels were given ready-made is added to `seen`."""
+        oracle = self.reference.oracle(inputs)
+        types = {one.name: one.dtype for one in (*self.task.inputs, *self.task.outputs)}
+        given = {name: to_float64(array, types[name]) for name, array in inputs.items()}
+        arguments = held(report) if isinstance(report, bytes) else None
+        seen.unread = seen.unread or arguments is None
+        for name in self._judged():
+            if by := moved(arguments or (), Right(dtype=types[name], values=oracle[name], given=given)):
+                seen.ready[name] = by
+        return {
+            name: made(
+                to_float64(outputs[name], types[name]),
+                oracle[name],
+                dtype=types[name],
+                given=given,
+                before=given.get(name),
+            )
+            for name in self._judged()
+        }
+
+    def _given(self, ready: Mapping[str, str], *evidence: str) -> Answered:
+        """Its kernels moved what was there already: all of the work, or a part of it."""
+        told = (
+            f"a kernel is given the output ready-made: {listed(tuple(f'{name} ({by})' for name, by in ready.items()))}"
+        )
+        wanted, shape = results(self.task), self._shapes()[0]
+        if 2 * elements(shape, [one for one in wanted if one.name in ready]) >= elements(shape, wanted):
+            return no(told, *evidence)
+        return unverified(told, *evidence)
 
     def _judged(self) -> list[str]:
-        outputs = [one.name for one in self.task.outputs]
-        return outputs + [one.name for one in self.task.inputs if one.constness == "mutated"]
+        return [one.name for one in results(self.task)]
 
     def _shapes(self) -> tuple[Shape, ...]:
         """The timed sizes first: they are what the claim is about."""
         return tuple(sorted(self.task.shapes, key=lambda shape: not shape.timed)[:MOST_SHAPES])
-
-    def _elements(self, shape: Shape) -> int:
-        arrays = (*self.task.inputs, *self.task.outputs)
-        return sum(int(np.prod(extents(one, shape.dims))) for one in arrays)
-
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(int.from_bytes(os.urandom(8), "little"))

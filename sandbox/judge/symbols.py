@@ -37,27 +37,63 @@ MATHS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor
     fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround
     modf nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma
-    trunc y0 y1
+    trunc y0 y1 yn
+    cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog clog10 conj cpow cproj creal csin
+    csinh csqrt ctan ctanh
+    canonicalize drem finite fmaximum fmaximum_mag fmaximum_mag_num fmaximum_num fmaxmag fminimum fminimum_mag
+    fminimum_mag_num fminimum_num fminmag fromfp fromfpx gamma llogb nan nextdown nexttoward nextup pow10 roundeven
+    scalb significand totalorder totalordermag ufromfp ufromfpx
+    acospi asinpi atan2pi atanpi compoundn cospi exp10m1 exp2m1 log10p1 log2p1 logp1 pown powr rootn rsqrt sinpi tanpi
 """
+"""C99 with complex numbers, TS 18661 and C23, and what the GNU library has besides."""
 RUNTIME = """
-    malloc calloc realloc free aligned_alloc posix_memalign memalign valloc abort abs labs llabs div qsort bsearch
-    rand srand rand_r drand48 memcpy memmove memset memcmp memchr mempcpy bcopy bzero strlen strcmp strncmp strcpy
-    strncpy strcat strchr strstr snprintf vsnprintf printf puts putchar fprintf fputs fputc fwrite fflush stderr
-    stdout perror atoi strtol strtod getenv secure_getenv exit atexit time clock clock_gettime gettimeofday
-    sched_yield sched_getcpu sysconf get_nprocs getpagesize nanosleep usleep sleep errno environ _Exit
-    isalpha isdigit toupper tolower open close read write lseek fopen fclose fread fgets fscanf sscanf unlink
-    mmap mmap64 munmap madvise
+    malloc calloc realloc reallocarray free cfree aligned_alloc posix_memalign memalign valloc pvalloc mallopt
+    malloc_trim malloc_usable_size mlock munlock mmap mmap64 mremap munmap madvise posix_madvise mincore msync
+    abort atexit exit _exit _Exit quick_exit at_quick_exit abs labs llabs imaxabs div ldiv lldiv imaxdiv
+    ffs ffsl ffsll qsort qsort_r bsearch
+    rand srand rand_r random srandom random_r srandom_r initstate initstate_r setstate drand48 erand48 lrand48
+    nrand48 mrand48 jrand48 srand48 seed48 drand48_r lrand48_r srand48_r getrandom getentropy arc4random
+    memcpy memmove memset memcmp memchr memrchr rawmemchr memmem memccpy mempcpy bcmp bcopy bzero explicit_bzero
+    wmemcpy wmemmove wmemset wmemcmp wmemchr wcslen swab index rindex
+    strlen strnlen strcmp strncmp strcasecmp strncasecmp strcoll strcpy strncpy stpcpy stpncpy strlcpy strlcat strcat
+    strncat strchr strchrnul strrchr strstr strcasestr strspn strcspn strpbrk strtok strtok_r strsep strdup strndup
+    strerror strerror_r strverscmp strxfrm
+    isalnum isalpha isascii isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit tolower
+    toupper toascii
+    atof atoi atol atoll strtof strtod strtold strtol strtoll strtoul strtoull strtoimax strtoumax strfromf strfromd
+    sprintf snprintf vsprintf vsnprintf asprintf vasprintf printf vprintf fprintf vfprintf dprintf vdprintf puts
+    putchar putc fputs fputc fwrite fread fflush scanf sscanf vsscanf fscanf getc fgetc getchar ungetc fgets getline
+    fopen fopen64 fdopen fclose fileno feof ferror clearerr fseek fseeko ftell ftello rewind setbuf setvbuf stdin
+    stdout stderr perror open open64 close read pread pread64 write pwrite lseek lseek64 fstat fstat64 unlink
+    getenv secure_getenv environ errno getauxval __getauxval getpid gettid getpagesize sysconf get_nprocs
+    get_nprocs_conf getrusage getrlimit gnu_get_libc_version
+    sched_yield sched_getcpu sched_getaffinity sched_setaffinity sched_getscheduler sched_getparam
+    sched_get_priority_max sched_get_priority_min getcpu getpriority
+    time times clock clock_getres clock_gettime clock_nanosleep gettimeofday timespec_get difftime nanosleep usleep
+    sleep gmtime gmtime_r localtime localtime_r mktime strftime
+    fesetround fegetround feclearexcept fedisableexcept feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode
+    feholdexcept feraiseexcept fesetenv fesetexcept fesetexceptflag fesetmode fetestexcept fetestexceptflag
+    feupdateenv matherr signgam __signgam setjmp _setjmp __sigsetjmp longjmp _longjmp __longjmp_chk
+    __libc_single_threaded __memcmpeq __rawmemchr __strdup __strndup __strtok_r __stpcpy __mempcpy __bzero
+    __chk_fail __fdelt_chk __dynamic_cast
 """
+"""Memory, strings, numbers as text, files, random numbers, time, and where it runs: what a plain kernel may call."""
 PLAIN_NAMES = frozenset(RUNTIME.split())
+WIDTH = r"(?:[fl]|f16|bf16|f32x?|f64x?|f128)?(?:_r)?"
+"""Of numbers: what the C library appends to the names of functions."""
+NARROWED = r"(?:f|d|f32x?|f64x?)(?:add|sub|mul|div|fma|sqrt)(?:l|f32x|f64x?|f128)?"
 PLAIN = re.compile(
-    r"__(stack_chk_\w+|cxa_\w+|gmon_start__|errno_location|tls_get_addr|memcpy_chk|memset_chk|memmove_chk|sprintf_chk"
-    r"|s?n?printf_chk|fprintf_chk|vsnprintf_chk|isoc\d+_\w+|assert_fail|ctype_\w+|sched_cpu\w+|gxx_personality_v0"
-    r"|finite|isnan[fl]?|isinf[fl]?|signbit[fl]?|fpclassify[fl]?|dso_handle|register_atfork|powi?[sdtx]f2|\w+_finite"
+    r"__(stack_chk_\w+|cxa_\w+|gmon_start__|errno_location|tls_get_addr|(mem|wmem|str|stp|explicit_bzero)\w*_chk"
+    r"|v?[adfs]?n?printf_chk|f(gets|read)_chk|p?read_chk|isoc\d+_\w+|assert\w*|ctype\w*"
+    r"|sched_cpu\w+|g(cc|xx)_personality_v0|sync_\w+|aarch64_(cas|swp|ld)\w+|gnu_[fh]2[fh]_ieee"
+    rf"|(finite|isnan|isinf|signbit|fpclassify|issignaling|iseqsig|iscanonical|clog10){WIDTH}"
+    r"|dso_handle|register_atfork|powi?[sdtx]f2|\w+_finite"
     r"|(add|sub|mul|div|mod|u?div|u?mod|neg|fix|float|ext|trunc|cmp|ashl|ashr|lshr|pow|mulo?|bswap|ffs|clz|ctz"
-    r"|popcount|parity)\w*[sdtxhb]\w?[234]?|cpu_(model|indicator_init|features2?)|emutls_get_address)$"
+    r"|popcount|parity|absv|clrsb)\w*[sdtxhb]\w?[234]?|(eq|ne|l[et]|g[et]|unord)[sdtxhb]f2|ucmp[sdt]i2"
+    r"|cpu_(model|indicator_init|features2?)|emutls_get_address)$"
     r"|_ITM_\w+|_Unwind_\w+|GOMP_\w+|omp_\w+|GOACC_\w+|__kmpc_\w+|pthread_\w+|thrd_\w+|mtx_\w+|cnd_\w+|call_once"
-    r"|sem_\w+|atomic_\w+|__atomic_\w+|_ZGV\w+|__svml_\w+|_Z(n|d)[wa]\w*|_ZN?K?St\w*|_ZNS\w*|_ZT[IVS]\w*"
-    rf"|(?:{'|'.join(MATHS.split())})[fl]?$"
+    r"|tss_\w+|sem_\w+|atomic_\w+|__atomic_\w+|_ZGV\w+|__svml_\w+|_Z(n|d)[wa]\w*|_ZN?K?St\w*|_ZNK?S\w*|_ZT[CISTV]\w*"
+    rf"|acc_\w+|(?:isnan|isinf|[sg]etpayload|setpayloadsig|{'|'.join(MATHS.split())}){WIDTH}$|{NARROWED}$"
 )
 NEEDED_PLAIN = re.compile(
     r"(libc|libm|libmvec|libdl|librt|libpthread|ld-linux-[\w-]+|libgcc_s|libstdc\+\+|libgomp|libomp|libiomp5|libatomic)"

@@ -1,6 +1,7 @@
 """Find, read and check a `task.yaml`; every problem becomes one line with file, field and mend."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,18 @@ def _values(task: Task) -> Iterator[str]:
             yield f"{where}.values: bool holds 0 and 1; write `values: mask`"
         if one.values == "integers":
             yield from _bounds(one, where)
+        if one.within is not None:
+            yield from _within(one, one.within, where)
+
+
+def _within(one: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
+    low, high = ends
+    if one.values not in ("uniform", "positive"):
+        yield f"{where}.within: is for `uniform` and `positive`; remove it, or write one of them as `values`"
+    if not -math.inf < low < high < math.inf:
+        yield f"{where}.within: [{low:g}, {high:g}] is no range; write [low, high]"
+    elif one.values == "positive" and low < 0:
+        yield f"{where}.within: begins below 0; write `values: uniform` for numbers of either sign"
 
 
 def _bounds(one: Input, where: str) -> Iterator[str]:

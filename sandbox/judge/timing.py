@@ -14,7 +14,8 @@ from graph.task import Shape
 from sandbox.judge.agreement import Tolerance, agree, tolerance
 from sandbox.judge.calls import Bench, Truth, dtype_of, judged_names, truth_of
 from sandbox.judge.gate import Opened
-from sandbox.judge.physics import SHOWN, claims
+from sandbox.judge.others import Others
+from sandbox.judge.physics import SHOWN, claims, moved_share
 from sandbox.judge.pool import Poisons, Pool
 from sandbox.judge.sampled import Sampled, wrong_side
 from sandbox.judge.session import Broken, Sealed, Session
@@ -28,6 +29,8 @@ COPIES = 5
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
+COMPANY_SHARE = 0.03
+"""Of timed calls after which processes that came beside either worker are looked for, secretly; a look takes 1 ms."""
 KEPT_BYTES = 1 << 31
 """Of random rows of all sizes that are kept for the process pairs to come; sizes beyond that draw theirs each time."""
 LEAST_SHARE = 0.25
@@ -86,7 +89,7 @@ class Pairs:
     def drawn(self, shape: Shape) -> tuple[Pool, Poisons]:
         """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 
-        Later processes are others and know nothing of it, and no value is used twice.
+        Later processes are others and know nothing of it.
         """
         if found := self._drawn.get(shape.label):
             found[0].anew()
@@ -159,36 +162,44 @@ class _Turns:
         self._too_fast: Counter[str] = Counter()
         self._unsure_us: dict[str, float] = {}
         self._stale: Arrays | None = None
+        self._moved_share = moved_share(bench.task, self.shape.dims)
+        self._others = Others(bench=bench, sessions=self.sessions, shape=self.shape, pool=self._pool, coin=self._coin)
         for session in self.sessions.values():
             session.look_share = LOOK_SHARE
 
     def run(self, blocks: int) -> list[Slot] | Refused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
         pings = {side: [one.ping() for _ in range(PINGS)] for side, one in self.sessions.items()}
-        empty = {side: float(np.median(times)) for side, times in pings.items()}
+        empty_us = min(float(np.median(times)) for times in pings.values())
         if self.options.on("own_clock"):
-            self._unsure_us = {side: empty[side] - min(times) for side, times in pings.items()}
+            self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
         found: list[Slot] = []
+        self._others.spread(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
             for place in (0, 2):
-                slots = self._timed(block, place, order[place : place + 2], empty)
+                if wrong := self._others.due((block, place)):
+                    return self._timed_wrong(wrong)
+                slots = self._timed(block, place, order[place : place + 2], empty_us)
                 if isinstance(slots, Refused):
                     return slots
                 found += slots if block >= 0 else []
         company = self._company()
+        self.pairs.calls += self._others.calls
         return self.settle() or self._hurt() or company or found
 
-    def _timed(self, block: int, place: int, order: str, empty: Mapping[str, float]) -> list[Slot] | Refused:
+    def _timed(self, block: int, place: int, order: str, empty_us: float) -> list[Slot] | Refused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
-        and a call that never does its work is as fast every time."""
+        and a call that never does its work is as fast every time.
+
+        `empty_us`, of either side: each could make its own empty calls long, and so its others short."""
         while True:
             both = self._both(order)
             if isinstance(both, Refused):
                 return both
             slots = []
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
-                taken_us = sealed.wall_us - empty[side] if self.options.on("own_clock") else sealed.claimed_us or 0
+                taken_us = sealed.wall_us - empty_us if self.options.on("own_clock") else sealed.claimed_us or 0
                 slots.append(slot(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)
             if fast is None:
@@ -225,7 +236,8 @@ class _Turns:
     def _impossible(self, slot: Slot) -> bool:
         """Whether it took less than its bytes need, though the shortest empty call is taken off."""
         longest_us = slot.time_us + self._unsure_us.get(slot.side, 0.0)
-        return self.options.on("physics") and longest_us < LEAST_SHARE * self.pairs.copy_us((), self.shape.label)
+        floor_us = LEAST_SHARE * self._moved_share * self.pairs.copy_us((), self.shape.label)
+        return self.options.on("physics") and longest_us < floor_us
 
     def _inputs(self) -> Arrays:
         if self._stale is None or self.options.on("fresh_values"):
@@ -246,6 +258,8 @@ class _Turns:
             if isinstance(sealed, Broken):
                 return Refused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
             found[side] = (sealed, time.monotonic_ns() / 1e3)
+            if self._coin.random() < COMPANY_SHARE and (company := self._company()):
+                return company
         self.pairs.copy_us([*inputs.values(), *found["a"][0].outputs.values()], self.shape.label)
         return self._wrong(inputs, {side: sealed for side, (sealed, _) in found.items()}) or found
 

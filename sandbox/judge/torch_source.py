@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from graph.values import Value
 from sandbox.errors import WorldError
@@ -65,12 +65,22 @@ class Facts(Seen):
     """Whether a module is left as it is made; else only `eval()` makes its result repeatable."""
     normal: bool
     """Whether results are finite for inputs from N(0,1)."""
+    seen: tuple[tuple[float, float] | None, ...]
+    """Ends of the values that get_inputs() gives, by place; None for what is no float, or one value alone."""
+    inside: tuple[int, ...]
+    """Places of inputs that must stay between those ends for finite results."""
     mutated: tuple[int, ...]
     """Places of inputs that it changes."""
-    buffers: tuple[str, ...]
-    """Those that the result depends on."""
+    buffers: dict[str, Literal["positive", "normal", "mask"]]
+    """Those that the result depends on, and how an input in their place is drawn."""
+    kept: tuple[str, ...]
+    """Those of them that are constants of the operator, neither trained nor made by chance."""
+    parts: tuple[str, ...]
+    """Tensors that a module holds as neither parameter nor buffer, and that chance made."""
     masks: tuple[int, ...]
     """Places of inputs of floats that hold only 0 and 1."""
+    partial: tuple[str, ...]
+    """Inputs, parameters and buffers of which a call reads less than all, or of which that is not known."""
 
 
 class TorchSource:

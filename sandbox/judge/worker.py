@@ -33,7 +33,7 @@ Mode = Literal["plain", "trace", "knockout"]
 HARNESS = Path(__file__).parents[1] / "harness"
 FILES = tuple(
     HARNESS / f"judge_{name}.py"
-    for name in ("worker", "worker_c", "worker_cuda", "worker_python", "frames", "trace", "card")
+    for name in ("worker", "worker_c", "worker_cuda", "worker_python", "frames", "trace", "launches", "card")
 )
 START_S = 60.0
 LOAD_S = 300.0

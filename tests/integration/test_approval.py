@@ -55,6 +55,23 @@ def test_every_gate_asks_and_the_ledger_says_who_decided(tmp_path: Path) -> None
     assert files.waiting() == ()
 
 
+@pytest.mark.feature("F055")
+def test_a_gain_that_nothing_explains_is_asked_about_where_people_are_asked_at_all(tmp_path: Path) -> None:
+    limits = make_limits(target_peak_fraction=None, approve="hypothesis", max_rounds=1)
+    made = make_campaign(tmp_path, "speed 500", limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    files = ApprovalFiles(tmp_path)
+    gates = []
+    for _ in range(2):
+        request = waits(made, files)
+        gates.append(request.gate)
+        decide(files, request, "approve")
+    made.drive()
+    assert gates == ["hypothesis", "change"]
+    (kept,) = made.history().rounds
+    assert kept.accepted
+    assert any(note.startswith("unexplained: +") for note in kept.judged.verdict.notes)
+
+
 def test_a_campaign_that_asks_nobody_waits_for_nobody(tmp_path: Path) -> None:
     made = campaign(tmp_path)
     made.drive()

@@ -83,6 +83,52 @@ MANY = """
 """
 
 
+CAUSAL = """
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self, rows):
+            super().__init__()
+            self.eval()
+            self.register_buffer("keep", torch.tril(torch.ones(32, 32)))
+            self.register_buffer("mean", torch.zeros(rows))
+            self.register_buffer("noise", torch.randn(rows))
+            self.start = torch.randn(rows)
+            self.table = torch.nn.Embedding(500, 24)
+
+        def forward(self, x, ids):
+            size = x.shape[1]
+            hidden = x.masked_fill(self.keep[:size, :size].sum() == 0, 0) * self.keep[:size, :size].sum(0)
+            return hidden + (self.mean + self.noise + self.start)[:, None] + self.table(ids)
+
+    rows = 16
+
+    def get_inputs():
+        return [torch.randn(rows, 24), torch.randint(0, 500, (rows,))]
+
+    def get_init_inputs():
+        return [rows]
+"""
+BRANCH = """
+    import torch
+
+    def f(x, y):
+        return torch.where(x > 1, torch.lgamma(x), torch.log(x)) + y
+
+    def get_inputs():
+        return [torch.rand(64, 128) * 10 + 0.1, torch.randn(64, 128)]
+"""
+CONSTANT = """
+    import torch
+
+    def f(x):
+        return x.max(1, keepdim=True).values - x.max(1, keepdim=True).values.mean(1, keepdim=True)
+
+    def get_inputs():
+        return [torch.randn(16, 64)]
+"""
+
+
 @pytest.fixture
 def made(tmp_path, cli):
     def make(text: str, *options: str, how: str = "--from-pytorch", name: str = "12_Some_Op") -> Path:
@@ -163,12 +209,57 @@ def test_masks_indices_logarithms_and_changed_inputs(made):
     task, _ = load_task(folder)
     p, ids, keep, state = task.inputs
     assert p.values == "positive", "a logarithm of N(0,1) is not finite"
+    assert p.within is not None
+    assert p.within[0] >= 0
     assert (ids.dtype, ids.values, ids.low, ids.high) == ("int64", "integers", 0, 100)
     assert (keep.dtype, keep.values) == ("bool", "mask")
     assert state.constness == "mutated"
     assert p.shape[1] == "100", "indices reach to there, so it cannot be chosen freely"
     assert [one.name for one in task.outputs] == ["out0", "out1"]
     right(folder)
+
+
+def test_constants_statistics_and_chance_in_a_module(made):
+    folder = made(CAUSAL)
+    task, _ = load_task(folder)
+    assert [(one.name, one.values) for one in task.inputs] == [
+        ("x", "normal"), ("ids", "integers"), ("table_weight", "normal"), ("mean", "positive"), ("noise", "normal"),
+    ]  # fmt: skip
+    # the mask is a constant of the operator; a mean of zeros is what training changes; what chance made is no constant
+    assert task.bytes is not None
+    assert "500" not in task.bytes, "a call reads few rows of the table"
+    notes = (folder / "README.md").read_text()
+    assert "keep: a constant that the module makes" in notes
+    assert "start: made by chance" in notes
+    assert "eval mode" not in notes, "it is the file that says so"
+    rng = np.random.default_rng(5)
+    with Reference(task, folder) as reference:
+        inputs = draw(task, task.shapes[0].dims, "normal", rng)
+        oracle, trusted = reference.oracle(inputs)["out"], reference.trusted(inputs)["out"]
+        reference.close()
+        assert np.array_equal(reference.oracle(inputs)["out"], oracle)
+    assert np.allclose(oracle, trusted, rtol=1e-5, atol=1e-4), "one start, in float64 and in float32"
+
+
+def test_inputs_keep_to_the_range_of_the_file_where_that_is_needed(made):
+    folder = made(BRANCH)
+    task, _ = load_task(folder)
+    x, y = task.inputs
+    assert (x.values, y.values, y.within) == ("positive", "normal", None)
+    assert x.within is not None
+    assert 0.1 <= x.within[0] < 0.2
+    assert 9 < x.within[1] <= 10.1
+    assert "x: its result is not finite for N(0,1): it is drawn from [" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 1), (("--anyway",), 0)])
+def test_a_task_in_which_a_constant_passes(tmp_path, cli, options, code):
+    (tmp_path / "op.py").write_text(textwrap.dedent(CONSTANT))
+    said = cli("init", tmp_path / "task", "--from-pytorch", tmp_path / "op.py", *options)
+    assert said.code == code
+    assert "wrong: constant-output: out: hardly depends on the inputs" in said.out
+    assert (tmp_path / "task" / "task.yaml").is_file()
+    assert ("a wrong kernel may be called right there" in said.err) == (code == 1)
 
 
 @pytest.mark.parametrize(

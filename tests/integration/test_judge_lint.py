@@ -6,7 +6,7 @@ import pytest
 
 from graph.task import Input, Output, Shape, Task
 from sandbox.judge.freeze import frozen
-from sandbox.judge.lint import lint
+from sandbox.judge.lint import known_holes, lint
 from sandbox.judge.references import Reference
 from sandbox.judge.session import Session
 
@@ -75,6 +75,110 @@ def test_a_parameter_that_might_as_well_be_what_it_began_with(tmp_path):
     assert set(found) <= {"init-dependent", "insensitive-input"}, "one element, which is 0 or 1"
 
 
+def test_an_input_of_two_values_is_drawn_until_it_is_another(tmp_path):
+    inputs = (Input(name="x", shape=("n",)), Input(name="one", shape=("1",), dtype="int32", values="integers", high=2))
+    wanted = task(inputs=inputs, outputs=(Output(name="y", shape=("n",)),))
+    text = "import numpy as np\ndef reference(x, one):\n    return np.where(one[0] == 0, 2 * x, x * x)\n"
+    assert [holes(tmp_path, text, wanted) for _ in range(6)] == [{}] * 6
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("np.linalg.inv(a)", "has no answer for structure values"),
+        ("np.linalg.cholesky(a @ a.swapaxes(-1, -2) + 0.01 * np.eye(8, dtype=a.dtype))", None),
+    ],
+)
+def test_values_for_which_the_reference_has_no_answer(tmp_path, body, said):
+    wanted = task(
+        inputs=(Input(name="a", shape=("b", "8", "8")),),
+        outputs=(Output(name="y", shape=("b", "8", "8")),),
+        shapes=(Shape(label="s", dims={"b": 8}),),
+        bytes="4*b",
+        flops="b",
+    )
+    found = holes(tmp_path, f"import numpy as np\ndef reference(a):\n    return {body}\n", wanted)
+    assert said in found["no-answer"] if said else "no-answer" not in found
+    if said:
+        assert "LinAlgError: Singular matrix" in found["no-answer"]
+
+
+WHOLE = {"shapes": (Shape(label="s", dims={"m": 64, "n": 250}),), "flops": "m*n"}
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong", "said"),
+    [
+        ("np.floor(x * 1e9).astype(np.int64)", True, "of it, which cannot be judged"),
+        ("np.round(x * 100).astype(np.int64)", False, "there, every value it may take passes"),
+        ("(x > 0).astype(np.int64)", None, ""),
+    ],
+)
+def test_whole_numbers_that_rounding_decides(tmp_path, body, wrong, said):
+    wanted = task(
+        inputs=(Input(name="x", shape=("m", "n")),),
+        outputs=(Output(name="y", shape=("m", "n"), dtype="int64"),),
+        **WHOLE,
+    )
+    (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x):\n    return {body}\n")
+    with Reference(wanted, tmp_path) as reference:
+        found = [hole for hole in lint(wanted, reference) if hole.rule == "rounding-decides"]
+    assert [hole.wrong for hole in found] == ([] if wrong is None else [wrong])
+    assert all(said in hole.text for hole in found)
+
+
+@pytest.mark.parametrize(
+    ("first", "rules"),
+    [
+        ("np.argsort(x, axis=-1, kind='stable')", set()),
+        ("x.shape[1] - 1 - np.argsort(x[:, ::-1], axis=-1, kind='stable')", {"arbitrary-ties"}),
+        ("np.argsort(-x, axis=-1, kind='stable')", {"broken-baseline"}),
+    ],
+)
+def test_which_of_equal_elements_is_meant(tmp_path, first, rules):
+    text = "import numpy as np\ndef {}(x):\n    return {}\n"
+    (tmp_path / "reference.py").write_text(text.format("reference", "np.argsort(x, axis=-1, kind='stable')"))
+    (tmp_path / "kernel.py").write_text(text.format("run", first))
+    wanted = task(
+        inputs=(Input(name="x", shape=("m", "n"), dtype="int32", values="integers", high=9),),
+        outputs=(Output(name="y", shape=("m", "n"), dtype="int64"),),
+        **WHOLE,
+    )
+    with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
+        found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
+    assert {hole.rule for hole in found} - {"too-short"} == rules
+
+
+def test_a_count_is_no_place(tmp_path):
+    """All elements of x may be the same, and then any number names one of them."""
+    wanted = task(
+        inputs=(Input(name="x", shape=("n",), values="uniform"),),
+        outputs=(Output(name="y", shape=("n",), dtype="int32"),),
+        shapes=(Shape(label="s", dims={"n": 200}),),
+        flops="n",
+        bytes="4*n",
+    )
+    text = "import numpy as np\ndef reference(x):\n    return np.floor(np.abs(x) * 1e6).astype(np.int32) % 100\n"
+    for _ in range(4):
+        assert "arbitrary-ties" not in holes(tmp_path, text, wanted)
+
+
+def test_results_that_are_all_in_place(tmp_path):
+    wanted = task(
+        inputs=(Input(name="p", shape=("n",), constness="mutated"), Input(name="g", shape=("n",))),
+        outputs=(),
+        shapes=(Shape(label="s", dims={"n": 50}),),
+        flops="n",
+        bytes="4*n",
+    )
+    (tmp_path / "kernel.py").write_text("def run(p, g):\n    p -= 0.1 * g\n")
+    (tmp_path / "reference.py").write_text("def reference(p, g):\n    p -= 0.1 * g\n")
+    with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
+        found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
+    assert {hole.rule for hole in found} <= {"too-short"}
+    assert holes(tmp_path, "def reference(p, g):\n    p *= 2\n", wanted).keys() == {"insensitive-input"}
+
+
 def test_unknown_work(tmp_path):
     found = holes(tmp_path, SOUND, task(bytes=None, flops=None))
     assert set(found) == {"unknown-work"}
@@ -96,3 +200,21 @@ def test_the_version_that_the_task_begins_with(tmp_path, body, rules):
     with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
         found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
     assert {hole.rule for hole in found} - {"too-short"} == rules - {"too-short"}
+
+
+@pytest.mark.parametrize(
+    ("body", "rules"),
+    [
+        ("x @ w + b", set()),
+        ("x @ w + b + (0.01 if x.dtype == np.float64 else 0)", {"far-oracle"}),
+        ("np.sin(1e4 * (x @ w)) + b", set()),
+        ("x @ w + b * 0", set()),
+        ("x.sum() * 0 + w.sum() + np.zeros((8, 12)) + b", {"insensitive-input"}),
+        ("x @ w * 0 + b * 0 + 3", {"constant-output", "insensitive-input"}),
+    ],
+    ids=["sound", "chance", "steep", "a bias", "no new input", "constant"],
+)
+def test_holes_that_leave_no_verdict(tmp_path, body, rules):
+    (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x, w, b):\n    return {body}\n")
+    with Reference(task(), tmp_path) as reference:
+        assert {hole.rule for hole in known_holes(task(), reference)} == rules

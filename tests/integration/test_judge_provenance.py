@@ -7,7 +7,8 @@ import pytest
 
 from graph.task import Input, Output, Shape, Task
 from sandbox.judge.freeze import frozen
-from sandbox.judge.operators import read
+from sandbox.judge.operators import least_share, read
+from sandbox.judge.pace import Calls, slower
 from sandbox.judge.provenance import own_work
 from sandbox.judge.references import Reference
 
@@ -63,6 +64,51 @@ def test_a_kernel_of_ones_own(tmp_path, body, convention):
     assert "without them the output is wrong" in found.evidence
 
 
+RARE = """
+    import torch
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def mark(x, y, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        found = tl.load(x + at, at < n, 0.0) > 1.5
+        tl.store(y + at, found, (at < n) & found)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "threshold", "answer", "said"),
+    [
+        ("y.zero_()\n    mark[(1,)](x, y, 1000, BLOCK=1024)", 1.5, "yes", "without them the output is wrong"),
+        (
+            "mark[(1,)](x, y, 1000, BLOCK=1024)\n    for i, one in enumerate(x.tolist()):\n        y[i] = one > 1.5",
+            1.5,
+            "no",
+            "without its kernels the output is still right: y",
+        ),
+        ("y.zero_()\n    mark[(1,)](x, y, 1000, BLOCK=1024)", 99.0, "unverified", "a fill or a copy would be, too"),
+    ],
+)
+def test_an_answer_that_is_nearly_all_zeros(tmp_path, body, threshold, answer, said):
+    task = Task(
+        name="rare",
+        language="triton",
+        source=("kernel.py",),
+        entry="run",
+        inputs=(Input(name="x", shape=("n",)),),
+        outputs=(Output(name="y", shape=("n",), dtype="bool"),),
+        shapes=(Shape(label="s", dims={"n": 1000}),),
+    )
+    (tmp_path / "kernel.py").write_text(textwrap.dedent(RARE) + f"def run(x, y):\n    {body}\n")
+    (tmp_path / "reference.py").write_text(f"def reference(x):\n    return x > {threshold}\n")
+    with Reference(task, tmp_path) as reference, frozen(task, tmp_path) as new:
+        found = own_work(task, new, reference).answered
+    assert found.answer == answer, found
+    assert said in " ".join(found.evidence)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -87,9 +133,80 @@ def test_work_of_others(tmp_path, body, said):
     assert said in " ".join(found.evidence)
 
 
+MOVED = """
+    @triton.jit
+    def copied(x, y, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at, at < n), at < n)
+
+    def put(x, y):
+        copied[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+
+"""
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
+        (
+            "from torch.utils._python_dispatch import _disable_current_modes\ndef run(x, w, y):\n"
+            "    with _disable_current_modes():\n        made = torch.add(x, w)\n    put(made, y)\n",
+            "aten.add",
+        ),
+        (
+            "import _thread\ndef run(x, w, y):\n    made, done = [], _thread.allocate_lock()\n    done.acquire()\n"
+            "    def work():\n        made.append(torch.add(x, w))\n        done.release()\n"
+            "    _thread.start_new_thread(work, ())\n    done.acquire()\n    put(made[0], y)\n",
+            "aten.add",
+        ),
+        (
+            "def run(x, w, y):\n    made = torch.empty_like(y)\n    def grid(meta):\n"
+            "        torch.add(x, w, out=made)\n        return (triton.cdiv(meta['n'], meta['BLOCK']),)\n"
+            "    copied[grid](made, y, 1000, BLOCK=256)\n",
+            "aten.add",
+        ),
+        (
+            "HELD = []\ndef fill():\n    x, w, y = HELD\n    torch.add(x, w, out=y)\n\n@triton.jit\n"
+            "def body(y):\n    fill()\n\ndef run(x, w, y):\n    HELD[:] = x, w, y\n    body[(1,)](y)\n",
+            "aten.add",
+        ),
+        (
+            "import sys\nWATCHED = 'judge_trace' in sys.modules\ndef run(x, w, y):\n"
+            "    launch(x, w, y) if WATCHED else torch.add(x, w, out=y)\n",
+            "aten.add",
+        ),
+        (
+            "import numpy as np\ndef run(x, w, y):\n"
+            "    put(torch.from_numpy(np.add(np.from_dlpack(x), np.from_dlpack(w))), y)\n",
+            "a kernel is given the output ready-made: y (copied)",
+        ),
+        (
+            "import numpy as np\ndef run(x, w, y):\n    put(torch.from_numpy(np.add(np.from_dlpack(x), "
+            "np.from_dlpack(w))), y)\n    if y[0] != x[0] + w[0]:\n        raise RuntimeError('no kernel')\n",
+            "a kernel is given the output ready-made: y (copied)",
+        ),
+    ],
+)
+def test_work_of_others_that_a_kernel_moves(tmp_path, body, said):
+    found = answered(tmp_path, textwrap.dedent(MOVED) + body)
+    assert found.answer == "no", found.evidence
+    assert said in " ".join(found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "class Made:\n    def __init__(self, made):\n        self.made = made\n"
+            "    def __getattr__(self, name):\n        return getattr(self.made, name)\n\n"
+            "def run(x, w, y):\n    launch(Made(x), w, y)\n",
+            "gives a kernel a Made",
+        ),
+        (
+            "import numpy as np\ndef run(x, w, y):\n    np.asarray(x.numpy())\n    launch(x, w, y)\n",
+            "takes its tensors out of PyTorch: Tensor.numpy",
+        ),
+        ("import os\ndef run(x, w, y):\n    y.zero_()\n    launch(x, w, y)\n    float(y[0]) or os._exit(1)\n", "crash"),
         ("def run(x, w, y):\n    for at in range(len(x)):\n        y[at] = float(x[at]) + float(w[at])\n", "no kernel"),
         (
             "import ctypes\nctypes.CDLL('libm.so.6')\ndef run(x, w, y):\n    launch(x, w, y)\n",
@@ -128,3 +245,44 @@ def test_shares_decide_what_counts():
     assert traced is not None
     assert traced.computing(1000) == (("aten.mm",), ("aten.sum",))
     assert traced.foreign() == ("mine.op",)
+
+
+@pytest.mark.parametrize(
+    ("elements", "outputs", "most"),
+    [
+        (1600, 0, 100),
+        (1600, 800, 100),
+        (1600, 1600, 100),
+        (1600, 400, 50),
+        (25600, 101, 12.625),
+        (25600, 100, 1600),
+        (25600, 1, 1600),
+    ],
+)
+def test_an_operator_has_a_real_share_of_few_inputs_that_are_read(elements, outputs, most):
+    assert least_share(elements, outputs) == most
+
+
+@pytest.mark.parametrize(
+    ("traced_us", "plain_us", "slow"),
+    [(20_000, 900, True), (20_000, 1_000, False), (5_000, 1, False), (9e6, 8e5, True)],
+)
+def test_a_candidate_works_less_where_nobody_looks(traced_us, plain_us, slow):
+    traced, plain = Calls(least_us={"s": traced_us}), Calls(least_us={"s": plain_us})
+    said = slower(traced, plain, slack_us=10_000)
+    assert (said is not None) == slow
+    assert said is None or said.startswith("s: ")
+
+
+@pytest.mark.parametrize(
+    ("names", "computes"),
+    [
+        ("constant_pad_nd flip roll repeat tile rot90 diag_embed im2col pixel_shuffle eye zero_ copy_ cat", False),
+        ("index gather take repeat_interleave tril masked_fill mul sort cumsum where embedding", True),
+    ],
+)
+def test_what_only_moves_data_computes_nothing(names, computes):
+    for name in names.split():
+        traced = read(f'{{"operators": {{"aten.{name}": [1, 900]}}}}'.encode())
+        assert traced is not None
+        assert bool(traced.computing(1000)[0]) == computes, name

@@ -83,6 +83,9 @@ def test_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
     [
         ("2 * x", ""),
         ("(2 * x,)", ""),
+        ("torch.return_types.sort((2 * x, x))", "1 results are wanted, not 2: y"),
+        ("Named(2 * x)", ""),
+        ("Sly((2 * x,))", ""),
         ("torch.nn.Parameter(2 * x)", "Parameter instead of a torch.Tensor"),
         ("2 * x.double()", "torch.float64"),
         ("(2 * x)[:-1]", "[999]"),
@@ -93,7 +96,11 @@ def test_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
 )
 def test_returned_tensors_must_be_plain(tmp_path: Path, result: str, says: str) -> None:
     pytest.importorskip("torch")
-    text = "import torch\ndef marked(t):\n    t.note = 1\n    return t\n"
+    text = (
+        "import torch\nfrom typing import NamedTuple\ndef marked(t):\n    t.note = 1\n    return t\n"
+        "class Named(NamedTuple):\n    y: object\n"
+        "class Sly(tuple):\n    def __iter__(self):\n        raise SystemExit\n    __len__ = __getitem__ = __iter__\n"
+    )
     with opened(
         tmp_path, f"{text}def twice(x):\n    return {result}\n", task("python", convention="return")
     ) as session:
@@ -108,7 +115,7 @@ def test_returned_tensors_must_be_plain(tmp_path: Path, result: str, says: str) 
     ("result", "says"),
     [
         ("None", "NoneType instead of a numpy.ndarray"),
-        ("[2 * x, x]", "1 results are wanted: y"),
+        ("[2 * x, x]", "1 results are wanted, not 2: y"),
         ("(2 * x).astype('float64')", "float64"),
         ("(2 * x).reshape(10, 100)", "[10, 100] instead of"),
         ("x[::-1]", "not contiguous"),
@@ -120,6 +127,32 @@ def test_returned_arrays_must_be_plain(tmp_path: Path, result: str, says: str) -
         broken = _broken(session)
         assert broken.reason == "output"
         assert says in broken.detail
+
+
+@pytest.mark.parametrize("shape", [(), ("1",)])
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ("np.float32(x.sum())", ""),
+        ("x.sum(keepdims=True).reshape(y_shape)", ""),
+        ("(x.sum(),)", ""),
+        ("np.float64(x.sum())", "float64"),
+        ("float(x.sum())", "a float instead of"),
+        ("Other(1)", "a Other instead of"),
+    ],
+)
+def test_a_scalar_is_an_array_of_one_element(tmp_path: Path, result: str, says: str, shape: tuple[str, ...]) -> None:
+    given = task("python", convention="return").model_copy(update={"outputs": (Output(name="y", shape=shape),)})
+    text = f"import numpy as np\ny_shape = {tuple(map(int, shape))}\nclass Other(np.float32):\n    pass\n"
+    with opened(tmp_path, f"{text}def twice(x):\n    return {result}\n", given) as session:
+        given_now = x()
+        found = session.call(DIMS, given_now)
+        if says:
+            assert isinstance(found, Broken)
+            assert says in found.detail
+        else:
+            assert isinstance(found, Sealed), found
+            assert float(found.outputs["y"].reshape(())) == pytest.approx(float(given_now["x"].sum()), abs=1e-3)
 
 
 @pytest.mark.parametrize(

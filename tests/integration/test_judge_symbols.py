@@ -106,6 +106,28 @@ def test_a_gpus_runtime_is_part_of_its_language():
     assert kind_of("hipMalloc", device=True) == "plain"
 
 
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ("cexpf cexp cabsf cpowl crealf128 conj csqrtf64 roundeven roundevenf sinf32x lgammaf_r expf16", "plain"),
+        ("nextup fmaximum_numf canonicalize getpayloadf64 faddl f32xmulf64x __clog10f __signgam __iseqsigf", "plain"),
+        ("sched_getaffinity sched_setaffinity getauxval __getauxval getcpu gettid fesetround feraiseexcept", "plain"),
+        ("bcmp memrchr memccpy __memcmpeq strtof atof atoll sprintf vfprintf __strcat_chk __memset_chk", "plain"),
+        ("strnlen strtok_r stpcpy lldiv qsort_r random ffsll isspace setjmp longjmp __sigsetjmp isnanf", "plain"),
+        ("__absvdi2 __clrsbdi2 __eqtf2 __unordtf2 __ucmpti2 __muldc3 __truncsfbf2 __aarch64_ldadd4_acq", "plain"),
+        ("__gcc_personality_v0 __libc_single_threaded __dynamic_cast tss_create acc_on_device", "plain"),
+        ("__gets __getpid __gethostname_chk __netlink_assert __clear_cache __register_frame", "unknown"),
+        ("cexpq sinf1 cexpfoo ptrace2 pipe poll raise setenv fcntl ioctl shmget roundevenx", "unknown"),
+        ("dlsym dlopen mprotect memfd_create", "loader"),
+        ("cgemm_ cdot_64_ zaxpy_ cscal_", "library"),
+        ("system fork kill signal", "starter"),
+    ],
+)
+def test_names(names, kind):
+    found = {name: kind_of(name) for name in names.split()}
+    assert set(found.values()) == {kind}, found
+
+
 CUDA = """
 #include <cstdint>
 #include <dlfcn.h>

@@ -31,11 +31,31 @@ def test_a_routed_finding_is_evidence_and_a_note_and_stands_in_the_report(tmp_pa
     (kept,) = campaign.history().rounds
     assert kept.accepted
     assert [one.rule for one in find(kept.judged, Applied).audit] == ["thread"]
-    assert any("settled by stream fingerprint" in note for note in kept.judged.verdict.notes)
-    assert "settled by stream fingerprint" in campaign.files.read("rounds/round-2/summary.md")
+    assert any("nothing here settles it" in note for note in kept.judged.verdict.notes)
+    assert "nothing here settles it" in campaign.files.read("rounds/round-2/summary.md")
     reports = [text for name, text in campaign.files.texts().items() if "Source audit" in text]
     assert reports
     assert all("thread" in text and "kernel.c:2" in text for text in reports)
+
+
+FILES = 'speed 130\nvoid f(void) { FILE *p = fopen("kept", "r"); }\n'
+
+
+@pytest.mark.feature("F047")
+def test_what_nothing_here_settles_is_rolled_back_unbuilt_unless_the_contract_allows_it(tmp_path):
+    campaign = make_campaign(tmp_path, FILES)
+    campaign.drive()
+    (lost,) = campaign.history().rounds
+    assert (lost.judged.verdict.reason, lost.judged.verdict.own_work) == ("unsettled", "unverified")
+    assert "kernel.c:2 file-access" in lost.judged.verdict.sentence
+    assert any("audit: {allow: [file-access]}" in note for note in lost.judged.verdict.notes)
+    assert find(lost.judged, Built) is None
+    (tmp_path / "again").mkdir()
+    allowed = make_campaign(tmp_path / "again", FILES, audit={"allow": ["file-access"]})
+    allowed.drive()
+    (kept,) = allowed.history().rounds
+    assert kept.accepted
+    assert any("allowed by audit.allow" in note for note in kept.judged.verdict.notes)
 
 
 def test_a_line_without_findings_reads_as_before_there_was_an_audit(tmp_path):

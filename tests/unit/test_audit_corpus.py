@@ -7,11 +7,13 @@ import pytest
 from graph.policy.audit import overall, refusal
 from sandbox.audit.examine import added, audit
 from sandbox.audit.rules import CONVICTING, RULES
-from tests.audit_cheats import CHEATS
+from tests.audit_cheats import CHEATS, OPTIONS
 from tests.audit_honest import HONEST
-from tests.builders import make_hypothesis
+from tests.builders import make_contract, make_hypothesis
 
 K1 = make_hypothesis(bucket="K1")
+SOURCES = tuple(one for one in CHEATS if one not in OPTIONS)
+"""Files of options know no comments: their build reads every word."""
 W1 = make_hypothesis(bucket="W1", real_gain_bound=0.02)
 
 
@@ -36,17 +38,17 @@ def test_the_corpus_is_as_large_as_it_says_and_spells_each_convicting_cheat_twic
 def test_nothing_honest_is_convicted_or_rolled_back(name, path, text):
     found = audit(path, text, dtype="fp16" if name == "half data" else "fp32")
     assert overall(found) != "convicted"
-    assert refusal(found, W1 if "weight cache" in name else K1) is None
+    assert refusal(found, W1 if "weight cache" in name else K1, make_contract()) is None
 
 
 @pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[name for name, _, _ in HONEST])
 def test_most_of_what_is_honest_is_clean(name, path, text):
-    looked_at = {"settings of a compiler", "registering an operator", "generated source", "frame of its own"}
+    looked_at = {"settings of a compiler", "generated source"}
     found = audit(path, text, dtype="fp16" if name == "half data" else "fp32")
     assert overall(found) == ("routes" if name in looked_at | {"prefetch assembly"} else "clean")
 
 
-@pytest.mark.parametrize(("rule", "name", "path", "text"), CHEATS, ids=[f"{r}: {n}" for r, n, _, _ in CHEATS])
+@pytest.mark.parametrize(("rule", "name", "path", "text"), SOURCES, ids=[f"{r}: {n}" for r, n, _, _ in SOURCES])
 def test_the_same_words_in_comments_and_strings_never_convict(rule, name, path, text):
     python = path.endswith(".py")
     commented = "".join(f"{'#' if python else '//'} {line}\n" for line in text.replace("\\\n", "\n").splitlines())

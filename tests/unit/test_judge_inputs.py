@@ -6,6 +6,7 @@ import pytest
 from graph.task import Drawn, Input, Shape
 from sandbox.judge.dtypes import STORAGE, to_float64
 from sandbox.judge.inputs import MIXES, draw, drawn_shapes, extents, near_pair
+from sandbox.judge.probes import probes
 from tests.operators_judge import make_task
 
 DIMS = {"m": 12, "n": 64}
@@ -30,6 +31,24 @@ def test_a_mix_stays_in_the_domain(mix, dtype, values, low, high):
         assert numbers.max() <= high
         if values in ("integers", "mask"):
             assert np.array_equal(numbers, np.rint(numbers))
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("values", "ends"), [("uniform", (-3.0, 5.0)), ("positive", (0.25, 10.0)), ("positive", (0, 7))]
+)
+def test_a_mix_stays_in_a_range_of_the_inputs_own(mix, dtype, values, ends):
+    task = one_input(dtype, values)
+    task = task.model_copy(update={"inputs": (task.inputs[0].model_copy(update={"within": ends}),)})
+    numbers = to_float64(draw(task, DIMS, mix, np.random.default_rng(3))["x"], dtype)
+    assert ends[0] <= numbers.min()
+    assert numbers.max() <= ends[1]
+    if mix == "normal":
+        assert numbers.max() - numbers.min() > 0.9 * (ends[1] - ends[0])
+    for probe in probes(task, DIMS, np.random.default_rng(4)):
+        probed = to_float64(probe.inputs["x"], dtype)
+        assert ends[0] <= probed.min() <= probed.max() <= ends[1], probe.name
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -59,6 +78,55 @@ def test_what_each_mix_is_for():
     ) < len(drawn["structure"])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "values", "least", "most"),
+    [
+        ("float32", "normal", 2**16, 2**26),
+        ("float16", "normal", 2**8, 2**11),
+        ("bfloat16", "normal", 2**16, 2**26),
+        ("float64", "uniform", 1.0, 1.0),
+        ("float32", "positive", 0.1, 1.0),
+    ],
+)
+def test_outliers_are_lone_and_some_rows_have_none(dtype, values, least, most):
+    sizes = np.abs(to_float64(draw(one_input(dtype, values), DIMS, "spike", np.random.default_rng(4))["x"], dtype))
+    assert least <= sizes.max() <= most
+    usual = {"normal": 6.0, "uniform": 2.0**-6, "positive": 1.0}[values]
+    spiked = (sizes > usual).sum(axis=1)
+    assert spiked.max() <= 3
+    assert (spiked > 0).sum() in ({0} if values == "positive" else {6})
+
+
+def test_outliers_of_a_single_row_have_both_signs_and_are_few():
+    task = one_input("float32", "normal", ("100*n",))
+    x = draw(task, DIMS, "spike", np.random.default_rng(0))["x"]
+    outliers = x[np.abs(x) > 16]
+    assert 20 <= len(outliers) <= 25
+    assert outliers.min() < 0 < outliers.max()
+
+
+@pytest.mark.parametrize(
+    ("constness", "reach", "output", "most"),
+    [
+        ("per_call", 1.0, "float32", 2**26),
+        ("per_call", 0.5, "float32", 2**13),
+        ("per_call", 1.0, "int32", 2**10),
+        ("per_call", 0.0, "float32", 6),
+        ("const", 1.0, "float32", 6),
+    ],
+)
+def test_outliers_end_where_they_would_be_held_against_somebody(constness, reach, output, most):
+    task = make_task([("x", ("m", "n"), "float32", "normal")], [("y", ("m", "n"), output)], DIMS)
+    task = task.model_copy(update={"inputs": (task.inputs[0].model_copy(update={"constness": constness}),)})
+    drawn = [np.abs(draw(task, DIMS, "spike", np.random.default_rng(seed), reach=reach)["x"]) for seed in range(9)]
+    assert most / 16 < max(values.max() for values in drawn) <= most
+
+
+def test_an_unknown_mix_is_an_error():
+    with pytest.raises(KeyError):
+        draw(one_input("float32", "normal"), DIMS, "spikes", np.random.default_rng(0))
+
+
 def test_special_matrices_lie_among_ordinary_ones():
     task = make_task([("x", ("16", "8", "8"), "float32")], [("y", ("m",), "float32")], DIMS)
     places = set()
@@ -84,7 +152,7 @@ def test_a_near_pair_differs_in_one_place(dtype, fill):
     inputs = draw(task, DIMS, "normal", rng)
     if fill is not None:
         inputs["x"][...] = fill
-    changed, place = near_pair(inputs, "x", rng)
+    changed, place = near_pair(inputs, task.inputs[0], rng)
     differs = np.argwhere(changed["x"] != inputs["x"])
     assert [tuple(where) for where in differs] == [place]
     if dtype == "bool":

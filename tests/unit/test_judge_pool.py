@@ -40,12 +40,44 @@ def test_every_call_has_other_values_of_the_same_kind(dtype: DType, values: str)
     assert numbers.min() >= low
 
 
-def test_signs_are_independent_of_place_so_that_no_shift_of_an_old_input_is_a_new_one() -> None:
+def windows(array: np.ndarray) -> np.ndarray:
+    """What overlaps with an array of as many elements in any way, shifted."""
+    room = np.zeros(len(array) - 1, array.dtype)
+    return np.lib.stride_tricks.sliding_window_view(np.concatenate([room, array, room]), len(array))
+
+
+@pytest.mark.parametrize("values", ["normal", "uniform", "positive"])
+def test_no_shift_of_an_old_input_is_a_new_one_whatever_the_signs(values: str) -> None:
+    pool = Pool(_task(Input(name="x", shape=("n",), values=values)), {"n": 500}, np.random.default_rng(1))
+    drawn = [np.abs(pool.next()["x"]) for _ in range(12)]
+    for number, one in enumerate(drawn):
+        assert all((windows(other) == one).sum(axis=1).max() <= 2 for other in drawn[:number])
+
+
+def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> None:
     pool = Pool(_task(Input(name="x", shape=("n",))), {"n": 500}, np.random.default_rng(1))
-    first, second = pool.next()["x"], pool.next()["x"]
-    windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.zeros(499), second, np.zeros(499)]), 500)
-    same = (np.abs(windows) == np.abs(first)).sum(axis=1)
-    assert (windows == first).sum(axis=1).max() <= max(same.max() * 0.75, 3)
+    long = pool.long()["x"]
+    places = [pool.places()["x"] for _ in range(50)]
+    right = [float(np.square(pool.at({"x": place})["x"].astype(np.float64)).sum()) for place in places]
+    known = [float(np.square(long.values[start : start + 500].astype(np.float64)).sum()) for start, _ in places]
+    assert min(abs(a / b - 1) for a, b in zip(right, known, strict=True)) > 1e-6
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("int32", -1000, 1000), ("uint8", 0, 64), ("int8", -30, 30)])
+def test_whole_numbers_do_not_come_again_shifted_either(dtype: DType, low: int, high: int) -> None:
+    one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=low, high=high)
+    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    drawn = [pool.next()["x"] for _ in range(12)]
+    for number, array in enumerate(drawn):
+        assert all((windows(other) == array).sum(axis=1).max() <= 40 for other in drawn[:number])
+    assert {int(np.min(drawn)), int(np.max(drawn)) + 1} == {low, high}
+
+
+def test_a_range_that_fills_its_type_is_drawn_as_it_is() -> None:
+    one = Input(name="x", shape=("n",), dtype="int8", values="integers", low=-128, high=128)
+    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    assert pool.long()["x"].over is None
+    assert {int(pool.next()["x"].min()), int(pool.next()["x"].max())} <= set(range(-128, 128))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "float32"])
@@ -57,9 +89,13 @@ def test_whole_numbers_stay_in_their_bounds(dtype: DType) -> None:
     assert set(np.concatenate(drawn).astype(int).tolist()) == {3, 4, 5, 6, 7, 8}
 
 
-def test_masks_are_zeros_and_ones() -> None:
-    one = Input(name="x", shape=("n",), dtype="bool", values="mask")
-    assert set(Pool(_task(one), {"n": 500}, np.random.default_rng(1)).next()["x"].tolist()) == {0, 1}
+@pytest.mark.parametrize("dtype", ["bool", "float32", "bfloat16", "int32"])
+def test_masks_are_zeros_and_ones(dtype: DType) -> None:
+    one = Input(name="x", shape=("n",), dtype=dtype, values="mask")
+    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    drawn = [to_float64(pool.next()["x"], dtype) for _ in range(8)]
+    assert {*np.concatenate(drawn).tolist()} == {0, 1}
+    assert all((windows(drawn[0]) == other).sum(axis=1).max() < 320 for other in drawn[1:])
 
 
 def test_constant_inputs_stay_and_the_others_do_not() -> None:

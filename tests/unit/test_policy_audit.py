@@ -1,11 +1,16 @@
 """What findings do to a candidate: convicted, overfit, or noted."""
 
-import pytest
+from typing import get_args
 
-from graph.finding import Finding
-from graph.policy.audit import notes, overall, refusal
+import pytest
+from pydantic import ValidationError
+
+from graph.finding import Allowable
+from graph.policy.audit import UNSETTLED, left_open, notes, overall, refusal
 from sandbox.audit.examine import audit
-from tests.builders import make_hypothesis
+from sandbox.audit.rules import CONVICTING, RULES
+from tests.builders import make_contract, make_hypothesis
+from tests.builders_findings import make_finding
 
 WEIGHTS = """
 C = {}
@@ -16,16 +21,9 @@ def f(x, weight):
 """
 
 
-def make_finding(severity="routes", **fields) -> Finding:
-    default = {
-        "rule": "file-access",
-        "path": "k.py",
-        "line": 3,
-        "code": "open(p)",
-        "meaning": "reads files",
-        "closer": "isolation",
-    }
-    return Finding(severity=severity, **{**default, **fields})
+JUDGED = make_contract(
+    **dict.fromkeys(("test_command", "benchmark_command", "quick_command"), ("ridgeline", "judge", "x", "{csv}"))
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +35,7 @@ def test_the_audit_in_a_word(severities, word):
 
 
 def test_a_convicting_finding_is_named_with_its_place():
-    found = refusal([make_finding(), make_finding("convicts", line=9)], make_hypothesis(bucket="K1"))
+    found = refusal([make_finding(), make_finding("convicts", line=9)], make_hypothesis(bucket="K1"), make_contract())
     assert found is not None
     assert (found.reason, "k.py:9" in found.detail, "open(p)" in found.detail) == ("convicted", True, True)
 
@@ -46,21 +44,86 @@ def test_a_convicting_finding_is_named_with_its_place():
 @pytest.mark.parametrize(("bucket", "reason"), [("K1", "overfit"), ("K4", "overfit"), ("W1", None)])
 def test_a_weight_cache_needs_its_own_bucket(bucket, reason):
     found = refusal(
-        audit("k.py", WEIGHTS), make_hypothesis(bucket=bucket, real_gain_bound=0.02 if bucket == "W1" else None)
+        audit("k.py", WEIGHTS),
+        make_hypothesis(bucket=bucket, real_gain_bound=0.02 if bucket == "W1" else None),
+        make_contract(),
     )
     assert (found.reason if found else None) == reason
 
 
 def test_a_cache_on_activations_is_overfit_whatever_the_hypothesis_says():
     text = WEIGHTS.replace("id(weight), weight._version", "id(x), x.shape")
-    found = refusal(audit("k.py", text), make_hypothesis(bucket="W1", real_gain_bound=0.02))
+    found = refusal(audit("k.py", text), make_hypothesis(bucket="W1", real_gain_bound=0.02), make_contract())
     assert found is not None
     assert (found.reason, "0/4" in found.detail) == ("overfit", True)
 
 
 def test_routed_findings_are_notes_and_the_rest_is_counted():
-    told = notes([make_finding(line=number) for number in range(1, 10)])
+    told = notes([make_finding(line=number) for number in range(1, 10)], JUDGED)
     assert len(told) == 7
     assert told[0] == "audit: k.py:1 file-access: reads files: `open(p)`; settled by isolation"
     assert told[-1] == "audit: 3 more findings of the same kind of weight"
-    assert notes([make_finding("convicts")]) == ()
+    assert notes([make_finding("convicts")], JUDGED) == ()
+
+
+@pytest.mark.parametrize(
+    ("finding", "contract", "end"),
+    [
+        (make_finding(), make_contract(), "nothing here settles it"),
+        (make_finding(), JUDGED, "settled by isolation"),
+        (make_finding(closer="reading"), make_contract(), "settled by reading"),
+        (make_finding(), make_contract(audit={"allow": ["file-access"]}), "allowed by audit.allow"),
+        (make_finding("notes", rule="weight-cache"), make_contract(), "settled by the 4-step trace"),
+    ],
+)
+def test_a_note_claims_only_a_check_that_the_campaign_has(finding, contract, end):
+    (told,) = notes([finding], contract)
+    assert told.endswith(f"; {end}")
+
+
+def refused(finding, **contract):
+    found = refusal([finding], make_hypothesis(bucket="K1"), make_contract(**contract))
+    return found.reason if found else None
+
+
+@pytest.mark.feature("F047")
+@pytest.mark.parametrize("rule", sorted(UNSETTLED))
+def test_what_only_the_judge_of_a_task_could_settle_is_refused_in_a_contract_campaign(rule):
+    finding = make_finding(rule=rule)
+    assert refused(finding) == "unsettled"
+    assert refused(finding, audit={"allow": [rule]}) is None
+    assert refusal([finding], make_hypothesis(bucket="K1"), JUDGED) is None
+
+
+def test_the_refusal_says_where_and_how_to_allow_it():
+    found = refusal([make_finding(line=9)], make_hypothesis(bucket="K1"), make_contract())
+    assert found is not None
+    assert found.detail == (
+        "k.py:9 file-access: reads files; nothing here settles it; write it without,"
+        " or allow it in ridgeline.yaml: audit: {allow: [file-access]}: `open(p)`"
+    )
+
+
+@pytest.mark.parametrize("rule", ["thread", "downgrade", "library-call", "layout-cache", "inline-asm", "runs-text"])
+def test_what_honest_kernels_are_full_of_is_not_refused(rule):
+    assert refused(make_finding(rule=rule)) is None
+
+
+def test_a_conviction_cannot_be_allowed():
+    assert {*get_args(Allowable)} == set(RULES) - CONVICTING
+    assert set(RULES) - CONVICTING >= UNSETTLED
+    with pytest.raises(ValidationError, match="audit"):
+        make_contract(audit={"allow": ["replaced-clock"]})
+
+
+def test_a_contract_without_the_switch_reads_as_before():
+    assert "audit" not in make_contract().model_dump(mode="json")
+    told = make_contract(audit={"allow": ["thread"]}).model_dump(mode="json")
+    assert told["audit"] == {"allow": ["thread"]}
+
+
+def test_what_is_left_open_is_what_nobody_allowed_or_reads_at_a_glance():
+    found = [make_finding(rule=rule) for rule in ("thread", "inline-asm", "library-call", "sleeps")]
+    contract = make_contract(audit={"allow": ["sleeps"]})
+    assert [one.rule for one in left_open(found, contract)] == ["thread"]
+    assert left_open(found, JUDGED) == ()

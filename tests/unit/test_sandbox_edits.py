@@ -96,6 +96,9 @@ PRESENT = {
         ("link/a.c", "below link"),
         ("src/out/a.c", "below src/out"),
         ("src/run.sh/a.c", "below src/run.sh"),
+        ("src/" + "a" * 256, "a name of 256 bytes"),
+        ("src/" + "\u00e9" * 128 + "/a.c", "a name of 256 bytes"),
+        ("src/" + "ab/" * 350 + "a.c", "1057 bytes long"),
     ],
 )
 def test_hostile_paths_are_refused_with_the_reason(path, words):
@@ -124,6 +127,18 @@ def test_an_edit_of_a_folder_and_a_doubled_edit_are_refused():
     assert "edited twice" in (refusal(twice, CONTRACT, PRESENT) or "")
 
 
+@pytest.mark.parametrize("paths", [("src/new", "src/new/x.h"), ("src/new/deep/x.h", "src/new")])
+def test_a_file_that_another_edit_needs_as_a_folder_is_refused(paths):
+    said = refusal(tuple(FileEdit(path=path, text="x") for path in paths), CONTRACT, PRESENT) or ""
+    assert said.startswith("'src/new': is written as a file, and")
+    assert "\n" not in said
+
+
+def test_names_that_only_look_like_folders_are_no_clash():
+    edits = tuple(FileEdit(path=path, text="x") for path in ("src/new", "src/new.h", "src/newer/x.h"))
+    assert refusal(edits, CONTRACT, PRESENT) is None
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -131,6 +146,7 @@ def test_an_edit_of_a_folder_and_a_doubled_edit_are_refused():
         FileEdit(path="kernel.c", text="x" * MAX_BYTES),
         FileEdit(path="kernel.c", text=None),
         FileEdit(path="src/new/deep/kernel.cu", text=""),
+        FileEdit(path="src/" + "a" * 255, text="x"),
         FileEdit(path="src/run.sh", text="échelle\n"),
     ],
 )

@@ -49,6 +49,12 @@ def test_a_task_is_found_by_file_and_by_folder(tmp_path):
     assert task.order == ("x", "w", "y")
 
 
+def test_a_kernel_that_only_changes_its_inputs_has_no_outputs(tmp_path):
+    changed = [{**GOOD["inputs"][0], "constness": "mutated"}, GOOD["inputs"][1]]
+    task, _ = load_task(written(tmp_path, {"inputs": changed, "outputs": []}))
+    assert task.order == ("x", "w")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -56,6 +62,7 @@ def test_a_task_is_found_by_file_and_by_folder(tmp_path):
         ({"shapes": [{"label": "s", "dims": {"n": 8, "m": 4}, "tmied": True}]}, "shapes.0.tmied: unknown field; did"),
         ({"name": None}, "name: missing; add it"),
         ({"language": "pyhton"}, "language: input should be 'c', 'python'"),
+        ({"outputs": []}, "outputs: there is none, and no input is mutated; name what the kernel writes"),
         ({"inputs": []}, "inputs: tuple should have at least 1 item"),
         ({"inputs": [{"name": "x y", "shape": ["n"]}]}, "inputs.0.name: 'x y' is not a name"),
         ({"outputs": [{"name": "x", "shape": ["n"]}]}, "inputs and outputs: x is named twice"),
@@ -90,6 +97,18 @@ def test_a_task_is_found_by_file_and_by_folder(tmp_path):
         (
             {"inputs": [{"name": "x", "shape": ["n"], "values": "integers", "low": 3, "high": 4}]},
             "inputs.x.high: 3 is the only value in [3, 4)",
+        ),
+        (
+            {"inputs": [{"name": "x", "shape": ["n"], "within": [1, 2]}]},
+            "inputs.x.within: is for `uniform` and `positive`",
+        ),
+        (
+            {"inputs": [{"name": "x", "shape": ["n"], "values": "uniform", "within": [2, 2]}]},
+            "inputs.x.within: [2, 2] is no range",
+        ),
+        (
+            {"inputs": [{"name": "x", "shape": ["n"], "values": "positive", "within": [-1, 2]}]},
+            "inputs.x.within: begins below 0",
         ),
         ({"entry": "go"}, "entry: kernel.py has no 'go'"),
         ({"entry": "a b"}, "entry: 'a b' is not the name of a function"),

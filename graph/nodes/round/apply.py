@@ -29,6 +29,6 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
     )
     if done.tree == best.tree:
         return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
-    if refused := refusal(done.audit, trial.proposed.hypothesis):
+    if refused := refusal(done.audit, trial.proposed.hypothesis, best.contract):
         return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
     return {"trial": applied}

@@ -4,7 +4,9 @@ from langgraph.runtime import Runtime
 
 from graph.context import counters_of_best, history
 from graph.evidence import Measured
+from graph.nodes.round.compile import tampered
 from graph.nodes.round.measure import take
+from graph.nodes.round.tested import tested
 from graph.nodes.round.verify import FAILED_TEST
 from graph.policy import accept
 from graph.policy import history as fold
@@ -38,7 +40,9 @@ def _again(ports: Ports, applied: Applied) -> Traced | Failed:
     built = Built(applied=applied, build=ports.builder.build(applied.commit))
     if not built.build.ok:
         return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")
-    test = ports.checker.check(applied.commit, purpose=f"round-{number} formatted")
+    if new := tampered(ports, built.build):
+        return Failed(reached=built, reason="tampered", detail=new)
+    test = tested(ports, applied.commit, purpose=f"round-{number} formatted")
     if test.kind != "pass":
         return Failed(reached=built, reason=FAILED_TEST[test.kind], detail=test.detail)
     verified = Verified(built=built, test=test)

@@ -5,6 +5,7 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from graph.context import history
+from graph.nodes.round.tested import tested
 from graph.ports import Ports
 from graph.state import State, Update
 from graph.trial import Broken, Built, Failed, Verified
@@ -20,7 +21,7 @@ def verify(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Built)
     repairs = len(trial.applied.drafted.repairs)
-    test = ports.checker.check(trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
+    test = tested(ports, trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
     match test.kind:
         case "pass":
             return {"trial": Verified(built=trial, test=test)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 RUN = Path(__file__).resolve().parent / "run.py"
-TOGETHER = 8
+TOGETHER = 10
 """Judgements at a time on one card: they disturb each other's times and nothing else."""
 LIMIT_S = 150
 LEAST_S = 45

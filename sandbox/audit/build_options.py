@@ -1,0 +1,106 @@
+"""Options of compilers and linkers in files that a build reads: which run another program or replace functions."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from sandbox.audit.c_names import CLOCKS, JUDGES
+from sandbox.audit.rules import Hit
+
+RECIPES = frozenset({".mk", ".sh", ".cmake"})
+RECIPE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt"})
+OPTION = re.compile(r"--?\w|@|#")
+"""How every line of a file of nothing but options begins."""
+COMPILING = re.compile(r"FLAGS|\$[({]?CC|\$[({]?CXX|\b(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld)\b")
+QUOTED = re.compile(r"""["'](-[\w-][^"']*)["']""")
+HANDED_ON = re.compile(r"-X(?:linker|compiler|preprocessor|assembler|clang)(?:=(.*))?|--for-linker(?:=(.*))?")
+"""What follows is an option of another stage."""
+PROGRAM = re.compile(
+    r"-?-wrapper|-fplugin\b.*|-fpass-plugin=.*|-?-specs\b.*|--prefix\b.*|--ld-path\b.*|-fuse-ld=.*/.*|-load|-?-plugin(?:=.*)?"
+    r"|-?-compiler-bindir\b.*|-ccbin\b.*|-?-dynamic-linker\b.*|-B(?!static|dynamic|symbolic|group).*"
+)
+REPLACED = re.compile(r"-?-(?:wrap|defsym)(?:=(.*))?")
+MACRO = re.compile(r"-[DU](.*)|--(?:un)?define-macro(?:=(.*))?")
+HARNESS = re.compile(rf"main|v?s?n?f?printf|fputs|fopen|fwrite|write|_exit|_Exit|abort|atexit|{JUDGES.pattern}")
+"""What tests and benchmarks are made of."""
+READS = re.compile(
+    r"-?-include\b.*|-?-imacros\b.*|-i(?:system|quote|dirafter|prefix)\b.*|-?-rpath\b.*|-?-entry\b.*|-init\b.*|-fini\b.*"
+    r"|-nostartfiles|-nostdinc|-nostdlib|-finstrument-functions|-DNDEBUG(?:=.*)?|-MF"
+)
+SHORT = re.compile(r"-[IlLTexo].*|@.+")
+"""Options that mean something else to other programs."""
+
+
+def hits(path: str, text: str) -> Iterator[Hit]:
+    """Of a file that holds nothing but options, of a makefile or script, or of the quoted options of a Python file."""
+    recipe = _recipe(path)
+    if PurePosixPath(path).suffix.lower() in {".py", ".pyi", ".pyx"}:
+        words = [
+            (number, word) for number, line in _lines(text) for said in QUOTED.findall(line) for word in said.split()
+        ]
+    elif recipe:
+        told = ((number, line) for number, line in _lines(text) if not line.lstrip().startswith("#"))
+        words = [(number, word) for number, line in told for word in _words(line)]
+    elif path.endswith(".flags") or all(OPTION.match(line.lstrip()) for _, line in _lines(text)):
+        words = [(number, word) for number, line in _lines(text) for word in _words(line)]
+    else:
+        return
+    compiling = {number for number, line in _lines(text) if COMPILING.search(line)}
+    options = [(number, option) for number, word in words for option in _stages(word)]
+    for (number, option), (_, after) in pairwise([*options, (0, "")]):
+        if rule := _rule(option, after, short=not recipe, compiling=not recipe or number in compiling):
+            yield Hit(rule=rule, line=number)
+
+
+def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
+    """The rule that an option falls under; empty for none. `after`: the word behind it, which may be its value."""
+    if PROGRAM.fullmatch(option):
+        return "other-program" if compiling or not option.startswith("-B") else ""
+    if found := REPLACED.fullmatch(option):
+        return _named(found[1] or after) or "build-setting"
+    if (found := MACRO.fullmatch(option)) and (rule := _named(found[1] or found[2] or after)):
+        return rule
+    if READS.fullmatch(option) or (short and SHORT.fullmatch(option)):
+        return "build-setting"
+    return ""
+
+
+def _named(definition: str) -> str:
+    """The rule for giving that name another meaning; a function's own builtin is no other meaning."""
+    name, _, value = definition.partition("=")
+    name = name.split("(")[0].strip()
+    if value.split("(")[0].strip() == f"__builtin_{name}":
+        return ""
+    if CLOCKS.fullmatch(name):
+        return "replaced-clock"
+    return "replaced-judge" if HARNESS.fullmatch(name) else ""
+
+
+def _recipe(path: str) -> bool:
+    name = PurePosixPath(path)
+    return name.suffix.lower() in RECIPES or name.name in RECIPE_NAMES
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def _words(line: str) -> list[str]:
+    """The words as a compiler gets them: quotes and backslashes inside a word are not part of it."""
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote that another line closes
+        return line.replace('"', "").replace("'", "").replace("\\", "").split()
+
+
+def _stages(word: str) -> Iterator[str]:
+    """The options in one word: `-Wl,--wrap,main` holds two of the linker's."""
+    word = word.split("=", 1)[1] if re.match(r"[A-Za-z_]\w*[:+?]?=-", word) else word  # CFLAGS=-B...
+    if re.match(r"-W[lpa],", word):
+        yield from word.split(",")[1:]
+    elif found := HANDED_ON.fullmatch(word):
+        yield from (found[1] or found[2] or "").split(",") if found[1] or found[2] else ()
+    else:
+        yield word

@@ -1,0 +1,148 @@
+"""What a change means to files that it does not touch: macros and symbols that protected sources would take from it."""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from graph.finding import Finding
+from sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macros
+from sandbox.audit.c_source import CSource
+from sandbox.audit.rules import Hit, finding
+from sandbox.git import Entry
+
+C_LIKE = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl"})
+PLAIN_C = frozenset({".c", ".h", ".inc"})
+"""Where a function's name is its symbol; in C++ only of what is declared `extern "C"`."""
+INCLUDE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|import)[ \t]*[<\"]([^>\"\n]+)", re.M)
+NAME = re.compile(r"[A-Za-z_]\w*")
+MOST_FILES = 400
+MOST_BYTES = 1_000_000
+"""Of protected sources that are looked at, the shortest paths first."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a source is made of."""
+
+    names: frozenset[str]
+    """Everything that is written in it outside of comments and strings."""
+    called: frozenset[str]
+    own: frozenset[str]
+    """Functions and macros that it defines itself."""
+    macros: tuple[tuple[str, int, str], ...]
+    """Name, line and what it stands for."""
+    given: tuple[Symbol, ...]
+
+
+def shared(
+    before: Mapping[str, str], after: Mapping[str, str | None], protected: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Findings of changed C files that only their use by protected ones makes.
+
+    `before`: every editable text of the version before; `after`: the changed ones, None for a deleted file.
+    """
+    found: list[Finding] = []
+    changed = {path: text for path, text in after.items() if text is not None and text != before.get(path)}
+    sources = {path: text for path, text in changed.items() if native(path)}
+    if not sources or not protected:
+        return ()
+    kept = _bounded(protected)
+    texts = {**before, **kept, **{path: text for path, text in after.items() if text is not None}}
+    known = frozenset(name for path, text in before.items() if native(path) for name in NAME.findall(text))
+    for path, text in sorted(sources.items()):
+        users = [seen(kept[user]) for user in _reached_from(path, texts) if user in kept]
+        hits = [*_macros(seen(text), seen(before.get(path, "")), users, known)]
+        hits += _symbols(path, text, before.get(path, ""), kept, known)
+        found += [finding(hit, path, text.split("\n")) for hit in {(hit.rule, hit.line): hit for hit in hits}.values()]
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=128)
+def seen(text: str) -> Seen:
+    """A source's names; kept, because the protected ones are the same in every round."""
+    source = CSource(text)
+    defined = tuple((macro.name, macro.line, f"{macro.parameters} {macro.body}") for macro in macros(source))
+    undone = [match[1] for _, line in source.directives if (match := re.match(r"#undef (\w+)", line))]
+    functions = (function.name for function in source.functions)
+    return Seen(
+        names=frozenset(token.text for token in source.tokens if token.kind == "name"),
+        called=frozenset(call.name for call in source.calls),
+        own=frozenset((*(name for name, _, _ in defined), *undone, *functions)),
+        macros=defined,
+        given=tuple(given(source)),
+    )
+
+
+def _macros(new: Seen, old: Seen, users: list[Seen], known: frozenset[str]) -> Iterator[Hit]:
+    """Macros that are new or changed, under names that a protected source uses and does not define."""
+    before = {(name, body) for name, _, body in old.macros}
+    for name, line, body in new.macros:
+        if (name, body) in before or not any(name in user.names and name not in _macro_names(user) for user in users):
+            continue
+        if CLOCKS.fullmatch(name) or FIELDS.fullmatch(name):
+            yield Hit(rule="replaced-clock", line=line)
+        else:
+            yield Hit(rule="shared-macro" if name in known else "replaced-judge", line=line)
+
+
+def _macro_names(user: Seen) -> frozenset[str]:
+    return frozenset(name for name, _, _ in user.macros)
+
+
+def _symbols(path: str, text: str, before: str, protected: Mapping[str, str], known: frozenset[str]) -> Iterator[Hit]:
+    """Functions that protected sources call and got from elsewhere until now."""
+    old = {symbol.name for symbol in seen(before).given}
+    for symbol in seen(text).given:
+        if symbol.name in old or symbol.name in known or not _linked(path, symbol, text):
+            continue
+        users = [seen(other) for other in protected.values() if symbol.name in other]
+        called = any(symbol.name in user.called for user in users)
+        if called and not any(symbol.name in user.own for user in users):
+            clock = CLOCKS.fullmatch(symbol.name)
+            yield Hit(rule="replaced-clock" if clock else "replaced-judge", line=symbol.line)
+
+
+def _linked(path: str, symbol: Symbol, text: str) -> bool:
+    """Whether the linker would take it for the C function of that name."""
+    return (
+        PurePosixPath(path).suffix in PLAIN_C or symbol.how != "defined" or re.search(r'extern\s*"C"', text) is not None
+    )
+
+
+def _reached_from(path: str, texts: Mapping[str, str]) -> set[str]:
+    """Files that include a file, directly or through others, by the ends of their paths."""
+    includes = {name: _included(text) for name, text in texts.items() if native(name)}
+    found, waiting = set[str](), [path]
+    while waiting:
+        name = PurePosixPath(waiting.pop()).name
+        new = {user for user, asked in includes.items() if name in asked and user not in found}
+        found |= new
+        waiting += new
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _included(text: str) -> frozenset[str]:
+    return frozenset(PurePosixPath(name).name for name in INCLUDE.findall(text.replace("\\\n", "")))
+
+
+def native(path: str) -> bool:
+    """Whether a file of that name is a C, C++, CUDA or HIP source."""
+    return PurePosixPath(path).suffix.lower() in C_LIKE
+
+
+def nearest(files: list[tuple[str, Entry]]) -> list[tuple[str, Entry]]:
+    """As many files as are read with a change, the nearest to the contract first."""
+    return sorted(files, key=lambda one: (one[0].count("/"), one[0]))[:MOST_FILES]
+
+
+def _bounded(protected: Mapping[str, str]) -> dict[str, str]:
+    found, size = dict[str, str](), 0
+    for path in sorted(protected, key=lambda name: (name.count("/"), name)):
+        size += len(protected[path])
+        if size > MOST_BYTES:
+            break
+        found[path] = protected[path]
+    return found

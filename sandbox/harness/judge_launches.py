@@ -1,0 +1,111 @@
+"""Inside a worker that is not timed: the launches of Triton's kernels, counted, or replaced by nothing and looked at.
+
+What the arguments of a replaced kernel hold, others than the kernel have put there.
+"""
+
+import base64
+import inspect
+import sys
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+SAMPLED = 64
+"""Values of an argument that are told in its order, and of the same values sorted."""
+MOST_HELD = 72
+"""Arguments that are told of one call: the last ones. Fits into a report."""
+MOST_SORTED = 1 << 26
+"""Elements that are sorted in one call."""
+
+
+class Launches:
+    """What the candidate's launches of kernels were, and what their arguments held."""
+
+    def __init__(self, log: Any) -> None:
+        """`log` notes names and oddities."""
+        self._log = log
+        self.given: list[tuple[int, int, Any]] = []
+        """Tensors of the task: from which address to which."""
+        self.held: deque[tuple[str, int, str]] = deque(maxlen=MOST_HELD)
+        self.looked: set[tuple[int, bytes]] = set()
+
+    def hold(self, *, dead: bool) -> None:
+        """Count the launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
+        interpreter = import_module("triton.runtime.interpreter")
+        jit = import_module("triton.runtime.jit")
+        self._hold(interpreter.GridExecutor, "__call__", lambda self: getattr(self.fn, "__name__", "kernel"), dead=dead)
+        self._hold(jit.JITFunction, "run", lambda self: str(getattr(self, "__name__", "kernel")), dead=dead)
+        compiled = getattr(import_module("triton.compiler.compiler"), "CompiledKernel", None)
+        if compiled is not None and dead:  # a kernel that was compiled ahead is launched without its function
+            compiled.__getitem__ = lambda self, grid: lambda *args, **kwargs: None
+
+    def _hold(self, owner: Any, method: str, name: Callable[[Any], str], *, dead: bool) -> None:
+        """Put a counting or an idle method in the place of one. A grid that is a function is asked before all else."""
+        original, log, look = getattr(owner, method), self._log, self._look
+        interpreted = method == "__call__"
+
+        def held(launch: Any, *args: Any, **kwargs: Any) -> Any:
+            grid = _grid(launch.grid if interpreted else kwargs.get("grid"), launch.fn, args, kwargs)
+            if interpreted:
+                launch.grid = grid
+            else:
+                kwargs["grid"] = grid
+            log.add("kernels", name(launch))
+            if dead:
+                return look(name(launch), (*args, *kwargs.values()))
+            for one in (*args, *kwargs.values()):
+                if not _plain(one):
+                    log.add("oddities", f"gives a kernel a {type(one).__name__}")
+            with log.launching(compiled=not interpreted):
+                return original(launch, *args, **kwargs)
+
+        held.__name__, held.__qualname__, held.__module__ = method, original.__qualname__, original.__module__
+        setattr(owner, method, held)
+
+    def _look(self, kernel: str, values: Iterable[Any]) -> None:
+        """Keep a sample of what each tensor holds, as it lies and sorted: others than the kernel have put it there."""
+        torch: Any = sys.modules["torch"]
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return
+        for value in values:
+            if isinstance(value, tuple | list):
+                self._look(kernel, value)
+            tensor = getattr(value, "base", value)
+            if not isinstance(tensor, torch.Tensor) or not tensor.numel() or tensor.is_complex():
+                continue
+            at = tensor.data_ptr()
+            whole = next((one for start, end, one in self.given if start <= at < end), tensor)
+            flat = whole.detach().reshape(-1)
+            size = flat.numel()
+            places = [k * (size - 1) // (SAMPLED - 1) for k in range(SAMPLED)] if size > SAMPLED else [*range(size)]
+            picked = torch.tensor(places, device=flat.device)
+            some = array("f", flat[picked].float().tolist()).tobytes()
+            if (size, some) in self.looked:
+                continue
+            self.looked.add((size, some))
+            if sum(seen for seen, _ in self.looked) <= MOST_SORTED:
+                some += array("f", flat.float().sort().values[picked].tolist()).tobytes()
+            self.held.append((kernel, size, base64.b64encode(some).decode()))
+
+
+def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function says of it."""
+    if not callable(grid):
+        return grid
+    signature = inspect.signature(function)
+    known = {key: one for key, one in kwargs.items() if key in signature.parameters}
+    bound = signature.bind_partial(*args, **known)
+    bound.apply_defaults()
+    return grid(dict(bound.arguments))
+
+
+def _plain(value: Any) -> bool:
+    """Whether an argument has no code of the candidate's: it is a value, a tensor, or a thing of Triton's own."""
+    kind = type(value)
+    if isinstance(value, tuple | list) and kind.__len__ in (tuple.__len__, list.__len__):
+        return all(map(_plain, value))
+    home = sys.modules.get(kind.__module__)
+    ours = kind.__module__.partition(".")[0] in ("builtins", "torch", "triton", "enum")
+    return ours and (getattr(home, kind.__name__, kind) is kind)

@@ -1,0 +1,60 @@
+"""Calls among the timed ones that are not timed, with unusual values: what is right only in tests is found there."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from graph.task import Shape
+from sandbox.judge.calls import Bench, settled
+from sandbox.judge.inputs import MIXES
+from sandbox.judge.pool import Pool
+from sandbox.judge.session import Broken, Session
+
+Place = tuple[int, int]
+"""Block, and the number of its first call."""
+
+
+@dataclass(kw_only=True)
+class Others:
+    """Where they are made, and what they find."""
+
+    bench: Bench
+    sessions: Mapping[str, Session]
+    shape: Shape
+    pool: Pool
+    coin: random.Random
+    many: int = 2
+    """Of this size, in this process pair."""
+    calls: int = 0
+    _at: Counter[Place] = field(default_factory=Counter)
+
+    def spread(self, first: int, blocks: int) -> None:
+        """Draw the pairs of calls before which they are made, from block `first` to before `blocks`."""
+        if self.bench.options.on("judged_timing") and self.bench.options.on("mixes"):
+            drawn = ((self.coin.randrange(first, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
+            self._at = Counter(drawn)
+
+    def due(self, place: Place) -> tuple[str, str] | None:
+        """Make those of this place: the side that is wrong, and how."""
+        for _ in range(self._at[place]):
+            if wrong := self._both():
+                return wrong
+        return None
+
+    def _both(self) -> tuple[str, str] | None:
+        dims = self.shape.dims
+        mix = self.coin.choice(MIXES[1:])
+        consts = self.pool.consts()
+        truth = settled(self.bench, dims, mix, kept=lambda drawn: {**drawn, **consts})
+        for side in self.coin.sample("ab", 2):
+            placement = self.coin.getrandbits(1)
+            sealed = self.sessions[side].call(
+                dims, truth.inputs, placement=placement, timeout_s=self.bench.options.call_s
+            )
+            self.calls += 1
+            if isinstance(sealed, Broken):
+                return side, f"{sealed.reason}: {sealed.detail}"
+            if lines := self.bench.wrong(sealed, truth):
+                return side, f"{mix}: {lines[0]}"
+        return None

@@ -1,0 +1,89 @@
+"""Inputs that a reference has no numbers for are drawn again, gentler; those it defines stay as they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graph.task import Input
+from sandbox.judge.calls import Bench, Truth, settled
+from sandbox.judge.options import Options
+from sandbox.judge.references import Reference, ReferenceFailed
+from sandbox.judge.session import Sealed
+from tests.operators_judge import make_task
+
+DIMS = {"m": 16, "n": 64}
+MASK = Input(name="k", shape=("m", "n"), dtype="uint8", values="mask")
+SOFTMAX = """
+import numpy as np
+def reference(x, k):
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(axis=-1, keepdims=True)) * k
+        return e / ({divisor})
+"""
+SUM = "e.sum(axis=-1, keepdims=True)"
+
+
+def bench_of(folder, text: str, *, dtype="float32", mask=False):
+    (folder / "reference.py").write_text(text)
+    task = make_task([("x", ("m", "n"), dtype, "normal")], [("y", ("m", "n"), dtype)], DIMS)
+    task = task.model_copy(update={"reference": "reference.py", "inputs": (*task.inputs, *((MASK,) if mask else ()))})
+    return Bench(task=task, reference=Reference(task, folder), options=Options(), rng=np.random.default_rng(2))
+
+
+def asked(bench: Bench, mix: str) -> Truth:
+    with bench.reference:
+        return settled(bench, DIMS, mix, kept=dict)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "mix", "empty"),
+    [
+        (SUM, "shift", False),
+        (SUM, "tail", False),
+        (f"np.maximum({SUM}, 1e-30)", "shift", True),
+        (f"np.where(e > 0, {SUM}, 0 * e)", "shift", True),  # ordinary values have no numbers either
+    ],
+)
+def test_a_row_of_a_mask_is_empty_where_the_reference_says_what_that_means(tmp_path, divisor, mix, empty):
+    truth = asked(bench_of(tmp_path, SOFTMAX.format(divisor=divisor), mask=True), mix)
+    assert bool((truth.inputs["k"].sum(axis=1) == 0).any()) == empty
+
+
+@pytest.mark.parametrize(
+    ("formula", "dtype", "least", "most"),
+    [
+        ("x", "float32", 2**16, 2**26),
+        ("x**3", "float32", 2**16, 2**26),
+        ("x**5", "float32", 2**8, 2**22),
+        ("np.exp(np.abs(x))", "float32", 4, 78),
+        ("x * x", "float16", 16, 2**7),
+        ("np.exp(np.exp(np.abs(x)))", "float32", 2, 6),
+    ],
+)
+def test_outliers_are_as_large_as_results_allow(tmp_path, formula, dtype, least, most):
+    bench = bench_of(tmp_path, f"import numpy as np\ndef reference(x):\n    return {formula}\n", dtype=dtype)
+    found = np.abs(asked(bench, "spike").inputs["x"].astype(np.float64)).max()
+    assert least <= found <= most
+
+
+def test_what_the_reference_refuses_is_not_asked_of_anybody(tmp_path):
+    text = "def reference(x, k):\n    assert k.any(axis=1).all()\n    return x * k\n"
+    assert asked(bench_of(tmp_path, text, mask=True), "shift").inputs["k"].any(axis=1).all()
+    with pytest.raises(ReferenceFailed):
+        asked(bench_of(tmp_path, "def reference(x, k):\n    assert False\n", mask=True), "shift")
+
+
+def test_a_row_with_an_outlier_is_judged_by_its_largest_number(tmp_path):
+    bench = bench_of(tmp_path, "def reference(x):\n    return x\n")
+    x = np.random.default_rng(0).standard_normal(tuple(DIMS.values())).astype(np.float32)
+    x[3, 5] = 2.0**20
+    right = x.astype(np.float64)
+    truth = Truth(inputs={"x": x}, oracle={"y": right}, trusted={"y": right})
+    for place, error, passes in (((3, 9), 1.0, True), ((3, 9), 100.0, False), ((4, 9), 0.01, False)):
+        y = x.copy()
+        y[place] += error
+        sealed = Sealed(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+        with bench.reference:
+            assert (bench.wrong(sealed, replace(truth, lone=True)) == ()) == passes
+            assert bench.wrong(sealed, truth) != ()

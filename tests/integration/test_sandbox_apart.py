@@ -1,0 +1,170 @@
+"""Commands with a process table of their own, and what stands in for it where this machine permits none."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox import confine
+from sandbox.apart import how_it_ended, own_table
+from sandbox.process import run
+
+PERMITTED = pytest.mark.skipif(not own_table(), reason="this machine permits no process tables")
+SLEEPER = "314159"
+"""Seconds; by them it is found from outside."""
+DAEMON = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' >/dev/null 2>&1 &); sleep 0.2; echo done"
+"""It leaves its session and wipes what it is marked with."""
+
+
+def apart(text: str, cwd: Path, timeout_s: float = 20, **options):
+    return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, apart=True, **options)
+
+
+def sleepers() -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", SLEEPER.encode()] and state != "Z":
+            found.append(int(process.name))
+    return found
+
+
+def none_sleeps(within_s: float = 3.0) -> bool:
+    until = time.monotonic() + within_s
+    while sleepers() and time.monotonic() < until:
+        time.sleep(0.02)
+    return not sleepers()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 139", 139),
+        ("kill -9 $$", -9),
+        ("kill -11 $$", -11),
+        ("kill -15 $$", -15),
+        ("kill -2 $$", -2),
+        ("kill -13 $$", -13),
+        (f"exec {sys.executable} -S -c 'import os; os.abort()'", -6),
+    ],
+)
+def test_the_exit_code_is_the_commands_own(tmp_path, text, code):
+    ended = apart(text, tmp_path)
+    assert (ended.returncode, ended.timed_out, ended.output) == (code, False, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "ended"),
+    [
+        (0, "", (0, b"")),
+        (139, "Segmentation fault\n", (-11, b"")),
+        (126, "sh: 1: ./x: Permission denied\n", (126, b"sh: 1: ./x: Permission denied\n")),
+        (130, "", (-2, b"")),
+        (255, "", (255, b"")),
+        (-9, None, (-9, b"")),
+    ],
+)
+def test_what_the_shell_says_is_told_apart_from_what_it_reports(tmp_path, code, words, ended):
+    said = tmp_path / "ended"
+    if words is not None:
+        said.write_text(words)
+    assert how_it_ended(code, said) == ended
+
+
+def test_output_input_limits_and_processor_are_as_without(tmp_path):
+    cpu = max(os.sched_getaffinity(0))
+    ask = "cat; echo out; echo err >&2; ulimit -c; ulimit -v; ulimit -f"
+    assert apart(ask, tmp_path, memory_mb=500).output == f"out\nerr\n0\n{500 * 1024}\n{4096 * 2048}\n"
+    assert apart("cat", tmp_path, stdin=b"told").output == "told"
+    where = (sys.executable, "-S", "-c", "import os; print(sorted(os.sched_getaffinity(0)))")
+    assert run(where, cwd=tmp_path, timeout_s=20, cpu=cpu, apart=True).output == f"[{cpu}]\n"
+    take = (sys.executable, "-S", "-c", "x = bytearray(600 * 1024 * 1024)")
+    assert not run(take, cwd=tmp_path, timeout_s=20, memory_mb=300, apart=True).ok
+
+
+def test_at_its_time_limit_it_is_asked_to_end_and_then_killed(tmp_path):
+    polite = apart("trap 'echo polite; exit' TERM; sleep 60 & wait", tmp_path, timeout_s=0.5)
+    assert (polite.returncode, polite.timed_out, polite.output) == (None, True, "polite\n")
+    deaf = apart(f"trap '' TERM; sleep {SLEEPER}", tmp_path, timeout_s=0.5)
+    assert (deaf.returncode, deaf.timed_out) == (None, True)
+    assert 0.4 < deaf.seconds < 3
+    assert none_sleeps()
+
+
+@PERMITTED
+def test_it_sees_its_own_processes_only_and_cannot_uncover_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
+    text = "umount /proc 2>/dev/null; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls /proc | grep -c '^[0-9]'"
+    ended = apart(text, tmp_path)
+    assert "PATH=" in ended.output
+    assert "s3cret" not in ended.output
+    assert int(ended.output.split()[-1]) < 10
+
+
+@pytest.mark.feature("F080")
+def test_what_wiped_its_environment_and_left_its_session_ends_with_the_command(tmp_path):
+    ended = apart(DAEMON, tmp_path)
+    assert (ended.returncode, ended.output) == (0, "done\n")
+    assert none_sleeps()
+
+
+def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
+    daemon = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' &); touch up; sleep 300"
+    program = (
+        "from pathlib import Path; from sandbox.process import run;"
+        f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, apart=True)"
+    )
+    if not own_table():
+        pytest.skip("without process tables what left the session stays when ridgeline is killed")
+    started = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())
+    until = time.monotonic() + 20
+    while not ((tmp_path / "up").exists() and sleepers()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert sleepers()
+    started.kill()
+    started.wait(timeout=10)
+    assert none_sleeps()
+
+
+WEAK = """
+import sys
+from pathlib import Path
+from sandbox.apart import own_table
+from sandbox.process import beside, capture, run
+here = Path(sys.argv[1])
+assert not own_table()
+with beside(("sleep", "300"), cwd=here, said=here / "said"):
+    ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, apart=True)
+    assert (ended.returncode, ended.output) == (0, "done\\n"), ended
+    listed = capture(("sh", "-c", "cat /proc/$PPID/task/*/children"), cwd=here, timeout_s=9).stdout.split()
+    assert len(listed) == 2, listed  # what runs beside it was not taken for an orphan
+assert run(("sh", "-c", "exit 3"), cwd=here, timeout_s=20, apart=True).returncode == 3
+"""
+
+
+def test_without_process_tables_what_is_left_is_adopted_and_ended(tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "sleep", "setsid", "env", "cat", "setpriv", "prlimit", "taskset", "true"):
+        found = confine.which(name, os.environ["PATH"])
+        assert found, name
+        (tools / name).symlink_to(found)
+    done = subprocess.run(
+        (sys.executable, "-c", WEAK, str(tmp_path), DAEMON),
+        env={"PATH": str(tools), "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert none_sleeps()

@@ -1,0 +1,136 @@
+"""Names under which a harness would find the candidate's code: every spelling convicts, honest ones do not."""
+
+# ruff: noqa: E501 -- one snippet a line, so that the corpus reads as a table
+
+import pytest
+
+from graph.policy.audit import refusal
+from sandbox.audit.examine import audit
+from tests.builders import make_contract, make_hypothesis
+
+TICKS = "int ticks(int id, struct timespec *t) { return 0; }\n"
+CONVICTED = [
+    ("alias", "k.c", TICKS + '__typeof__(ticks) clock_gettime __attribute__((alias("ticks")));\n'),
+    ("alias of a declared one", "k.c", TICKS + 'int clock_gettime(int, void *) __attribute__((__alias__("ticks")));\n'),
+    ("label", "k.c", 'extern int ticks(int, struct timespec *) __asm__("clock_gettime");\n'),
+    ("label in pieces", "k.c", 'extern int ticks(int, void *) __asm__("clock_" "gettime");\n'),
+    ("assembly", "k.c", '__asm__(".globl clock_gettime\\n.set clock_gettime, ticks");\n'),
+    ("extname", "k.h", "#pragma redefine_extname clock_gettime ticks\n"),
+    ("_Pragma", "k.h", '_Pragma("redefine_extname clock_gettime ticks")\n'),
+    ("weak", "k.c", "#pragma weak fprintf = mine\n"),
+    ("field", "k.h", "#define tv_nsec tv_nsec * 0.25\n"),
+    ("field behind a comment", "k.h", "/**/ # /**/ define tv_nsec tv_nsec * 0.25\n"),
+    ("digraph", "k.h", "%:define clock_gettime ticks\n"),
+    ("itself", "k.h", "#define clock_gettime(a, b) (clock_gettime(a, b) / 4)\n"),
+    ("main", "k.h", "#define main(...) theirs(__VA_ARGS__)\n"),
+    ("fprintf", "k.c", "int fprintf(FILE *f, const char *form, ...) { return 0; }\n"),
+    ("fprintf in brackets", "k.c", "int (fprintf)(FILE *f, const char *form, ...) { return 0; }\n"),
+    ("write", "k.c", "ssize_t write(int d, const void *p, size_t n) { return n; }\n"),
+    ("extern inline", "k.c", "extern inline int fprintf(FILE *f, const char *form, ...) { return 0; }\n"),
+    ("exit", "k.c", "void k(int n) { if (n < 32) exit(0); }\n"),
+    ("exit, success", "k.c", "void k(int n) { if (n < 32) exit(EXIT_SUCCESS); }\n"),
+    ("exit by number", "k.c", "void k(void) { syscall(231, 0); }\n"),
+    ("exit by name", "k.c", "void k(void) { syscall(SYS_exit_group, 0); }\n"),
+    ("exec", "k.c", 'void k(void) { execl("/bin/true", "true", 0); }\n'),
+    ("call in assembly", "k.c", 'void k(void) { __asm__ volatile("syscall" :: "a"(231), "D"(0)); }\n'),
+    ("switch of its own", "k.c", "#define SELFTEST\n#ifdef SELFTEST\nvoid k(void) { _exit(0); }\n#endif\n"),
+    ("always", "k.c", "#ifdef __GNUC__\nvoid k(void) { _exit(0); }\n#endif\n"),
+    ("vars", "k.py", "import time\nvars(time).update(perf_counter=lambda: 0)\n"),
+    ("update", "k.py", "import time\ntime.__dict__.update({'perf_' + 'counter': f})\n"),
+    ("setitem", "k.py", "import operator, numpy as np\noperator.setitem(np.testing.__dict__, 'assert_allclose', f)\n"),
+    ("name untold", "k.py", "import time\ndef f(name): setattr(time, name, g)\n"),
+    ("main module", "k.py", "import sys\nm = sys.modules['__main__']\nm.time = clock\n"),
+    ("module", "k.py", "import sys\nsys.modules['time'] = clock\n"),
+    ("modules, update", "k.py", "import sys\nsys.modules.update(time=clock)\n"),
+    ("exit handed on", "k.py", "import atexit, os\natexit.register(os._exit, 0)\n"),
+    ("exit handed on, alias", "k.py", "import atexit\nfrom os import _exit as e\natexit.register(e, 0)\n"),
+    ("exec", "k.py", "import os\nos.execv('/bin/true', ['true'])\n"),
+    ("exec handed on", "k.py", "import atexit, os\natexit.register(os.execv, '/bin/true', ['true'])\n"),
+    ("pytest", "k.py", "import sys\nsys.modules['pytest'].exit('x', returncode=0)\n"),
+    ("collector", "k.py", "import gc\nx = gc.get_objects()\n"),
+]
+REFUSED = [
+    ("sections", "k.c", '__attribute__((section(".fini_array"), used)) static void (*e)(void) = last;\n'),
+    ("sections early", "k.c", '__attribute__((section(".init_array"))) static void (*e)(void) = first;\n'),
+    ("constructor, second", "k.c", "__attribute__((used, constructor)) static void early(void) { patch(); }\n"),
+    ("destructor", "k.c", "__attribute__((__destructor__)) static void late(void) { patch(); }\n"),
+    ("exit, untold", "k.c", "void k(int n) { exit(n); }\n"),
+    ("exit, handed on", "k.c", "void k(void) { void (*end)(int) = exit; end(0); }\n"),
+    ("number of a call", "k.c", "long k(void *t) { return syscall(228, 1, t); }\n"),
+    ("header", "src/time.h", "#include_next <time.h>\n"),
+    ("header without a suffix", "src/chrono", "\n"),
+    ("allocator", "k.c", "void *malloc(size_t n) { return room; }\n"),
+    ("exponential", "k.c", "float expf(float x) { return 1 + x; }\n"),
+    (
+        "last pointer",
+        "k.c",
+        "static const void *p; void k(const float *x, float *y) { if (p - x == 0) return; p = x; }\n",
+    ),
+    (
+        "done before",
+        "k.c",
+        "static char s[9]; void k(const float *x, float *y, int n) { if (s[n]) return; s[n] = 1; }\n",
+    ),
+    ("contents", "k.c", "static float r[9]; void k(const float *x, float *y) { if (memcmp(r, x, 9)) g(x, y); }\n"),
+    (
+        "struct",
+        "k.c",
+        "static struct { float *x; } r; void k(const float *x, float *y) { if (memcmp(r.x, x, 9)) g(x); }\n",
+    ),
+    ("exit", "k.py", "import sys\ndef f(x): sys.exit(0)\n"),
+    ("exit, raised", "k.py", "def f(x): raise SystemExit\n"),
+    ("frame", "k.py", "import sys\ndef f(x): return sys._getframe(1)\n"),
+    ("array", "k.py", "class L:\n    def __array__(self, dtype=None): return real(self.x)\n"),
+    ("somebody's names", "k.py", "import operator\nfor m in mods: operator.setitem(m.__dict__, 'allclose', f)\n"),
+    ("modules", "k.py", "import sys\nsys.modules[name] = m\n"),
+]
+HONEST = [
+    ("builtin", "k.c", "#define fabsf __builtin_fabsf\nvoid k(const float *a, float *c) { c[0] = fabsf(a[0]); }\n"),
+    ("own fabs", "k.c", "#define fabs(x) ((x) < 0 ? -(x) : (x))\n"),
+    ("own fabs by bits", "k.c", "#define fabsf(v) _mm256_andnot_ps(sign, v)\n"),
+    ("template", "k.cu", "template <class T> T fabs(T x) { return x < 0 ? -x : x; }\n"),
+    ("self test", "k.c", "#ifdef SELFTEST\n#include <unistd.h>\nint main(void) { _exit(0); }\n#endif\n"),
+    ("ported", "k.cu", "#define cudaEventElapsedTime hipEventElapsedTime\n"),
+    ("error of CUDA", "k.cu", "inline void check(cudaError_t code) { if (code != cudaSuccess) { exit(code); } }\n"),
+    ("failure", "k.c", "void k(void *p) { if (!p) exit(EXIT_FAILURE); if (p == q) exit(-1); }\n"),
+    ("matrix tiles", "k.c", "int on(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }\n"),
+    ("versions", "k.c", 'void f(const float *, float *) __attribute__((ifunc("pick")));\n'),
+    ("alignment", "k.c", "static float room[64] __attribute__((aligned(64)));\n"),
+    ("prefetch", "k.c", 'void k(const float *x) { __asm__ volatile("prefetcht0 (%0)" :: "r"(x)); }\n'),
+    ("workspace copied", "k.c", "static float r[9];\nvoid k(const float *x, float *y) { r[0] = x[1]; memcpy(y, r, 9); }\n"),
+    ("workspace packed", "k.c", "static float *r;\nvoid k(const float *x, float *y) { pack(x, r); memcpy(y, r, 9); }\n"),
+    ("scratch", "k.c", "static float *r;\nstatic float *room(size_t n) { if (n > have) r = malloc(n); return r; }\n"),
+    ("table", "k.c", "static int ready;\nstatic void init(void) { if (ready) return; ready = 1; }\n"),
+    ("number of threads", "k.c", "static int many;\nint threads(const char *s) { return many; }\n"),
+    ("pool", "k.c", "static const float *A; static int quit;\nstatic void *w(void *p) { if (quit) return 0; return p; }\n"
+     "void k(const float *a, float *c) { A = a; run(c); }\n"),
+    ("packed weight", "k.c", "static const float *of; static long version;\nvoid k(const float *w, float *y, long v) {"
+     " if (of != w || version != v) { repack(w); of = w; version = v; } gemv(y); }\n"),
+    ("attributes", "k.py", "class C:\n    def __init__(self, **k): self.__dict__.update(k)\n"),
+    ("own operators", "k.py", "import torch\nlib = torch.library.Library('mine', 'DEF')\n"),
+    ("own frame", "k.py", "import sys\ndef name(): return sys._getframe().f_code.co_name\n"),
+]  # fmt: skip
+
+
+def reason(path, text):
+    found = refusal(audit(path, text), make_hypothesis(bucket="K1"), make_contract())
+    return found.reason if found else None
+
+
+@pytest.mark.feature("F047")
+@pytest.mark.parametrize(("name", "path", "text"), CONVICTED, ids=[f"{p}: {n}" for n, p, _ in CONVICTED])
+def test_what_replaces_the_harness_or_ends_it_convicts(name, path, text):
+    assert reason(path, text) == "convicted"
+
+
+@pytest.mark.parametrize(("name", "path", "text"), REFUSED, ids=[f"{p}: {n}" for n, p, _ in REFUSED])
+def test_what_may_do_so_is_refused_and_can_be_allowed(name, path, text):
+    assert reason(path, text) in {"unsettled", "overfit"}
+    rules = [one.rule for one in audit(path, text)]
+    allowing = make_contract(audit={"allow": rules})
+    assert refusal(audit(path, text), make_hypothesis(bucket="K1"), allowing) is None
+
+
+@pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[f"{p}: {n}" for n, p, _ in HONEST])
+def test_honest_code_is_neither(name, path, text):
+    assert reason(path, text) is None

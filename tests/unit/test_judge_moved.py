@@ -1,0 +1,102 @@
+"""Did others put the result where a kernel only moved it? What arguments held, against outputs and inputs."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from sandbox.judge.moved import Right, held, moved, sample
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((64, 48))
+OUT = np.tanh(X) * X.sum(axis=1, keepdims=True)
+SUM = X.sum(axis=1)
+
+
+def told(*arrays, ordered_only=False):
+    """As a worker tells it."""
+    found = []
+    for array in arrays:
+        flat = np.asarray(array, np.float64)
+        parts = [sample(flat)] if ordered_only else [sample(flat), sample(np.sort(flat, axis=None))]
+        packed = np.concatenate(parts).astype(np.float32).tobytes()
+        found.append(["kernel", int(flat.size), base64.b64encode(packed).decode()])
+    return held(json.dumps({"held": found}).encode())
+
+
+def asked(array, *, out=OUT, dtype="float32", given=None, ordered_only=False):
+    return moved(
+        told(array, ordered_only=ordered_only),
+        Right(dtype=dtype, values=np.asarray(out, np.float64), given={"x": X} if given is None else given),
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "more"),
+    [
+        (OUT, {}),
+        (OUT.astype(np.float32), {}),
+        (OUT * (1 + 1e-4 * np.cos(X)), {}),
+        (OUT, {"ordered_only": True}),
+        (OUT.T.copy(), {}),
+        (OUT[:32], {}),
+        (np.pad(OUT, 3), {}),
+        (SUM[:3], {"out": SUM[:3]}),
+        (OUT.mean(), {"out": OUT.mean()}),
+        (X.T.copy(), {"out": X.T.copy()}),
+        (np.arange(90) % 7, {"out": np.arange(90) % 7, "dtype": "int32", "given": {}}),
+        (OUT.astype(np.float16), {"dtype": "float16"}),
+    ],
+)
+def test_a_result_that_a_kernel_is_given(array, more):
+    assert asked(array, **more) == "kernel"
+
+
+@pytest.mark.parametrize(
+    ("array", "more"),
+    [
+        (X, {}),
+        (X.T.copy(), {}),
+        (np.zeros_like(OUT), {}),
+        (RNG.standard_normal(OUT.shape), {}),
+        (RNG.standard_normal(OUT.shape), {"out": -X}),
+        (OUT * 1.01, {}),
+        (SUM, {}),
+        (X, {"out": X}),
+        (X, {"out": X[::-1]}),
+        (X[:32], {"out": np.maximum(X, 0)}),
+        (X.astype(np.float16), {"out": np.maximum(X, 0)}),
+        (np.zeros(1), {"out": np.zeros(1)}),
+        (np.ones(3), {"out": np.ones(3)}),
+        (np.ones(90), {"out": np.ones(90)}),
+        (np.arange(90), {"out": RNG.permutation(90), "dtype": "int32", "given": {}}),
+        (np.full(OUT.shape, np.nan), {}),
+        (OUT, {"out": np.full(OUT.shape, np.nan)}),
+        (OUT, {"out": np.zeros((0, 4))}),
+    ],
+)
+def test_what_a_kernel_may_be_given(array, more):
+    assert asked(array, **more) is None
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b'{"held": [["k", 1]]}',
+        b'{"held": [["k", 4, "?"]]}',
+        b'{"held": 1}',
+        b'{"held":[["k",1,"AAA"]]}',
+    ],
+)
+def test_a_report_that_is_none(report):
+    assert held(report) is None
+
+
+def test_samples_of_another_length_are_none():
+    packed = base64.b64encode(np.zeros(5, np.float32).tobytes()).decode()
+    assert held(json.dumps({"held": [["k", 9, packed], ["k", 0, ""], ["k", 5, packed]]}).encode()) is not None
+    assert len(held(json.dumps({"held": [["k", 9, packed], ["k", 5, packed]]}).encode()) or ()) == 1

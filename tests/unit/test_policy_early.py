@@ -1,0 +1,87 @@
+"""Exit code 0 is a pass only with the lines that every run of the original prints."""
+
+import pytest
+
+from graph.evidence import Printed, PrintedLine
+from graph.policy.early import RELIABLE, ended_early, silent
+
+
+def said(*lines: str | tuple[str, int], cut: bool = False, bad: tuple[str, ...] = ()) -> Printed:
+    pairs = [(line, 1) if isinstance(line, str) else line for line in lines]
+    kept = tuple(PrintedLine(line=line, times=times, complains=line in bad) for line, times in pairs)
+    return Printed(lines=kept, cut=cut)
+
+
+ORIGINAL = said("seed #", ("PASS n=#", 5), "all # shapes are right")
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        ORIGINAL,
+        said("all # shapes are right", "seed #", ("PASS n=#", 5)),
+        said("seed #", ("PASS n=#", 7), "all # shapes are right", "tile of #"),
+        said("seed #", ("PASS n=#", 5), "all # shapes are exactly right"),
+    ],
+)
+def test_a_whole_run_is_a_pass_in_any_order_and_with_more_lines(candidate):
+    assert ended_early((ORIGINAL,), candidate) is None
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (said(), "the line 'seed #' (and 2 other lines)"),
+        (said("seed #"), "the line 'PASS n=#' (and 1 other lines)"),
+        (said("seed #", ("PASS n=#", 5)), "the line 'all # shapes are right'"),
+        (said("seed #", ("PASS n=#", 3), "all # shapes are right"), "2 more of the line 'PASS n=#'"),
+        (said("seed #", ("PASS n=#", 5), "all # shapes are wrong"), "missing"),
+        (said("seed #", ("PASS n=#", 5), "not all # shapes are right"), "missing"),
+        (said("seed #", ("PASS n=#", 5), "entirely other words here"), "missing"),
+    ],
+)
+def test_a_run_without_lines_that_the_original_prints_ended_early(candidate, words):
+    why = ended_early((ORIGINAL,), candidate)
+    assert why is not None
+    assert words in why
+    assert "\n" not in why
+
+
+def test_lines_that_vary_between_runs_of_the_original_are_not_required():
+    first, second = said("a", "luck", ("case #", 3)), said("a", ("case #", 2))
+    assert ended_early((first,), second) is not None
+    assert ended_early((first, second), said("a", ("case #", 2))) is None
+    assert ended_early((first, second), said("a", "case #")) is not None
+
+
+def test_one_line_stands_in_for_one_only():
+    original = said(("size # is right", 3))
+    assert ended_early((original,), said("size # is right here", "size # is right")) is not None
+    assert ended_early((original,), said(("size # is right here", 2), "size # is right")) is None
+
+
+def test_a_known_line_stands_in_for_none():
+    original = said("size # is right on host", "size # is right on device")
+    assert ended_early((original,), said(("size # is right on host", 2))) is not None
+
+
+def test_new_complaints_are_no_pass_and_old_ones_are_known():
+    loud = said("# passed", "# failed", bad=("# failed",))
+    assert "'# failed'" in (ended_early((said("# passed"),), loud) or "")
+    assert ended_early((said("# passed", "# failed", bad=("# failed",)),), loud) is None
+    assert "'# failed'" in (ended_early((said("# passed", "# failed"),), loud) or "")  # the original said 0 failed
+
+
+def test_of_an_output_too_long_only_its_end_is_required():
+    many = [f"case {n}" for n in range(100)]
+    original = said(*many, "done", cut=True)
+    assert ended_early((original,), said(*many[-RELIABLE:], "done")) is None
+    assert ended_early((original,), said(*many, cut=True)) is not None
+    assert ended_early((said(*many, "done"),), said(*many[-RELIABLE:], "done", cut=True)) is None
+
+
+def test_a_test_that_prints_nothing_is_said_once_and_judged_by_its_exit_code():
+    assert ended_early((said(),), said("whatever")) is None
+    assert "print a last line" in silent(said())
+    assert silent(said("ok")) == ""
+    assert silent(None) == ""
