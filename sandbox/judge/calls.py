@@ -160,7 +160,8 @@ class Bench:
 
     def sensitivity(self, truth: Truth) -> dict[str, Noise]:
         """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
-        return noise(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
+        found = noise(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
+        return {name: _outlying(one, truth.oracle[name]) for name, one in found.items()} if truth.lone else found
 
     def _faults(
         self, sealed: Sealed, truth: Truth, known: Mapping[str, Noise | Reach], *, exact: bool
