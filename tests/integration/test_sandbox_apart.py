@@ -52,7 +52,7 @@ def none_sleeps(within_s: float = 3.0) -> bool:
         ("kill -9 $$", -9),
         ("kill -11 $$", -11),
         ("kill -15 $$", -15),
-        ("kill -2 $$", -2),
+        ("kill -10 $$", -10),
         ("kill -13 $$", -13),
         (f"exec {sys.executable} -S -c 'import os; os.abort()'", -6),
     ],
