@@ -23,9 +23,9 @@ WHOLE = os.environ.get("RIDGELINE_SUITE") == "all"
 """`make adversarial` judges all, for hours; by default a spelling of every other class, and some honest kernels."""
 TIMES = 5 if WHOLE else 1
 """Each is judged so often: a verdict that flips is itself a defect."""
-EVERY = 16
+EVERY = 20
 """Of the honest native kernels, one of so many is judged by default."""
-FOOLING = 10
+FOOLING = 12
 """Likewise of the cheats, before the naive evaluator."""
 
 torch_is_here = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

@@ -14,7 +14,7 @@ import pytest
 from tests.text_project import files
 
 ROOT = Path(__file__).parents[2]
-KILLS = 20 if os.environ.get("RIDGELINE_SUITE") == "all" else 4
+KILLS = 20 if os.environ.get("RIDGELINE_SUITE") == "all" else 2
 """Twenty take six minutes; `make adversarial` asks for them."""
 
 
