@@ -4,6 +4,7 @@ The suite's cheats fall to several defences at once; these are made to fall to o
 """
 
 import statistics
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -69,6 +70,8 @@ PLAIN = "import numpy\ndef vector_add(x, y, out):\n    numpy.add(x, y, out=out)\
 
 LARGE = {"n": 1_100_000}
 """So many that moving them takes far longer than an empty call."""
+PAIRS = 4
+"""Process pairs that a candidate is timed in at most."""
 C, NUMPY = "b7_memset", "vector_add-vector_add_ufunc"
 """Cases in whose place a candidate is put."""
 
@@ -104,6 +107,21 @@ def timed(folder, new: str, *off: str, like: str = C, old: str | None = None) ->
         return float(np.exp(statistics.median(next(iter(ratios(slots).values())))))
 
 
+def refused(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Refused:
+    """Why one of a few process pairs refuses it: a judgement has ten, and a busy machine makes empty calls long."""
+    for attempt in range(PAIRS):
+        found = timed(folder / str(attempt), new, *off, like=like, old=old)
+        if isinstance(found, Refused):
+            return found
+    raise AssertionError(f"not refused in {PAIRS} process pairs")
+
+
+def gains(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Iterator[float]:
+    """How much faster each of a few process pairs finds it, without those that refuse it."""
+    found = (timed(folder / str(attempt), new, *off, like=like, old=old) for attempt in range(PAIRS))
+    return (one for one in found if not isinstance(one, Refused))
+
+
 @pytest.mark.slow
 @pytest.mark.feature("F047", "F055")
 @pytest.mark.parametrize(
@@ -130,29 +148,18 @@ def test_the_honest_version_of_these_passes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.feature("F047", "F055")
 def test_what_does_nothing_when_timed_falls_to_judged_timing_and_without_it_to_physics(tmp_path):
-    found = timed(tmp_path, LATE)
-    assert isinstance(found, Refused)
-    assert found.side == "b"
-    found = timed(tmp_path, LATE, "judged_timing")
-    assert isinstance(found, Refused)
-    assert "too little to move its bytes" in found.detail
-    fast = timed(tmp_path, LATE, "judged_timing", "physics")
-    assert not isinstance(fast, Refused)
-    assert fast > 1.5
+    assert refused(tmp_path, LATE).side == "b"
+    assert "too little to move its bytes" in refused(tmp_path, LATE, "judged_timing").detail
+    assert any(one > 1.5 for one in gains(tmp_path, LATE, "judged_timing", "physics"))
 
 
 @pytest.mark.slow
 @pytest.mark.feature("F047", "F055")
 def test_a_forged_time_counts_only_where_the_judges_own_clock_does_not(tmp_path):
-    honest = timed(tmp_path, FORGED, "physics", like=NUMPY, old=PLAIN)
-    assert not isinstance(honest, Refused)
-    assert honest < 3
-    found = timed(tmp_path, FORGED, "own_clock", like=NUMPY, old=PLAIN)
-    assert isinstance(found, Refused)
+    assert any(one < 3 for one in gains(tmp_path, FORGED, "physics", like=NUMPY, old=PLAIN))
+    found = refused(tmp_path, FORGED, "own_clock", like=NUMPY, old=PLAIN)
     assert "too little to move its bytes" in found.detail
-    forged = timed(tmp_path, FORGED, "own_clock", "physics", like=NUMPY, old=PLAIN)
-    assert not isinstance(forged, Refused)
-    assert forged > 100
+    assert any(one > 100 for one in gains(tmp_path, FORGED, "own_clock", "physics", like=NUMPY, old=PLAIN))
 
 
 class Unsteady(Session):
@@ -184,10 +191,8 @@ def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible
 @pytest.mark.skipif(isolation().level != "namespaces", reason="workers are isolated only weakly here")
 def test_a_process_that_stays_beside_the_worker_leaves_its_time_without_meaning(tmp_path):
     staying = BY_ID["d10_setsid"].source.read_text()
-    found = timed(tmp_path, staying)
-    assert isinstance(found, Refused)
-    assert found.unclear
-    assert not isinstance(timed(tmp_path, staying, "isolation"), Refused)
+    assert refused(tmp_path, staying).unclear
+    assert any(one > 0 for one in gains(tmp_path, staying, "isolation"))
 
 
 @pytest.mark.feature("F047", "F055")
