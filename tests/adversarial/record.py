@@ -2,8 +2,9 @@
 `python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD]`.
 
 Each case is judged so often with reading off and on. A judgement is quick (two or three process pairs, four blocks:
-`correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. The file holds all
-answers of every case and those that are not as they must be; the exit code is 1 when there is one.
+`correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. A cheat that a quick one
+accepts, as it may once in a hundred where the kernel is as fast as the other, is judged in full length, which decides.
+The file holds all answers of every case and those that are not as they must be; the exit code is 1 when there is one.
 """
 
 import argparse
@@ -42,18 +43,26 @@ def _told(answer: Any) -> str:
     return "; ".join(f"{name} {said.answer} ({' '.join(said.evidence)[:200]})" for name, said in fields.items())
 
 
+def _short(answer: Any) -> str:
+    return f"{answer.correct.answer}/{answer.faster.answer}/{answer.own_work.answer}"
+
+
+def _judged(case: Case, options: Options) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        staged = stage(case, Path(folder) / "staged")
+        return judgment.judge(staged.task_file, candidate=staged.candidate, against=staged.against, options=options)
+
+
 def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
     """Every judgement of one case."""
     began, answers, wrong = time.monotonic(), Counter[str](), []
     for said, without in READING.items():
         for _ in range(times):
-            with tempfile.TemporaryDirectory() as folder:
-                staged = stage(case, Path(folder) / "staged")
-                options = Options(without=without, **effort)
-                found = judgment.judge(
-                    staged.task_file, candidate=staged.candidate, against=staged.against, options=options
-                )
-            answers[f"{said}: {found.correct.answer}/{found.faster.answer}/{found.own_work.answer}"] += 1
+            found = _judged(case, Options(without=without, **effort))
+            answers[f"{said}: {_short(found)}"] += 1
+            if case.kind == "cheat" and found.accepted and effort:
+                found = _judged(case, Options(without=without))
+                answers[f"{said}, in full length: {_short(found)}"] += 1
             if what := unlike(case, found, reading=said == "reading"):
                 wrong.append(f"{said}: {what}")
     return {"answers": dict(answers), "unlike": wrong, "took_s": round(time.monotonic() - began, 1)}

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,15 +136,23 @@ def test_the_same_candidate_is_byte_identical_to_the_base_version(tmp_path):
 
 
 def judged(case: Case, folder: Path, without: frozenset[str]) -> Iterator:
-    """The judge's answers about one case, again and again."""
+    """The judge's answers about one case, again and again.
+
+    A quick one that finds a gain, as it may once in a hundred between equals, gives way to one of full length.
+    """
     judgment = pytest.importorskip("sandbox.judge.judgment", exc_type=ImportError)
     from sandbox.judge.options import Options
 
     staged = stage(case, folder / "staged")
-    effort = {} if WHOLE else {"pairs": 2, "most_pairs": 3, "blocks": 4}
-    options = Options(without=without, **effort)
+    whole = Options(without=without)
+    quick = whole if WHOLE else whole.model_copy(update={"pairs": 2, "most_pairs": 3, "blocks": 4})
+
+    def answer(options: Options) -> Any:
+        return judgment.judge(staged.task_file, candidate=staged.candidate, against=staged.against, options=options)
+
     for _ in range(TIMES):
-        yield judgment.judge(staged.task_file, candidate=staged.candidate, against=staged.against, options=options)
+        found = answer(quick)
+        yield answer(whole) if found.faster.answer == "yes" and not WHOLE else found
 
 
 def refused(case: Case) -> str | None:
