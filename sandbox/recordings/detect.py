@@ -4,19 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from graph.kernel_profile import Recording
-from sandbox.recordings import (
-    agents,
-    archive,
-    counter_collection,
-    kernel_stats,
-    kernel_trace,
-    results_json,
-    rocpd,
-    torch_trace,
-)
-from sandbox.recordings.csv_head import header
+from sandbox.recordings import archive, kernel_trace
+from sandbox.recordings.csv_head import Head, header
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.merge import merged
 
@@ -26,6 +18,8 @@ OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
 """Modules of this package with `sniff(path) -> bool` and `read(path) -> Recording`, asked in this order."""
 WHOLE_FOLDERS = ("rocprof_compute",)
 """Of these, a folder is one recording with all that lies in it."""
+WHOLE_FILES = ("rocpd", "results_json", "torch_trace")
+"""Modules with `sniff(path) -> bool` and `read(path) -> Found` that are asked next: a file each."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
     "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; torch.profiler's traces; a "
@@ -55,33 +49,40 @@ def _file(path: Path) -> Found:
 
 
 def _reader(path: Path) -> Reader | None:
-    """Who reads this file, by its first bytes; None when nobody knows it."""
+    """Who reads this file, by its first bytes; None when nobody knows it.
+
+    Modules are imported where they are asked: all of them together take as long as a small recording.
+    """
     if archive.sniff(path):
         return _archive
+    if kernel_trace.is_sure(path):
+        return lambda one: kernel_trace.read(one, header(one))
     for name in OTHERS:
         reader = _other(name, path)
         if reader is not None:
             return reader
-    known: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
-        (rocpd.sniff, rocpd.read),
-        (results_json.sniff, results_json.read),
-        (torch_trace.sniff, torch_trace.read),
-    )
-    if reads_whole := next((reads for sniffs, reads in known if sniffs(path)), None):
-        return reads_whole
+    for name in WHOLE_FILES:
+        module = import_module(f"sandbox.recordings.{name}")
+        if module.sniff(path):
+            return cast(Reader, module.read)
+    return _table(path)
+
+
+def _table(path: Path) -> Reader | None:
+    """Who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
+    from sandbox.recordings import agents, counter_collection, kernel_stats
+
     head = header(path)
     if agents.sniff(head):
         return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
-    table = (
+    known: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
         (counter_collection.sniff, counter_collection.read),
         (kernel_trace.sniff, kernel_trace.read),
         (kernel_stats.sniff, kernel_stats.read),
         (kernel_stats.sniff_calls, kernel_stats.read_calls),
     )
-    for sniff, reads in table:
-        if sniff(head):
-            return lambda one, reads=reads: reads(one, head)  # type: ignore[misc]
-    return None
+    reads = next((reads for sniffs, reads in known if sniffs(head)), None)
+    return None if reads is None else lambda one: reads(one, head)
 
 
 def _archive(path: Path) -> Found:

@@ -3,18 +3,26 @@
 from pathlib import Path
 
 from graph.kernel_profile import Recording
-from sandbox.recordings.csv_head import Head
+from sandbox.recordings.csv_head import Head, columns
 from sandbox.recordings.dispatch_rows import load
 from sandbox.recordings.engine import opened
 from sandbox.recordings.fault import RecordingError
 from sandbox.recordings.kernels import recordings
 
 FORMAT = "kernel_trace"
+SURE = ("kind", "kernel_name", "start_timestamp", "end_timestamp")
+"""No other table that is known has these: what a row is about, first, and then a kernel's name and times."""
 
 
 def sniff(head: Head) -> bool:
     """Whether a CSV header is that of a kernel trace."""
     return head.has("name", "start", "end") and head.place("counter") is None
+
+
+def is_sure(path: Path) -> bool:
+    """Whether the header, of plain text, can be nothing else."""
+    found = columns(path)
+    return found[:1] == SURE[:1] and set(SURE) <= set(found) and "counter_name" not in found
 
 
 def read(path: Path, head: Head) -> tuple[Recording, ...]:

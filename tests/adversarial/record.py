@@ -3,7 +3,8 @@
 
 Each case is judged so often with reading off and on. A judgement is quick (two or three process pairs, four blocks:
 `correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. A cheat that a quick one
-accepts, as it may once in a hundred where the kernel is as fast as the other, is judged in full length, which decides.
+accepts (once in a hundred where the kernel is as fast as the other), or does not find wrong (an update lost in one call
+of sixteen), is judged in full length, which decides.
 The file holds all answers of every case and those that are not as they must be; the exit code is 1 when there is one.
 """
 
@@ -60,7 +61,7 @@ def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
         for _ in range(times):
             found = _judged(case, Options(without=without, **effort))
             answers[f"{said}: {_short(found)}"] += 1
-            if case.kind == "cheat" and found.accepted and effort:
+            if case.kind == "cheat" and effort and unlike(case, found, reading=said == "reading"):
                 found = _judged(case, Options(without=without))
                 answers[f"{said}, in full length: {_short(found)}"] += 1
             if what := unlike(case, found, reading=said == "reading"):
