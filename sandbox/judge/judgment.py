@@ -97,7 +97,7 @@ class Judged:
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
         gate = Gate(bench=bench)
-        correct = self._static() or gate.check(self.opener(self.new))
+        correct = self.convicted() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._said(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
@@ -129,7 +129,7 @@ class Judged:
     def tested(self) -> Judgment:
         """Correctness and own work alone."""
         gate = Gate(bench=self.bench(np.random.default_rng()))
-        correct = self._static() or gate.check(self.opener(self.new))
+        correct = self.convicted() or gate.check(self.opener(self.new))
         own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
         return self._said(correct, NOT_WANTED, own, calls=gate.calls)
 
@@ -147,7 +147,7 @@ class Judged:
             session.mode = mode
             yield session
 
-    def _static(self) -> Answered | None:
+    def convicted(self) -> Answered | None:
         """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
         if not self.options.on("static"):
             return None

@@ -1,7 +1,8 @@
 """The suite on a processor, case by case, into a file that goes on where it was left:
 `python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD]`.
 
-Each case is judged so often with reading off and on. A judgement is quick (two or three process pairs, four blocks:
+Each case is judged so often with reading off, and with reading on where that convicts: where it does not, a judgement
+does the same with it as without, and is not made again. A judgement is quick (two or three process pairs, four blocks:
 `correct` and `own work` are asked in full, `faster` mostly stays undecided) unless `--whole`. A cheat that a quick one
 accepts (once in a hundred where the kernel is as fast as the other), or does not find wrong (an update lost in one call
 of sixteen), is judged in full length, which decides.
@@ -15,11 +16,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from sandbox.judge import judgment
+from sandbox.judge.freeze import frozen
 from sandbox.judge.options import Answered, Options
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import load_task
 from tests.adversarial.suite import Case, cheats, honest, stage
 
 NEED_TORCH = ("torch", "torch_return", "triton")
@@ -54,10 +59,23 @@ def _judged(case: Case, options: Options) -> Any:
         return judgment.judge(staged.task_file, candidate=staged.candidate, against=staged.against, options=options)
 
 
+def _convicted(case: Case) -> bool:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        staged = stage(case, Path(folder) / "staged")
+        task, home = load_task(staged.task_file)
+        new, old = (stack.enter_context(frozen(task, one)) for one in (staged.candidate, staged.against))
+        reference = Reference(task, home)  # which is not started: sources are only read
+        return (
+            judgment.Judged(task=task, reference=reference, new=new, old=old, options=Options()).convicted() is not None
+        )
+
+
 def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
     """Every judgement of one case."""
     began, answers, wrong = time.monotonic(), Counter[str](), []
     for said, without in READING.items():
+        if said == "reading" and not _convicted(case):
+            continue
         for _ in range(times):
             found = _judged(case, Options(without=without, **effort))
             answers[f"{said}: {_short(found)}"] += 1
