@@ -24,7 +24,7 @@ QUICK = (
     "--set",
     "final_pairs=3",
 )
-SLOW_BENCH = '#!/bin/sh\nsleep 0.5\ncp canned.csv "$2"\n'
+SLOW_BENCH = '#!/bin/sh\nsleep 0.15\ncp canned.csv "$2"\n'
 
 
 @pytest.fixture
