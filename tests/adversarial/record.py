@@ -16,15 +16,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from sandbox.judge import judgment
-from sandbox.judge.freeze import frozen
 from sandbox.judge.options import Answered, Options
-from sandbox.judge.references import Reference
-from sandbox.judge.task_file import load_task
+from tests.adversarial.reading import convicted
 from tests.adversarial.suite import Case, cheats, honest, stage
 
 NEED_TORCH = ("torch", "torch_return", "triton")
@@ -59,22 +56,11 @@ def _judged(case: Case, options: Options) -> Any:
         return judgment.judge(staged.task_file, candidate=staged.candidate, against=staged.against, options=options)
 
 
-def _convicted(case: Case) -> bool:
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        staged = stage(case, Path(folder) / "staged")
-        task, home = load_task(staged.task_file)
-        new, old = (stack.enter_context(frozen(task, one)) for one in (staged.candidate, staged.against))
-        reference = Reference(task, home)  # which is not started: sources are only read
-        return (
-            judgment.Judged(task=task, reference=reference, new=new, old=old, options=Options()).convicted() is not None
-        )
-
-
 def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
     """Every judgement of one case."""
     began, answers, wrong = time.monotonic(), Counter[str](), []
     for said, without in READING.items():
-        if said == "reading" and not _convicted(case):
+        if said == "reading" and not convicted(case):
             continue
         for _ in range(times):
             found = _judged(case, Options(without=without, **effort))

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.adversarial.reading import convicted
+from tests.adversarial.suite import CARD, cheats, honest
+
 RUN = Path(__file__).resolve().parent / "run.py"
 TOGETHER = 10
 """Judgements at a time on one card: they disturb each other's times and nothing else."""
@@ -37,13 +40,17 @@ class Repeated:
         self._together = cards * TOGETHER
 
     def run(self, names: Sequence[str], times: int) -> int:
-        """Every case so often each way; how many answers are not as they must be."""
+        """Every case so often each way; how many answers are not as they must be.
+
+        With reading on, what reading convicts; with it the others are judged as without.
+        """
+        read = {f"{case.kind}:{case.id}" for case in (*cheats(CARD), *honest(CARD)) if convicted(case)}
         wanted = [
             (name, way)
             for turn in range(times)
             for way in ("not reading", "reading")
             for name in names
-            if self._count(name, way) <= turn
+            if self._count(name, way) <= turn and (way == "not reading" or name in read)
         ]
         with concurrent.futures.ThreadPoolExecutor(self._together) as pool:
             list(pool.map(lambda one: self._asked(*one), wanted))

@@ -1,0 +1,23 @@
+"""Whether reading a case's source convicts it. Where it does not, a judgement does the same with reading as without."""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from sandbox.judge.freeze import frozen
+from sandbox.judge.judgment import Judged
+from sandbox.judge.options import Options
+from sandbox.judge.references import Reference
+from sandbox.judge.task_file import load_task
+from tests.adversarial.suite import Case, stage
+
+
+def convicted(case: Case) -> bool:
+    """By the text of its files alone: nothing of it runs, on no device."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        staged = stage(case, Path(folder) / "staged")
+        task, home = load_task(staged.task_file)
+        new, old = (stack.enter_context(frozen(task, one)) for one in (staged.candidate, staged.against))
+        reference = Reference(task, home)  # which never starts
+        judged = Judged(task=task, reference=reference, new=new, old=old, options=Options(device="cpu"))
+        return judged.convicted() is not None
