@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from graph.values import Value
-from sandbox.apart import own_table
+from sandbox.apart import own_memory, own_table
 from sandbox.conditions.sources import sources
 from sandbox.confine import isolation
 from sandbox.errors import WorldError
@@ -160,13 +160,17 @@ def _processes() -> Finding:
     return Finding(
         name="process tables",
         found=strong,
-        detail="each command sees its own processes only, and they all end with it"
+        detail=f"each command sees its own processes only, and they all end with it; {_memory()}"
         if strong
         else "isolation: weak: unshare --pid is missing or not permitted here",
         cost=""
         if strong
         else "commands see this user's processes and their environments; what one leaves behind is adopted and ended",
     )
+
+
+def _memory() -> str:
+    return "so does its shared memory" if own_memory() else "what it leaves in /dev/shm stays there"
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:

@@ -4,13 +4,16 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
+from typing import get_args
 
 from pydantic import ValidationError
 
 from agent.errors import UserError, UserErrors
 from agent.wikis import attached, roots, unreadable, unsound
 from graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
+from graph.finding import Allowable
 from graph.formula import FormulaError, evaluate
 from graph.values import Value
 from sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
@@ -47,7 +50,7 @@ def load(path: Path) -> LoadedContract:
     """Read and check a contract, or the `ridgeline.yaml` of a folder. Raises `UserError`, several problems at once."""
     file = _find(path)
     fields = _document(file)
-    problems = [*unknown_keys(fields, Contract), *_missing(fields)]
+    problems = [*unknown_keys(fields, Contract), *_missing(fields), *_not_allowable(fields)]
     try:
         contract = Contract.model_validate(fields)
     except ValidationError as error:
@@ -110,6 +113,25 @@ def _missing(fields: Mapping[str, object]) -> Iterator[str]:
     for name, title in PREREQUISITES.items():
         if fields.get(name) is None:
             yield f"{name}: missing (prerequisite {title}); {mends[name]}"
+
+
+def _not_allowable(fields: Mapping[str, object]) -> Iterator[str]:
+    """Rules of the audit that no contract may allow, and words that are no rule."""
+    audit = fields.get("audit")
+    allow = audit.get("allow") if isinstance(audit, dict) else None
+    names = get_args(Allowable)
+    for place, name in enumerate(allow if isinstance(allow, list) else ()):
+        if not isinstance(name, str) or name in names:
+            continue
+        from sandbox.audit.rules import CONVICTING
+
+        if name in CONVICTING:
+            why = f"{name}: this one convicts, and cannot be allowed; remove it, and write the kernel without"
+        else:
+            close = get_close_matches(name, names, n=1)
+            mend = f"did you mean {close[0]!r}?" if close else "`ridgeline audit` names the rules that it finds"
+            why = f"{name!r} is no rule of the audit; {mend}"
+        yield f"audit.allow.{place}: {why}"
 
 
 def _unmatched(contract: Contract, root: Path) -> Iterator[str]:

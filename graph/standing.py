@@ -9,7 +9,7 @@ from graph.evidence import Benchmark, Level, Machine
 from graph.limits import Limits
 from graph.noise import Noise
 from graph.record import BaselineClosed, Calibrated, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
-from graph.values import Value
+from graph.values import Named, Value
 
 
 class History(Value):
@@ -54,6 +54,8 @@ class Standing(Value):
     roofline: Rooflined | None = None
     """The ceilings of this machine; None where nobody asked for them."""
     machine: Machine | None = None
+    original_us: tuple[Named, ...] | None = None
+    """Every time of one call of the original that is known, by shape; None where the best version is the original."""
 
 
 class BenchmarkWant(Value):

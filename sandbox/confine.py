@@ -11,6 +11,8 @@ from sandbox.errors import ProgramMissing, WorldError
 MIB = 1024 * 1024
 TABLE = ("--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 """A process table of its own, seen through a /proc of its own."""
+MESSAGES = ("--ipc",)
+"""Semaphores, queues and memory of its own where they have no place in the file system. Goes with a table."""
 
 
 def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, network: bool) -> tuple[str, ...]:
@@ -88,23 +90,29 @@ def which(name: str, path: str) -> str | None:
 def namespaces(*, network: bool, table: bool) -> tuple[str, ...]:
     """The first way out of the network, and into an own process table, that works here; empty when none does.
 
-    Tried once. A user who may not leave them becomes root of a namespace of users first.
+    Tried once. A user who may not leave them becomes root of a namespace of users first. A table comes with messages
+    of its own, save where the kernel knows no such namespace.
     """
     tool, probe = located("unshare"), located("true")
     wanted = (*(() if network else ("-n",)), *(TABLE if table else ()))
-    for way in ((tool, *wanted), (tool, "-r", *wanted)) if tool and probe and wanted else ():
-        words = tuple(str(word) for word in way)
-        try:
-            tried = subprocess.run(
-                (*words, str(probe)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=5,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if tried.returncode == 0:
-            return words
-    return ()
+    if tool is None or probe is None or not wanted:
+        return ()
+    more = ((*wanted, *MESSAGES), wanted) if table else (wanted,)
+    ways = ((tool, *user, *words) for words in more for user in ((), ("-r",)))
+    return next((way for way in ways if works((*way, probe))), ())
+
+
+def works(argv: tuple[str, ...]) -> bool:
+    """Whether a short command of ours, tried here, says that it went well."""
+    try:
+        tried = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0

@@ -171,7 +171,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     mark = secrets.token_hex(16)
     environment = scrubbed(private, mark=mark, extra=command.env)
     ended = private / ENDED
-    table = _table(command, ended)
+    table = _table(command, ended, environment)
     argv = _prepared(command, environment, table)
     forks = None if _trusted(command) else forks_so_far()
     known = orphans.before() if command.apart and not table else None
@@ -277,12 +277,17 @@ def _prepared(command: Command, env: Mapping[str, str], table: tuple[str, ...] =
     return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
 
 
-def _table(command: Command, ended: Path) -> tuple[str, ...]:
+def _table(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
     if not command.apart or command.file_mb is None:
         return ()
     return first_process(
-        said=ended, network=command.network, memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu
+        said=ended,
+        network=command.network,
+        memory_mb=command.memory_mb,
+        file_mb=command.file_mb,
+        cpu=command.cpu,
+        uses=(str(command.cwd.resolve()), *command.argv, *env.values()),
     )
 
 

@@ -176,7 +176,8 @@ class GitWorkspace:
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
         found = added(before, after, dtype=self._contract.dtype)
-        return (*found, *shared(before, after, self._protected(parent))) if any(map(native, after)) else found
+        c_like = any(map(native, {**before, **after}))
+        return (*found, *shared(before, after, self._protected(parent))) if c_like else found
 
     def _protected(self, commit: str) -> dict[str, str]:
         """Text of the C sources at a commit that a candidate may not change, the nearest ones."""

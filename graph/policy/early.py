@@ -17,6 +17,11 @@ DENIAL = re.compile(
     re.IGNORECASE,
 )
 """A line that says one of these is not another way to say what a line without it said."""
+AFFIRMATION = re.compile(
+    r"\b(?:pass\w*|ok\w*|right|correct\w*|match\w*|close|equal\w*|same|success\w*|good|fine|true|done|valid\w*|verif\w*|all)\b",
+    re.IGNORECASE,
+)
+"""A line that says one of these may be the outcome of a check: no line in entirely other words stands for it."""
 SILENT = (
     "the test prints nothing that every run repeats, so a run that ends early with exit code 0 cannot be told from one"
     " that passed; have the test print a last line, for example how many cases it compared"
@@ -27,7 +32,8 @@ def ended_early(originals: Sequence[Printed], candidate: Printed) -> str | None:
     """Why a run of a candidate is no pass although it ended with exit code 0, in one line; None when it is one.
 
     `originals`: passing runs of the unmodified code. Only what all of them printed is required, in any order; a line
-    in other words, which deny nothing, stands for one that is missing.
+    in other words, which deny nothing, stands for one that is missing; in entirely other ones for one that affirms
+    nothing, such as the kernel's name, where it alone is missing and the original's last line follows.
     """
     if new := _complaints(originals, candidate):
         return f"exit code 0, but the test printed what it never prints for the original: {new!r}; mend what it names"
@@ -39,8 +45,8 @@ def ended_early(originals: Sequence[Printed], candidate: Printed) -> str | None:
     how = f"{times} more of the line" if first and not originals[0].cut else "the line"
     others = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
     return (
-        f"the test ended early with exit code 0: {how} {line!r}{others}, which every run of the original prints, is"
-        " missing (# is any number); let the test run to its end"
+        f"the test ended early with exit code 0, let it run to its end: {how} {line!r}{others}, which every run of the"
+        " original prints, is missing (# is any number)"
     )
 
 
@@ -66,7 +72,22 @@ def _missing(originals: Sequence[Printed], candidate: Printed) -> dict[str, int]
         required &= _counted(run)
     known = set().union(*(_counted(run) for run in originals))
     spare = Counter({line: times for line, times in there.items() if line not in known})
-    return {line: left for line, times in _lacking(required, there) if (left := times - _stand_ins(line, times, spare))}
+    missing = {
+        line: left for line, times in _lacking(required, there) if (left := times - _stand_ins(line, times, spare))
+    }
+    return {} if _replaced(missing, tuple(required), spare, candidate) else missing
+
+
+def _replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[str], candidate: Printed) -> bool:
+    """Whether one line alone is missing, another as often said stands for it, and the last line of `order` follows."""
+    if len(missing) != 1:
+        return False
+    line, times = next(iter(missing.items()))
+    places = {one.line: place for place, one in enumerate(candidate.lines)}
+    end = places.get(order[-1])
+    if line in places or end is None or AFFIRMATION.search(line):
+        return False
+    return any(spare[other] == times and places[other] < end and not _denies_more(other, line) for other in spare)
 
 
 def _lacking(required: Counter[str], there: Counter[str]) -> Iterator[tuple[str, int]]:
@@ -89,9 +110,13 @@ def _stand_ins(line: str, times: int, spare: Counter[str]) -> int:
 def _alike(line: str, other: str) -> bool:
     """Whether two lines share most of their words and the second denies nothing that the first did not."""
     ours, theirs = Counter(WORD.findall(line)), Counter(WORD.findall(other))
-    if len(DENIAL.findall(other)) > len(DENIAL.findall(line)):
+    if _denies_more(other, line):
         return False
     return 2 * (ours & theirs).total() > (ours | theirs).total()
+
+
+def _denies_more(other: str, line: str) -> bool:
+    return len(DENIAL.findall(other)) > len(DENIAL.findall(line))
 
 
 def _counted(run: Printed) -> Counter[str]:

@@ -6,6 +6,7 @@ from itertools import takewhile
 from graph.evidence import Benchmark, Comparison, Profiled
 from graph.noise import Noise
 from graph.policy.noise import noise_of
+from graph.policy.physics import best_times
 from graph.policy.score import aggregate, higher_wins
 from graph.policy.shapes import core_shapes
 from graph.record import (
@@ -21,7 +22,7 @@ from graph.record import (
 )
 from graph.standing import History, Standing
 from graph.trial import Applied, Timed, Traced, find
-from graph.values import Bucket, Cost
+from graph.values import Bucket, Cost, Named
 
 FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
 """Caches keyed on what changes every training step (rules 14.2)."""
@@ -88,6 +89,7 @@ def _stands(history: History) -> Standing:
         noise=noise(history),
         roofline=history.roofline,
         machine=history.opened.machine,
+        original_us=_original_us(history) if best else None,
     )
 
 
@@ -217,6 +219,16 @@ def _baseline(history: History) -> BaselineClosed:
     if history.baseline is None:
         raise ValueError("there is no best version before the baseline is closed")
     return history.baseline
+
+
+def _original_us(history: History) -> tuple[Named, ...]:
+    """Times of one call of the original: of its own runs, and of pairs in which it was the best version."""
+    timed = (find(closed.judged, Timed) for closed in history.rounds)
+    pairs = [item for one in timed if one for item in one.evidence if isinstance(item, Comparison)]
+    pairs += [one.comparison for one in history.calibrations if one.comparison is not None]
+    own = [pair for pair in pairs if pair.best == history.opened.base_commit]
+    found = best_times((_baseline(history).quick,), own, history.contract)
+    return tuple(Named(name=one.label, value=one.time_us) for one in found)
 
 
 def _commit(best: RoundClosed) -> str:

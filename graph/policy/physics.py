@@ -1,9 +1,10 @@
 """What no version can be: faster than its declared work at the ceilings that were measured on this machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from graph.evidence import Ceilings, Row
+from graph.contract import Contract
+from graph.evidence import Benchmark, Ceilings, Comparison, Row
 from graph.formula import FormulaError
 from graph.policy.ceilings import UNCACHED_BYTES, cache_bytes
 from graph.policy.readings import Readings
@@ -71,8 +72,22 @@ def times(found: Readings, standing: Standing) -> Iterator[Timed]:
             yield from (Timed(shape.label, shape.candidate_us) for shape in comparison.shapes)
 
 
+def best_times(runs: Sequence[Benchmark], pairs: Sequence[Comparison], contract: Contract) -> Iterator[Timed]:
+    """Every time of one call, in us, that `runs` of a version and `pairs` with it as the best version know."""
+    column = contract.scoring.time_ms
+    for run in runs if column else ():
+        yield from (timed for row in run.rows if (timed := _time(row, column)) is not None)
+    if column or contract.paired_command:
+        for comparison in pairs:
+            yield from (Timed(shape.label, shape.best_us) for shape in comparison.shapes)
+
+
 def floors_of(found: Readings, standing: Standing) -> dict[str, Floor]:
-    """Floors by shape, of those that the best version itself respects: elsewhere these ceilings do not govern."""
+    """Floors by shape, of those that the original respects: elsewhere these ceilings do not govern.
+
+    Only the original may lift one. A version that was kept although it lies below its floor is one that nothing
+    explains; it must not be what lets the next one through.
+    """
     rows = {row.label: row for run in (*found.best, *found.candidate, standing.quick) for row in run.rows}
     if standing.full is not None:
         rows |= {row.label: row for row in standing.full.rows}
@@ -85,7 +100,7 @@ def floors_of(found: Readings, standing: Standing) -> dict[str, Floor]:
         return {}
     floors = {roof.label: floor for roof in roofs if (floor := _floor(roof, ceilings, standing)) is not None}
     broken = {
-        label for label, time_us in _of_best(found, standing) if label in floors and _below(time_us, floors[label])
+        label for label, time_us in _of_original(found, standing) if label in floors and _below(time_us, floors[label])
     }
     return {label: floor for label, floor in floors.items() if label not in broken}
 
@@ -94,14 +109,11 @@ def _below(time_us: float, floor: Floor) -> bool:
     return time_us * ABOVE_ROOF < floor.time_us
 
 
-def _of_best(found: Readings, standing: Standing) -> Iterator[Timed]:
-    column = standing.contract.scoring.time_ms
+def _of_original(found: Readings, standing: Standing) -> Iterator[Timed]:
+    if standing.original_us is not None:
+        return (Timed(one.name, one.value) for one in standing.original_us)
     runs = (*found.best, standing.quick, *((standing.full,) if standing.full else ()))
-    for run in runs if column else ():
-        yield from (timed for row in run.rows if (timed := _time(row, column)) is not None)
-    if column or standing.contract.paired_command:
-        for comparison in found.comparisons:
-            yield from (Timed(shape.label, shape.best_us) for shape in comparison.shapes)
+    return best_times(runs, found.comparisons, standing.contract)
 
 
 def _time(row: Row, column: str | None) -> Timed | None:

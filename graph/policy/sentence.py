@@ -5,6 +5,9 @@ from graph.verdict import Decision
 
 LONGEST_DETAIL = 160
 """Characters of a tool's own words that a sentence repeats."""
+LONGEST_REFUSAL = 400
+"""Of what the audit says, which is ours: place, meaning and mend stand before the code that it quotes."""
+AUDITED = frozenset({"convicted", "unsettled"})
 
 CAUSES = {
     "no_edit": "the planner gave no usable change",
@@ -39,7 +42,8 @@ def sentence(trial: Traced | Failed, decision: Decision, *, why: str, trade_off:
 
 
 def cause(trial: Failed) -> str:
-    """Why it failed: our words, then the first line of the tool's."""
+    """Why it failed: our words, then the first line of the tool's, or what the audit says."""
     first = next((line.strip() for line in trial.detail.splitlines() if line.strip()), "")
-    short = first if len(first) <= LONGEST_DETAIL else f"{first[: LONGEST_DETAIL - 3]}..."
+    longest = LONGEST_REFUSAL if trial.reason in AUDITED else LONGEST_DETAIL
+    short = first if len(first) <= longest else f"{first[: longest - 3]}..."
     return f"{CAUSES[trial.reason]}: {short}" if short else CAUSES[trial.reason]

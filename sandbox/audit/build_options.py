@@ -31,6 +31,20 @@ READS = re.compile(
 )
 SHORT = re.compile(r"-[IlLTexo].*|@.+")
 """Options that mean something else to other programs."""
+PATHS = re.compile(
+    r"\b(?:CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|OBJC_INCLUDE_PATH|COMPILER_PATH|GCC_EXEC_PREFIX|LIBRARY_PATH"
+    r"|LD_PRELOAD|LD_AUDIT|LD_LIBRARY_PATH|GCC_SPECS|CCC_OVERRIDE_OPTIONS)\b"
+)
+"""Variables from which compilers, linkers and programs take what no option names."""
+REWRITES = re.compile(
+    r"(?:^|[\s;&|(@`])(?:sed|awk|gawk|perl|cat|objcopy|ld|patch|ed|xxd|m4)\s[^#]*"
+    r"(?:\$[<^@+*]|\$[({][<^@+*][DF]?[)}]|\.[ch]\b|\.o\b|\.cpp\b|\.cu\b)"
+)
+"""A program other than the compiler works on a rule's sources or objects before they are built."""
+PIPED = re.compile(r"-x\s*(?:c|c\+\+|cu|cuda|assembler)\b.*\s-(?:\s|$)|\|\s*(?:\$[({]?CC|gcc|cc|clang|g\+\+|nvcc)\b")
+SCRIPT = re.compile(r"(?:^|[\s,=])(?:[\w./$(){}@<-]+\.(?:ld|lds)|-T\s*\S+)(?:\s|$)")
+VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*[:?+]*=\s*(.*)")
+"""A simple variable of a makefile."""
 
 
 def hits(path: str, text: str) -> Iterator[Hit]:
@@ -41,8 +55,9 @@ def hits(path: str, text: str) -> Iterator[Hit]:
             (number, word) for number, line in _lines(text) for said in QUOTED.findall(line) for word in said.split()
         ]
     elif recipe:
-        told = ((number, line) for number, line in _lines(text) if not line.lstrip().startswith("#"))
+        told = _expanded([(number, line) for number, line in _lines(text) if not line.lstrip().startswith("#")])
         words = [(number, word) for number, line in told for word in _words(line)]
+        yield from _recipes(told, _simple(path))
     elif path.endswith(".flags") or all(OPTION.match(line.lstrip()) for _, line in _lines(text)):
         words = [(number, word) for number, line in _lines(text) for word in _words(line)]
     else:
@@ -52,6 +67,38 @@ def hits(path: str, text: str) -> Iterator[Hit]:
     for (number, option), (_, after) in pairwise([*options, (0, "")]):
         if rule := _rule(option, after, short=not recipe, compiling=not recipe or number in compiling):
             yield Hit(rule=rule, line=number)
+
+
+def _simple(path: str) -> bool:
+    """Whether a file is a makefile, whose recipes stand behind a tab."""
+    return PurePosixPath(path).suffix.lower() == ".mk" or "akefile" in PurePosixPath(path).name
+
+
+def _expanded(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The lines with the variables put in whose values are plain words in the same file, wherever they are set."""
+    values: dict[str, str] = {}
+    for _, line in lines:
+        if found := VARIABLE.fullmatch(line):
+            values[found[1]] = found[2].split(" #")[0].strip()
+    plain = {name: value for name, value in values.items() if len(value) <= LONGEST_PLAIN and "$" not in value}
+    return [(number, USED.sub(lambda match: _value(match, plain), line)) for number, line in lines]
+
+
+def _value(match: re.Match[str], plain: dict[str, str]) -> str:
+    """What is put in for the use of a variable: its value where it is known and plain."""
+    return plain.get(match[1] or match[2] or match[3], match[0])
+
+
+def _recipes(lines: list[tuple[int, str]], makefile: bool) -> Iterator[Hit]:
+    """Lines that give the compiler other text, other objects or other folders than the rule's sources."""
+    goes_on = False
+    for number, line in lines:
+        recipe = not makefile or goes_on or line.startswith("\t") or bool(re.search(r":.*;", line))
+        goes_on = recipe and line.endswith("\\")
+        linked = (recipe or COMPILING.search(line)) and SCRIPT.search(line)
+        changed = linked or (recipe and (REWRITES.search(line) or PIPED.search(line)))
+        if changed or PATHS.search(line):
+            yield Hit(rule="build-setting", line=number)
 
 
 def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
@@ -76,6 +123,11 @@ def _named(definition: str) -> str:
     if CLOCKS.fullmatch(name):
         return "replaced-clock"
     return "replaced-judge" if HARNESS.fullmatch(name) else ""
+
+
+USED = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|([A-Za-z_]))")
+LONGEST_PLAIN = 16
+"""Letters of a variable's value that may be a piece of an option."""
 
 
 def _recipe(path: str) -> bool:

@@ -6,7 +6,8 @@ Workspaces are left from call to call as well: what a function fills before it h
 import re
 from collections.abc import Iterator, Mapping
 
-from sandbox.audit.c_source import CFunction, CSource, Token
+from sandbox.audit import c_counts
+from sandbox.audit.c_source import CFunction, CSource, Token, strings
 from sandbox.audit.rules import Hit
 
 COPIES = frozenset({"memcpy", "cudaMemcpy", "cudaMemcpyAsync", "hipMemcpy", "hipMemcpyAsync", "memmove", "copy_n"})
@@ -34,14 +35,16 @@ def hits(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
 def _use(source: CSource, at: int, name: str) -> str:
     before, after = source.text(at - 1), source.text(at + 1)
     given = before == "return" and after in {";", "[", "."} and _gives_a_result(source, at)
-    if (given or _source_of_copy(source, at)) and not _workspace(source, at, name):
+    if (given or _source_of_copy(source, at) or _given_before_filled(source, at, name)) and not _workspace(
+        source, at, name
+    ):
         return "kept-output"
     if _compared_by_value(source, at):
         return "content-cache"
     if after == "=" and _remembers_pointer(source, at, name):
         return "address-cache"
     if "++" in (before, after) or (after == "+=" and source.text(at + 2) == "1"):
-        return "call-count" if _tested(source, name) else ""
+        return "call-count" if c_counts.decides(source, name) else ""
     function = source.around(at)
     if (before == "==" or after == "==") and _compared_with_argument(source, at):
         return "" if function and _of_a_version(source, function, name) else "address-cache"
@@ -54,6 +57,25 @@ def _source_of_copy(source: CSource, at: int) -> bool:
         if call.name in COPIES and call.at < at < call.end:
             return source.text(at - 1) == "," and sum(source.text(i) == "," for i in range(call.at, at)) == 1
     return False
+
+
+def _given_before_filled(source: CSource, at: int, name: str) -> bool:
+    """`c[i] = kept[i];` where only what follows stores into `kept` what the function is given."""
+    function = source.around(at)
+    if function is None or not _works(function) or source.text(at + 1) != "[":
+        return False
+    begin = at
+    while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > function.begin:
+        begin -= 1
+    if source.text(begin) not in _outputs(function) or not _stored(source, begin):
+        return False
+    given = c_counts.parameters(function)
+    return any(
+        source.text(step) == name
+        and _stored(source, step)
+        and bool(given & set(source.names(source.closing(step + 1), _end_of_statement(source, step))))
+        for step in range(at + 1, function.end)
+    )
 
 
 def _tested(source: CSource, name: str) -> bool:
@@ -148,8 +170,13 @@ def _workspace(source: CSource, at: int, name: str) -> bool:
     function = source.around(at)
     if function is None or _asked_about(source, at, name):
         return False
+    names = {name} | {
+        source.text(step - 2)  # `float *p = kept;`
+        for step in range(function.begin + 3, at)
+        if [source.text(step + by) for by in (-3, -1, 0, 1)] == ["*", "=", name, ";"]
+    }
     filled = any(
-        source.text(step) == name and source.text(step + 1) in {"[", "="} and _stored(source, step)
+        source.text(step) in names and source.text(step + 1) in {"[", "="} and _stored(source, step)
         for step in range(function.begin, at)
     )
     passed = any(
@@ -191,8 +218,10 @@ def _argument(source: CSource, at: int, name: str) -> bool:
 
 
 def _compared_by_value(source: CSource, at: int) -> bool:
-    """`memcmp(kept, x, n)`: what an earlier call had is looked for in what this one has."""
-    return any(call.name in COMPARES and call.at < at < call.end for call in source.calls)
+    """`memcmp(kept, x, n)`: what an earlier call had is looked for in what this one has, which no quoted word is."""
+    asked = [call for call in source.calls if call.name in COMPARES and call.at < at < call.end]
+    words = [call for call in asked if call.name == "strcmp" and any(strings(source.arguments(call)))]
+    return len(asked) > len(words)
 
 
 def _remembers_pointer(source: CSource, at: int, name: str) -> bool:

@@ -56,8 +56,14 @@ def hits(source: CSource) -> Iterator[Hit]:
     for macro in macros(source):
         yield from _macro(macro)
     for line, text in source.directives:
+        if text.startswith("#include_next"):
+            yield Hit(rule="shadowed-import", line=line)
         included = re.match(r"#include(?:_next)? ?[<\"]([^>\"]+)", text)
-        if included and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", ".")):
+        if (
+            included
+            and included[1] not in source.own
+            and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", "."))
+        ):
             yield Hit(rule="reads-reference", line=line)
         elif re.match(r"#pragma\b.*(?:fast-?math|fast - math|Ofast|unsafe-math|fp_contract \( fast)", text):
             yield Hit(rule="downgrade", line=line)
@@ -70,10 +76,11 @@ def given(source: CSource) -> Iterator[Symbol]:
     yield from _parenthesised(source)
     yield from _aliases(source)
     yield from _labels(source)
+    yield from _pasted(source)
     pragmas = [(line, text) for line, text in source.directives if text.startswith("#pragma")]
     for call in source.calls:
         if call.name in {"_Pragma", "__pragma"}:
-            told = " ".join(strings(source.arguments(call)))
+            told = " ".join(" ".join(strings(source.arguments(call))).split())
             pragmas.append((call.line, f"#pragma {told}"))
     for line, text in pragmas:
         moved = re.match(r"#pragma (?:redefine_extname (\w+)|weak (\w+) ?=)", text)
@@ -175,6 +182,20 @@ def _statement(source: CSource, at: int) -> list[Token]:
     return source.tokens[begin:end]
 
 
+def _pasted(source: CSource) -> Iterator[Symbol]:
+    """`int JOIN(clock_get, time)(...) {`: a definition whose name a macro puts together."""
+    pasting = {macro.name: macro for macro in macros(source) if macro.parameters and "##" in macro.body}
+    for call in source.calls if pasting else ():
+        head = call.end + 1
+        if call.name not in pasting or source.text(head) != "(" or source.scopes[call.at] != "global":
+            continue
+        if source.text(call.at - 2) != "static" and source.body(source.closing(head) + 1) is not None:
+            given = "".join(token.text for token in source.arguments(call)).split(",")
+            meant = dict(zip(pasting[call.name].parameters or (), given, strict=False))
+            words = (meant.get(word, word) for word in pasting[call.name].body.split() if word != "##")
+            yield Symbol("".join(words), call.line, "pasted")
+
+
 def _labels(source: CSource) -> Iterator[Symbol]:
     """`int f(void) __asm__("clock_gettime")`, and assembly that defines a symbol."""
     for at, token in enumerate(source.tokens):
@@ -202,4 +223,4 @@ def _early(source: CSource) -> Iterator[Hit]:
 
 def _is_section(source: CSource, at: int) -> bool:
     near = {source.text(step).strip("_") for step in range(max(0, at - 3), at)}
-    return bool(near & {"section", "asm", "volatile"})
+    return bool(near & {"section", "asm", "volatile"}) or source.text(at - 2) == "define"

@@ -1,6 +1,7 @@
 """One C, C++, CUDA or HIP file as tokens: comments gone, strings kept apart, so that only code is matched."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,10 @@ NO_CALL = frozenset(
         "alignas",
     ]
 )
+SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
+"""A line that goes on in the next one: a compiler joins the two before it looks for words."""
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|u([0-9a-fA-F]{4})|(.))", re.S)
+SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 LARGEST = 100_000
 """Tokens that are read of one file."""
 
@@ -75,7 +80,9 @@ class CFunction:
 class CSource:
     """A file's tokens and what they make up. Anything is accepted: what cannot be read is no token of interest."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, own: frozenset[str] = frozenset()) -> None:
+        self.own = own
+        """Names that belong to other files of the candidate."""
         self.lines = text.split("\n")
         self.tokens = _tokens(text)
         self._closing = _closings(self.tokens)
@@ -219,28 +226,58 @@ def strings(tokens: tuple[Token, ...]) -> Iterator[str]:
 
 
 def _tokens(text: str) -> list[Token]:
+    """Every token with the line where it begins, which splices before it do not move."""
     found: list[Token] = []
-    line, last = 1, 0
+    text, joined = _spliced(text)
+    line, last, end, directive = 1, 0, 0, False
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "op"
-        if kind == "mark":
-            kind = "string"
+        kind = "string" if match.lastgroup == "mark" else match.lastgroup or "op"
         if kind == "skip":
             continue
         line += text.count("\n", last, match.start())
         last = match.start()
         word = match.group()
-        found.append(Token(kind, _content(word) if kind == "string" else word, line))
+        token = Token(kind, _content(word) if kind == "string" else word, line + bisect_right(joined, match.start()))
+        if "\n" in text[end : match.start()] or not found:
+            apart, directive = directive, word in {"#", "%"}
+        else:
+            apart = False  # only what follows a directive's line is never joined to it
+        end = match.end()
+        if kind == "string" and found and found[-1].kind == "string" and not apart:
+            found[-1] = Token("string", found[-1].text + token.text, found[-1].line)
+            continue
+        found.append(token)
         if len(found) >= LARGEST:
             break
     return found
+
+
+def _spliced(text: str) -> tuple[str, list[int]]:
+    """The text with its lines joined where they go on, and the places in it where that was done."""
+    parts: list[str] = []
+    places: list[int] = []
+    last = size = 0
+    for match in SPLICE.finditer(text):
+        parts.append(text[last : match.start()])
+        size += len(parts[-1])
+        places.append(size)
+        last = match.end()
+    return "".join((*parts, text[last:])), places
 
 
 def _content(word: str) -> str:
     body = word[word.find('"') + 1 :]
     if word[: word.find('"')].endswith("R"):
         return body[body.find("(") + 1 : body.rfind(")")]
-    return body.removesuffix('"')
+    return ESCAPE.sub(_meant, body.removesuffix('"'))
+
+
+def _meant(match: re.Match[str]) -> str:
+    """What an escape in a string stands for."""
+    code = int(match[1] or match[3], 16) if match[1] or match[3] else int(match[2], 8) if match[2] else None
+    if code is None:
+        return SIMPLE.get(match[4], match[4])
+    return chr(code & 0xFF) if match[3] is None else chr(code)
 
 
 def _closings(tokens: list[Token]) -> dict[int, int]:

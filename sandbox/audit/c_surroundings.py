@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from sandbox.audit import c_names
+from sandbox.audit import c_names, c_writes
 from sandbox.audit.c_names import ASM
 from sandbox.audit.c_source import CCall, CSource, strings
 from sandbox.audit.python_surroundings import REPORTED, TESTING
@@ -19,13 +19,14 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             READ + r"|__rdtscp?|_rdtsc|clock64|wall_clock64|__builtin_readcyclecounter|__globaltimer\w*",
         ),
         ("sleeps", r"usleep|nanosleep|sleep|clock_nanosleep|sleep_for|sleep_until|sched_yield"),
-        ("starts-process", r"system|popen|fork|vfork|clone|posix_spawnp?|daemon|setsid"),
+        ("starts-process", r"system|popen|_?fork|_Fork|vfork|clone|posix_spawnp?|daemon|setsid"),
         ("thread", r"pthread_create|thrd_create|async|jthread"),
         ("network", r"socket|connect|getaddrinfo|sendto|recvfrom"),
         ("native-load", r"dlopen|dlmopen|dlsym|cuModuleLoad\w*|hipModuleLoad\w*|LoadLibrary\w*"),
         (
             "file-access",
-            r"fopen|fopen64|freopen|open|open64|openat|creat|mmap|mmap64|shm_open|memfd_create|ofstream|ifstream|fstream|shmget|rename|unlink",
+            r"fopen|fopen64|freopen|open|open64|openat|creat|mmap|mmap64|shm_open|memfd_create|ofstream|ifstream|fstream|shmget|rename|unlink"
+            r"|mkdir|rmdir|opendir|semget|msgget|sem_open|mq_open",
         ),
         ("runs-at-load", r"atexit|at_quick_exit|on_exit|signal|sigaction"),
         (
@@ -33,19 +34,29 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"nvmlDeviceSet\w*|rsmi_dev_\w*_set|amdsmi_set_\w*|cudaDeviceSetLimit|hipDeviceSetLimit|cudaCtxResetPersistingL2Cache",
         ),
         ("global-setting", r"fesetround|_mm_setcsr|_MM_SET_\w+|cudaDeviceSetCacheConfig"),
-        ("patched-library", r"mprotect|dup2|LD_PRELOAD"),
-        ("mode-branch", r"readlink|getppid|getpid|prctl"),
+        ("patched-library", r"mprotect|dup2|LD_PRELOAD|fopencookie|register_printf_\w+"),
+        ("mode-branch", r"readlink|getppid|getpid|prctl|fcntl|fstat(?:64)?|isatty|getauxval"),
         ("capture-branch", r"(?:cuda|hip)Stream(?:IsCapturing|GetCaptureInfo\w*)|currentStreamCaptureStatus\w*"),
         ("reads-seed", r"srand|srandom|manual_seed"),
     )
 )
 EXITS = frozenset({"exit", "_exit", "_Exit", "quick_exit"})
+MESSAGES = frozenset({"err", "errx", "verr", "verrx"})
+"""Print a line and end the process with their first argument."""
+NOT_OWN = frozenset(
+    {"_IO_list_all", "_GLOBAL_OFFSET_TABLE_", "_r_debug", "__libc_stack_end", "__bss_start", "__data_start", "_edata"}
+)
+"""Variables of the C library and the linker, from which all of a process's streams, calls and data can be reached."""
 EXEC = r"exec[lv]p?e?|execvpe|fexecve|execveat"
 EXIT_CALLS = frozenset({"231", "60", "SYS_exit", "SYS_exit_group", "__NR_exit", "__NR_exit_group"})
 HARMLESS = re.compile(r"(?:SYS|__NR)_(?:arch_prctl|gettid|futex|getcpu|sched_\w+|set_mempolicy|mbind)$")
 """Calls of the system that kernels make: permission for matrix tiles, threads, the placement of memory."""
+REPORTS = frozenset({"printf", "fprintf", "puts", "write", "dprintf", "fputs"})
 SELF_TEST = re.compile(
-    r"(?:\w+_)?(?:SELF_?TEST|STANDALONE|UNIT_?TESTS?|TEST_MAIN|WITH_MAIN|BUILD_MAIN|DEMO_MAIN|MAIN)(?:_\w+)?"
+    r"(?:\w+_)?(?:SELF_?(?:TEST|CHECK)|STANDALONE|UNIT_?TESTS?|TEST_MAIN|WITH_MAIN|BUILD_MAIN|DEMO_MAIN|MAIN)(?:_\w+)?"
+)
+FOREIGN = frozenset(
+    {"ptrace", "process_vm_writev", "process_vm_readv", "__builtin_frame_address", "__builtin_return_address"}
 )
 METHODS = frozenset(
     {"clock", "times", "open", "signal", "connect", "clone", "exec", "system", "async", "sleep", "rename"}
@@ -60,6 +71,7 @@ def hits(source: CSource) -> Iterator[Hit]:
         yield from _called(source, call, defined)
         yield from _by_argument(source, call)
     yield from c_names.hits(source)
+    yield from c_writes.hits(source)
     yield from _handed_on(source)
     for at, token in enumerate(source.tokens):
         if token.kind == "name" and token.text in {
@@ -68,6 +80,8 @@ def hits(source: CSource) -> Iterator[Hit]:
             "program_invocation_short_name",
         }:
             yield Hit(rule="mode-branch", line=token.line)
+        elif token.kind == "name" and token.text in NOT_OWN:
+            yield Hit(rule="foreign-memory", line=token.line)
         elif token.kind == "name" and token.text in ASM:
             yield from _assembly(source, at)
         elif token.text == "thread" and source.text(at - 1) == "::" and source.text(at - 2) == "std":
@@ -80,7 +94,7 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
     method = before in {".", "->"} or name in defined or (name in METHODS and _declares(source, call))
     if name.endswith("ifstream") or source.text(call.at - 1) == "ifstream":
         method = False
-    if name in {"ptrace", "process_vm_writev", "process_vm_readv"} and not method:
+    if name in FOREIGN and not method:
         yield Hit(rule="foreign-memory", line=call.line)
         return
     if not method and (ending := _ending(source, call)):
@@ -91,11 +105,24 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
     if method:
         return
     for rule, pattern in NAMED:
-        if pattern.fullmatch(name):
+        if pattern.fullmatch(name) and not _of_its_own(source, call):
             yield Hit(rule=rule, line=call.line)
             return
-    if re.search(r"^(?:ref|reference|oracle|golden)(?:_|$)|_(?:ref|reference)$", name):
+    standard = before == "::" and source.text(call.at - 2) == "std"
+    if (
+        not standard
+        and name not in source.own
+        and re.search(r"^(?:ref|reference|oracle|golden)(?:_|$)|_(?:ref|reference)$", name)
+    ):
         yield Hit(rule="reads-reference", line=call.line)
+
+
+def _of_its_own(source: CSource, call: CCall) -> bool:
+    """Memory that no file stands behind, and a question for the processor's instructions."""
+    words = {token.text for token in source.arguments(call)}
+    if call.name.startswith("mmap"):
+        return bool({"MAP_ANONYMOUS", "MAP_ANON"} & words) and {"-", "1"} <= words and "MAP_FIXED" not in words
+    return call.name == "getauxval" and words <= {"AT_HWCAP", "AT_HWCAP2"} and bool(words)
 
 
 def _ending(source: CSource, call: CCall) -> str:
@@ -108,14 +135,21 @@ def _ending(source: CSource, call: CCall) -> str:
         if set(first) & EXIT_CALLS:
             return "ends-process"
         return "" if len(first) == 1 and HARMLESS.search(first[0]) else "raw-syscall"
-    if call.name == "pthread_exit":
+    if call.name in {"pthread_exit", "thrd_exit"}:
         return "may-exit"
-    if call.name not in EXITS or _declares(source, call):
+    ends = call.name in EXITS or (call.name in MESSAGES and not _own_name(source, call.name))
+    if not ends or _declares(source, call):
         return ""
     if first in (["0"], ["EXIT_SUCCESS"], ["NULL"], ["false"]):
         return "ends-process"
     failed = first == ["EXIT_FAILURE"] or (len(first) in (1, 2) and re.fullmatch(r"-?0*[1-9]\d*", "".join(first)))
     return "" if failed or _of_an_error(source, call, first) else "may-exit"
+
+
+def _own_name(source: CSource, name: str) -> bool:
+    """Whether this file gives the name a meaning of its own, as a macro or as a function object."""
+    bound = any(t.text == name and source.text(at - 1) in {"auto", "&"} for at, t in enumerate(source.tokens))
+    return bound or any(macro.name == name for macro in c_names.macros(source))
 
 
 def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
@@ -161,9 +195,7 @@ def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
         "fstream",
     }:
         yield from _path(told, call.line)
-    elif call.name in {"printf", "fprintf", "puts", "write", "dprintf", "fputs"} and any(
-        REPORTED.search(t) for t in told
-    ):
+    elif call.name in REPORTS and any(REPORTED.search(t) for t in told) and not _switched_off(source, call.line):
         yield Hit(rule="fake-report", line=call.line)
 
 
@@ -183,6 +215,10 @@ def _assembly(source: CSource, at: int) -> Iterator[Hit]:
     if source.text(step) == "(":
         told = " ".join(strings(tuple(source.tokens[step : source.closing(step)])))
         timed = re.search(r"\brdtscp?\b|globaltimer|s_memtime|s_memrealtime|%clock", told)
-        system = re.search(r"\b(?:syscall|sysenter|svc)\b|\bint\s*\$?(?:0x80|128)\b|\.byte\s*0x0f\s*,\s*0x05", told)
-        rule = "hidden-syscall" if system else "clock-read" if timed else "inline-asm"
+        system = re.search(
+            r"\b(?:syscall|sysenter|svc)\b|\bint\s*\$?(?:0x80|128)\b|\.byte\s*(?:0x0?f|15|017)\s*,\s*(?:0x0?5|0?5)\b",
+            told,
+        )
+        other = re.search(r"^\s*\.(?:include|incbin)\b|[;\n]\s*\.(?:include|incbin)\b", told)
+        rule = "hidden-syscall" if system else "native-load" if other else "clock-read" if timed else "inline-asm"
         yield Hit(rule=rule, line=source.tokens[at].line)

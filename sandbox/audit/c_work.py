@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from sandbox.audit import c_kept
-from sandbox.audit.c_source import CFunction, CSource, Token
+from sandbox.audit.c_source import OPEN, CFunction, CSource, Token
 from sandbox.audit.python_work import GROUPED, width
 from sandbox.audit.rules import Hit
 
@@ -97,13 +97,35 @@ def _statics(source: CSource) -> dict[str, Token]:
         held = names and not _unchanging(words) and source.text(at + 1 + len(words)) != "("
         if held:
             found[_of_a_struct(source, at + 1 + len(words)) if "struct" in words else _variable(words)] = token
+            found.update(dict.fromkeys(_further(source, at + 1), token))
     for at, token in enumerate(source.tokens):
         if token.text in {";", "="} and token.kind == "op" and source.scopes[at] != "inner":
             words = _statement(source, at)
             if len(words) > 1 and not _unchanging(words) and "using" not in words and "typedef" not in words:
                 found.setdefault(_variable(words), token)
+                for name in _further(source, at - len(words)) if token.text == ";" else ():
+                    found.setdefault(name, token)
     found.pop("", None)
     return found
+
+
+def _further(source: CSource, at: int) -> Iterator[str]:
+    """The second and later variables of the declaration that begins at a token; none for a function or a template."""
+    given, step = False, at
+    kinds = {"struct", "union", "enum"}
+    while step < len(source.tokens) - 1 and source.text(step) not in {";", "<", "#"}:
+        word = source.text(step)
+        given = given or word == "=" or word in kinds
+        if word == "{" and not given:
+            return
+        if word in OPEN:
+            step = source.closing(step)
+        elif word == ",":
+            while source.text(step + 1) in {"*", "const", "restrict", "__restrict__", "volatile"}:
+                step += 1
+            if re.fullmatch(r"[A-Za-z_]\w*", source.text(step + 1)):
+                yield source.text(step + 1)
+        step += 1
 
 
 def _of_a_struct(source: CSource, at: int) -> str:

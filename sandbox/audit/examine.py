@@ -19,13 +19,11 @@ from sandbox.audit import (
     python_work,
 )
 from sandbox.audit.c_source import CSource
+from sandbox.audit.own_files import C_LIKE, own_modules, own_names, read_as_c
 from sandbox.audit.python_source import LINE_END, PythonSource
 from sandbox.audit.rules import Hit, finding
 
 PYTHON = frozenset({".py", ".pyi", ".pyx"})
-C_LIKE = frozenset(
-    {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl", ".metal"}
-)
 LARGEST = 1_000_000
 """Characters of a text that are examined."""
 EMBEDDED = re.compile(r"__global__|#\s*include|PYBIND11_MODULE|TORCH_LIBRARY|extern\s+\"C\"")
@@ -39,12 +37,13 @@ MOST_LINES = 1000
 """Lines of a text that is no Python which are looked at one by one."""
 SHADOWING = frozenset({"sitecustomize.py", "usercustomize.py", "conftest.py"})
 SYSTEM_HEADERS = re.compile(
-    r"(?:assert|complex|ctype|errno|fcntl|fenv|float|getopt|immintrin|inttypes|limits|locale|malloc|math|omp|pthread|setjmp"
+    r"(?:alloca|assert|complex|ctype|errno|fcntl|features|fenv|float|getopt|immintrin|inttypes|limits|locale|malloc|math|omp|pthread|setjmp"
     r"|signal|std(?:align|arg|atomic|bool|def|int|io|lib)|strings?|tgmath|threads|time|unistd|wchar|x86intrin|cuda_runtime"
     r"|cuda_fp16|hip_runtime)\.h"
     r"|algorithm|array|atomic|chrono|cmath|cstd(?:def|int|io|lib)|cstring|ctime|f?stream|functional|iostream|limits|numeric"
     r"|random|sstream|string|thread|utility|vector"
 )
+SYSTEM_FOLDERS = re.compile(r"(?:.*/)?(?:bits|sys|gnu|asm|linux|arpa|netinet|x86_64-linux-gnu)/(?:[\w-]+/)*[\w-]+\.h")
 """A file of such a name beside the kernel is found first where its folder is on the path of includes."""
 SHADOWED = frozenset(
     [
@@ -75,8 +74,12 @@ def examined(path: str) -> bool:
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def audit(path: str, text: str, *, dtype: str = "fp32") -> tuple[Finding, ...]:
+def audit(
+    path: str, text: str, *, dtype: str = "fp32", as_c: bool = False, own: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
     """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
+
+    `as_c`: a C source includes the file, whatever its suffix is. `own`: names that other files of the candidate have.
 
     Every text gets an answer: one that cannot be read has the finding `unreadable`.
     """
@@ -86,9 +89,9 @@ def audit(path: str, text: str, *, dtype: str = "fp32") -> tuple[Finding, ...]:
     found = [finding(hit, path, lines) for hit in _by_name(path)]
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in PYTHON:
-        found += _python(path, text, dtype)
-    elif suffix in C_LIKE:
-        found += [finding(hit, path, lines) for hit in _c_like(text, dtype)]
+        found += _python(path, text, dtype, own)
+    elif as_c or suffix in C_LIKE:
+        found += [finding(hit, path, lines) for hit in _c_like(text, dtype, own)]
     found += [finding(hit, path, lines) for hit in _flags(text, suffix)]
     if suffix not in C_LIKE:
         found += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
@@ -99,14 +102,22 @@ def added(before: Mapping[str, str], after: Mapping[str, str | None], *, dtype: 
     """Findings of the changed files that their earlier texts did not have; None in `after` is a deleted file.
 
     A finding is the same when its rule and its quoted line are, wherever the line went. So a line that was taken away
-    counts as well: a stream whose join is gone is a new finding at the stream.
+    counts as well: a stream whose join is gone is a new finding at the stream. A file of any name counts as a C source
+    from the change on that includes it.
     """
     found: list[Finding] = []
-    for path, text in sorted(after.items()):
-        if text is None or before.get(path) == text:
+    texts = {path: text for path, text in {**before, **after}.items() if text is not None}
+    native, native_before = read_as_c(texts), read_as_c(before)
+    for path, text in sorted(texts.items()):
+        begun = path in native and path not in native_before and path in before
+        if before.get(path) == text and not begun:
             continue
-        known = Counter((old.rule, old.code) for old in audit(path, before.get(path, ""), dtype=dtype))
-        for new in audit(path, text, dtype=dtype):
+        own = own_names(path, texts) if path in native else own_modules(path, texts)
+        read = functools.partial(audit, path, dtype=dtype, own=own)
+        known = Counter[tuple[str, str]]()  # a file that is new has none, not even those of its place
+        if path in before:
+            known.update((old.rule, old.code) for old in read(before[path], as_c=path in native and not begun))
+        for new in read(text, as_c=path in native):
             if known[new.rule, new.code] > 0:
                 known[new.rule, new.code] -= 1
             else:
@@ -114,10 +125,11 @@ def added(before: Mapping[str, str], after: Mapping[str, str | None], *, dtype: 
     return tuple(found)
 
 
-def _python(path: str, text: str, dtype: str) -> list[Finding]:
+def _python(path: str, text: str, dtype: str, own: frozenset[str]) -> list[Finding]:
     lines = LINE_END.split(text)
     try:
         source = _parsed(text)
+        source.own = own
         hits = [*_python_hits(source, dtype)]
         inside = [*_embedded(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -190,8 +202,8 @@ def _embedded(source: PythonSource) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _c_like(text: str, dtype: str) -> Iterator[Hit]:
-    source = CSource(text)
+def _c_like(text: str, dtype: str, own: frozenset[str] = frozenset()) -> Iterator[Hit]:
+    source = CSource(text, own)
     yield from c_surroundings.hits(source)
     yield from c_work.hits(source, dtype=dtype)
 
@@ -200,8 +212,13 @@ def _by_name(path: str) -> Iterator[Hit]:
     """Files whose place alone has an effect on others."""
     name = PurePosixPath(path).name
     module = name.endswith(".py") and name.removesuffix(".py") in SHADOWED
-    if module or name in SHADOWING or name.endswith(".pth") or SYSTEM_HEADERS.fullmatch(name):
+    if module or name in SHADOWING or name.endswith(".pth") or _of_the_system(path, name):
         yield Hit(rule="shadowed-import", line=1, code=name)
+
+
+def _of_the_system(path: str, name: str) -> bool:
+    """Whether an `#include` of a system's header could find the file."""
+    return bool(SYSTEM_HEADERS.fullmatch(name) or SYSTEM_FOLDERS.fullmatch(path))
 
 
 def _flags(text: str, suffix: str) -> Iterator[Hit]:

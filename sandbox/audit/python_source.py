@@ -28,6 +28,8 @@ class PythonSource:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.own: frozenset[str] = frozenset()
+        """Modules of the candidate itself, as this file imports them."""
         self._lines = [line.encode() for line in LINE_END.split(text)]
         self.tree = ast.parse(text)
         self.nodes = list(ast.walk(self.tree))

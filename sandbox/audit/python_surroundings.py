@@ -23,9 +23,11 @@ NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("network", r"socket\..+|urllib\..+|requests\..+|httpx?\..+|ftplib\..+|aiohttp\..+|torch\.hub\..+"),
         ("native-load", r"ctypes\.(?:CDLL|PyDLL|cdll\..+|pydll\..+|WinDLL|util\..+)|cffi\..+"
          r"|torch\.ops\.load_library|torch\.classes\.load_library"),
-        ("file-access", r"open|io\.open|os\.(?:open|remove|rename|unlink|replace|symlink|link)|shutil\..+"
+        ("file-access", r"open|io\.open|os\.(?:open|mkdir|makedirs|listdir|scandir|remove|rename|unlink|replace|symlink"
+         r"|link)|shutil\..+"
          r"|tempfile\..+|mmap\..+"
-         r"|torch\.(?:load|save|from_file)|numpy\.(?:load|save|memmap|fromfile|savez)|pickle\.(?:load|dump)|shelve\..+|sqlite3\..+"
+         r"|torch\.(?:load|save|from_file)|numpy\.(?:_?core\.\w+\.)?(?:load|save|memmap|fromfile|savez\w*|loadtxt|savetxt"
+         r"|genfromtxt)|linecache\..+|pickle\.(?:load|dump)|shelve\..+|sqlite3\..+"
          r"|multiprocessing\.shared_memory\..+|pathlib\.Path"),
         ("reads-seed", r"torch\.(?:manual_seed|seed|initial_seed|get_rng_state|set_rng_state|random\..+"
          r"|cuda\.(?:manual_seed\w*|get_rng_state\w*|initial_seed))"
@@ -62,16 +64,18 @@ def hits(source: PythonSource) -> Iterator[Hit]:
             case ast.Raise(exc=ast.Name(id="SystemExit")):
                 yield Hit(rule="may-exit", line=node.lineno)
             case ast.Import() | ast.ImportFrom():
-                yield from _imported(node)
+                yield from _imported(source, node)
 
 
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
+def _imported(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
     """The reference, the test or the benchmark as a module."""
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
-        found = any(REFERENCE.search(name) for name in names)
+        found = any(REFERENCE.search(name) and name not in source.own for name in names)
     else:
         module = node.module or ""
+        if "." * node.level + module in source.own:
+            return
         asked = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
         found = bool(module) and not _known(module) and asked
     if found:
@@ -89,6 +93,9 @@ def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
         if name and pattern.fullmatch(name) and not (_building(source, call, rule) or _registering(source, call, name)):
             yield Hit(rule=rule, line=line)
             break
+    else:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"tofile", "fromfile"}:
+            yield Hit(rule="file-access", line=line)
     yield from _ending(source, call, name)
     yield from _asking(source, call, name)
     yield from _reporting(source, call)

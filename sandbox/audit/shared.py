@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from graph.finding import Finding
 from sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macros
 from sandbox.audit.c_source import CSource
+from sandbox.audit.own_files import INNER, read_as_c
 from sandbox.audit.rules import Hit, finding
 from sandbox.git import Entry
 
@@ -34,6 +35,8 @@ class Seen:
     macros: tuple[tuple[str, int, str], ...]
     """Name, line and what it stands for."""
     given: tuple[Symbol, ...]
+    kept: tuple[tuple[str, int], ...]
+    """Functions that are static or inline, with their lines: whoever includes the file has them."""
 
 
 def shared(
@@ -45,16 +48,20 @@ def shared(
     """
     found: list[Finding] = []
     changed = {path: text for path, text in after.items() if text is not None and text != before.get(path)}
-    sources = {path: text for path, text in changed.items() if native(path)}
-    if not sources or not protected:
+    if not changed or not protected:
         return ()
     kept = _bounded(protected)
+    editable = {path: text for path, text in {**before, **after}.items() if text is not None}
+    old, new = read_as_c({**before, **kept}), read_as_c({**editable, **kept})
+    sources = {path: text for path, text in editable.items() if path in new and (path in changed or path not in old)}
     texts = {**before, **kept, **{path: text for path, text in after.items() if text is not None}}
-    known = frozenset(name for path, text in before.items() if native(path) for name in NAME.findall(text))
+    known = frozenset(name for path, text in before.items() if path in old for name in NAME.findall(text))
     for path, text in sorted(sources.items()):
-        users = [seen(kept[user]) for user in _reached_from(path, texts) if user in kept]
-        hits = [*_macros(seen(text), seen(before.get(path, "")), users, known)]
-        hits += _symbols(path, text, before.get(path, ""), kept, known)
+        users = [seen(kept[user]) for user in _reached_from(path, texts, new) if user in kept]
+        was = before.get(path, "") if path in old else ""
+        hits = [*_macros(seen(text), seen(was), users, known)]
+        hits += _symbols(path, text, was, kept, known)
+        hits += _inner(seen(text), users, known)
         found += [finding(hit, path, text.split("\n")) for hit in {(hit.rule, hit.line): hit for hit in hits}.values()]
     return tuple(found)
 
@@ -72,6 +79,7 @@ def seen(text: str) -> Seen:
         own=frozenset((*(name for name, _, _ in defined), *undone, *functions)),
         macros=defined,
         given=tuple(given(source)),
+        kept=tuple((one.name, source.tokens[one.at].line) for one in source.functions if INNER & set(one.before)),
     )
 
 
@@ -104,6 +112,13 @@ def _symbols(path: str, text: str, before: str, protected: Mapping[str, str], kn
             yield Hit(rule="replaced-clock" if clock else "replaced-judge", line=symbol.line)
 
 
+def _inner(new: Seen, users: list[Seen], known: frozenset[str]) -> Iterator[Hit]:
+    """Static functions of a header under names that a protected source, which includes it, calls and got elsewhere."""
+    for name, line in new.kept:
+        if name not in known and any(name in user.called and name not in user.own for user in users):
+            yield Hit(rule="replaced-clock" if CLOCKS.fullmatch(name) else "replaced-judge", line=line)
+
+
 def _linked(path: str, symbol: Symbol, text: str) -> bool:
     """Whether the linker would take it for the C function of that name."""
     return (
@@ -111,9 +126,9 @@ def _linked(path: str, symbol: Symbol, text: str) -> bool:
     )
 
 
-def _reached_from(path: str, texts: Mapping[str, str]) -> set[str]:
+def _reached_from(path: str, texts: Mapping[str, str], sources: frozenset[str]) -> set[str]:
     """Files that include a file, directly or through others, by the ends of their paths."""
-    includes = {name: _included(text) for name, text in texts.items() if native(name)}
+    includes = {name: _included(text) for name, text in texts.items() if name in sources}
     found, waiting = set[str](), [path]
     while waiting:
         name = PurePosixPath(waiting.pop()).name

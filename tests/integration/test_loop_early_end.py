@@ -50,7 +50,10 @@ def test_a_candidate_that_leaves_its_test_early_is_sent_back_for_repair_and_then
     campaign.drive()
     assert campaign.verdicts()[:2] == ["incorrect", "faster"]
     verdict = campaign.history().rounds[0].judged.verdict
-    assert "the test ended early with exit code 0: the line 'PASS n=#' (and 1 other lines)" in verdict.notes[0]
+    assert (
+        "the test ended early with exit code 0, let it run to its end: the line 'PASS n=#' (and 1 other lines)"
+        in verdict.notes[0]
+    )
     assert "prints nothing" not in campaign.files.read("rounds/round-1/summary.md")
     assert checks.asked.count("baseline") == 1
 

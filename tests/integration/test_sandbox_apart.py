@@ -1,18 +1,27 @@
 """Commands with a process table of their own, and what stands in for it where this machine permits none."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from sandbox import confine
-from sandbox.apart import how_it_ended, own_table
+from sandbox.apart import how_it_ended, own_memory, own_table
 from sandbox.process import run
 
+REMEMBERING = pytest.mark.skipif(not own_memory(), reason="this machine permits no shared memory of one's own")
 PERMITTED = pytest.mark.skipif(not own_table(), reason="this machine permits no process tables")
+SEMAPHORES = """
+import ctypes
+get = ctypes.CDLL(None, use_errno=True).semget
+print("old" if get(0x51EE, 1, 0) >= 0 else "new", get(0x51EE, 1, 0o1600) >= 0, get(0x51EE, 1, 0) >= 0)
+"""
+"""Makes a set of semaphores, which outlives its process, and says whether it was there before."""
 SLEEPER = "314159"
 """Seconds; by them it is found from outside."""
 DAEMON = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' >/dev/null 2>&1 &); sleep 0.2; echo done"
@@ -21,6 +30,12 @@ DAEMON = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' >/dev/null 2>&1 &); sleep
 
 def apart(text: str, cwd: Path, timeout_s: float = 20, **options):
     return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, apart=True, **options)
+
+
+def unnamed(text: str, cwd: Path, **options):
+    """Likewise, from a file: what a command line says of shared memory leaves it the machine's."""
+    (cwd / "script.sh").write_text(text)
+    return run(("sh", "script.sh"), cwd=cwd, timeout_s=20, apart=True, **options)
 
 
 def sleepers() -> list[int]:
@@ -115,6 +130,57 @@ def test_what_wiped_its_environment_and_left_its_session_ends_with_the_command(t
     ended = apart(DAEMON, tmp_path)
     assert (ended.returncode, ended.output) == (0, "done\n")
     assert none_sleeps()
+
+
+@REMEMBERING
+@pytest.mark.feature("F080")
+def test_shared_memory_is_empty_when_a_command_starts_and_gone_when_it_ends(tmp_path):
+    place = Path("/dev/shm") / f"ridgeline-test-{os.getpid()}"
+    text = f"ls -A /dev/shm | wc -l; mkdir {place} && ls -A /dev/shm | wc -l; stat -c %a /dev/shm"
+    place.mkdir()
+    try:
+        assert [unnamed(text, tmp_path).output.split() for _ in range(2)] == [["0", "1", "1777"]] * 2
+        assert not list(place.iterdir())
+        uncover = f"umount /dev/shm 2>/dev/null; unshare -rm umount /dev/shm 2>/dev/null; ls -d {place} 2>/dev/null"
+        assert unnamed(uncover, tmp_path).output == ""
+    finally:
+        place.rmdir()
+
+
+@REMEMBERING
+def test_with_the_network_it_is_its_own_as_well_and_as_large_as_the_machines(tmp_path):
+    ended = unnamed("ls -A /dev/shm; df -k --output=size /dev/shm | tail -1", tmp_path, network=True, memory_mb=500)
+    assert ended.output.split() == [str(shutil.disk_usage("/dev/shm").total // 1024)]
+
+
+@REMEMBERING
+def test_processes_of_one_command_share_it(tmp_path):
+    (tmp_path / "both.py").write_text(
+        "from multiprocessing import Pool\nfrom multiprocessing.shared_memory import SharedMemory\n"
+        "def look(name):\n    there = SharedMemory(name=name)\n    return there.buf[0]\n"
+        "if __name__ == '__main__':\n    shared = SharedMemory(create=True, size=64)\n    shared.buf[0] = 7\n"
+        "    with Pool(2) as pool:\n        print(pool.apply(look, (shared.name,)))\n    shared.unlink()\n"
+    )
+    assert apart(f"{sys.executable} both.py", tmp_path).output == "7\n"
+
+
+@REMEMBERING
+@pytest.mark.parametrize("given", ["folder", "setting", "word"])
+def test_what_lies_in_the_machines_shared_memory_stays_visible_to_a_command_that_is_given_it(tmp_path, given):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        (folder / "data").write_text("there")
+        here, env = (folder, {}) if given == "folder" else (tmp_path, {"DATA": name})
+        words = ("sh", "-c", f"cat {name}/data") if given == "word" else ("sh", "script.sh")
+        (here / "script.sh").write_text(f"cat {name}/data")
+        assert run(words, cwd=here, timeout_s=20, apart=True, env=env).output == "there"
+
+
+@PERMITTED
+def test_semaphores_do_not_outlive_a_command(tmp_path):
+    (tmp_path / "sem.py").write_text(SEMAPHORES)
+    again = [apart(f"{sys.executable} -S sem.py", tmp_path).output for _ in range(2)]
+    assert again == ["new True True\n"] * 2
 
 
 def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from graph.ports import Applied
 from graph.values import FileEdit
 from sandbox.artifacts import ArtifactStore
+from sandbox.audit.examine import added
 from sandbox.audit.shared import shared
 from sandbox.worktree import GitWorkspace
 from tests.builders import make_contract
@@ -81,6 +82,68 @@ def test_a_field_of_the_clocks_answer_is_a_clock():
 def test_a_function_that_the_harness_got_from_elsewhere(path, text, convicted):
     found = rules({path: BEFORE.get(path, "") + text})
     assert [rule for _, rule, _ in found] == (["replaced-judge"] if convicted else [])
+
+
+def test_a_static_function_of_a_header_is_everybodys_who_includes_it():
+    worse = "static inline float worst(const float *g, const float *w, int n) { return 0; }\n"
+    assert rules({"src/kernel.h": HEADER + worse}) == [("src/kernel.h", "replaced-judge", "convicts")]
+    assert rules({"src/kernel.c": KERNEL + worse}) == []
+    assert rules({"src/kernel.h": f"{HEADER}static inline int rows(int n) {{ return n; }}\n"}) == []
+    assert rules({"src/kernel.h": HEADER + worse}, before={**BEFORE, "src/kernel.h": HEADER + worse}) == []
+
+
+@pytest.mark.parametrize("path", ["src/features.h", "src/bits/types/clockid_t.h", "src/time.h", "conftest.py"])
+def test_a_new_file_is_judged_by_its_place(path):
+    assert [one.rule for one in added({}, {path: "\n"})] == ["shadowed-import"]
+    assert added({path: ""}, {path: "\n"}) == ()
+
+
+@pytest.mark.parametrize(
+    "include", ['#include "tiles.txt"', '#define F "tiles.txt"\n#include F', "#include STR(tiles.txt)"]
+)
+def test_a_file_of_any_name_is_read_as_c_from_when_it_is_included(include):
+    clock = "int clock_gettime(int id, void *t) { return 0; }\n#define worst(g, w, n) 0\n"
+    header = {"src/kernel.h": f"{HEADER}{include}\n"}
+    both = {**header, "src/tiles.txt": clock}
+    assert [one.rule for one in added(BEFORE, both)] == ["replaced-clock"]
+    assert added(BEFORE, {"src/tiles.txt": clock}) == ()
+    there = {**BEFORE, "src/tiles.txt": clock}
+    assert [(one.rule, one.path) for one in added(there, header)] == [("replaced-clock", "src/tiles.txt")]
+    assert added({**there, **header}, {"src/tiles.txt": f"\n{clock}"}) == ()
+    if "(" not in include and "#define" not in include:
+        assert ("src/tiles.txt", "replaced-judge", "convicts") in rules(header, before=there)
+        assert ("src/tiles.txt", "replaced-judge", "convicts") in rules(both)
+
+
+@pytest.mark.parametrize(
+    ("after", "known"),
+    [
+        ({"src/k.c": '#include "eval.h"\n', "src/eval.h": "#pragma once\n"}, True),
+        ({"src/k.c": '#include "eval.h"\n'}, False),
+        ({"src/k.c": '#include "../eval.h"\n', "src/eval.h": "#pragma once\n"}, False),
+        (
+            {
+                "src/k.c": '#include "view.h"\nfloat *k(float *c) { return elem_ref(c, 1); }\n',
+                "src/view.h": "static inline float *elem_ref(float *c, int i) { return c + i; }\n",
+            },
+            True,
+        ),
+        (
+            {
+                "src/k.c": "float *k(float *c) { return elem_ref(c, 1); }\n",
+                "src/view.h": "static inline float *elem_ref(float *c, int i) { return c + i; }\n",
+            },
+            False,
+        ),
+        ({"src/k.c": "void k(float *c) { matmul_ref(c); }\n"}, False),
+        ({"kern/op.py": "from .eval import horner\n", "kern/eval.py": "def horner(): return 1\n"}, True),
+        ({"kern/op.py": "from kern.task import Tiles\n", "kern/task.py": "class Tiles: pass\n"}, True),
+        ({"kern/op.py": "from task import Tiles\n", "kern/task.py": "class Tiles: pass\n"}, False),
+        ({"kern/op.py": "from ..eval import horner\n", "kern/eval.py": "def horner(): return 1\n"}, False),
+    ],
+)
+def test_names_of_the_candidates_own_files_are_not_the_references(after, known):
+    assert [one.rule for one in added({}, after)] == ([] if known else ["reads-reference"])
 
 
 def test_what_was_there_before_is_nobodys_change():

@@ -55,6 +55,23 @@ def test_a_file_that_is_no_contract(tmp_path, text, said):
     assert ";" in line, "the mend is named"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "ends-process",
+            "ends-process: this one convicts, and cannot be allowed; remove it, and write the kernel without",
+        ),
+        ("file-acces", "'file-acces' is no rule of the audit; did you mean 'file-access'?"),
+        ("zzz", "'zzz' is no rule of the audit; `ridgeline audit` names the rules that it finds"),
+    ],
+)
+def test_what_no_contract_may_allow_is_said_without_a_list_of_every_rule(tmp_path, name, said):
+    path = project(tmp_path)
+    path.write_text(f"{path.read_text()}\naudit: {{allow: [file-access, {name}]}}\n")
+    assert problem(path) == f"ridgeline.yaml: audit.allow.1: {said}"
+
+
 def test_a_file_that_is_not_text(tmp_path):
     path = tmp_path / "ridgeline.yaml"
     path.write_bytes(b"target_op: \xff\xfe\n")

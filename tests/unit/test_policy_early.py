@@ -47,6 +47,36 @@ def test_a_run_without_lines_that_the_original_prints_ended_early(candidate, wor
     assert "\n" not in why
 
 
+NAMED = said("kernel: naive ijk", ("PASS n=#", 5), "all # shapes are right")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "whole"),
+    [
+        (said("kernel: blocked, table of tiles", ("PASS n=#", 5), "all # shapes are right"), True),
+        (said(("PASS n=#", 5), "blocked", "all # shapes are right"), True),
+        (said(("PASS n=#", 5), "all # shapes are right"), False),  # nothing stands for it
+        (said(("PASS n=#", 5), "all # shapes are right", "blocked"), False),  # not in its place
+        (said("blocked", ("PASS n=#", 5)), False),  # and the end is missing
+        (said("blocked", ("PASS n=#", 4), "all # shapes are right"), False),
+        (said("not blocked", ("PASS n=#", 5), "all # shapes are right"), False),
+        (said(("blocked", 2), ("PASS n=#", 5), "all # shapes are right"), False),
+        (said("kernel: naive ijk", "blocked", "all # shapes are right"), False),  # what affirms is never replaced
+        (said("kernel: naive ijk", ("blocked", 5), "all # shapes are right"), False),
+        (said("kernel: naive ijk", ("PASS n=#", 5), "blocked"), False),
+        (said("blocked", "begin", "end"), False),  # the lines of another test
+    ],
+)
+def test_what_the_kernel_says_of_itself_may_change_where_the_test_comes_to_its_end(candidate, whole):
+    assert (ended_early((NAMED,), candidate) is None) == whole
+
+
+def test_the_mend_comes_before_the_line_that_may_be_long():
+    assert (ended_early((NAMED,), said()) or "").startswith(
+        "the test ended early with exit code 0, let it run to its end: "
+    )
+
+
 def test_lines_that_vary_between_runs_of_the_original_are_not_required():
     first, second = said("a", "luck", ("case #", 3)), said("a", ("case #", 2))
     assert ended_early((first,), second) is not None

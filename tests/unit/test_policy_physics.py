@@ -5,8 +5,9 @@ import pytest
 from graph.evidence import Ceilings, Rate
 from graph.policy import gates, physics
 from graph.policy.accept import judge
+from graph.policy.history import standing as standing_of
 from graph.policy.readings import readings
-from graph.record import Rooflined
+from graph.record import Calibrated, Rooflined
 from graph.trial import Timed, Traced
 from tests.builders import (
     BASE,
@@ -18,8 +19,10 @@ from tests.builders import (
     make_built,
     make_comparison,
     make_contract,
+    make_history,
     make_limits,
     make_machine,
+    make_round,
     make_row,
     make_scaled,
     make_standing,
@@ -98,6 +101,36 @@ def test_bytes_bound_only_what_no_cache_holds(share, refused, fields):
 )
 def test_where_nothing_is_known_nothing_is_refused(known):
     assert told(1000.0, known) == ""
+
+
+def after_a_round(gain, ceilings=CEILINGS, **fields):
+    """The best version is one of round 2, `1 + gain` times as fast as the original."""
+    roof = Rooflined(ceilings=ceilings, specs=(), bound="unknown")
+    return standing_of(make_history(make_round(2, gain=gain), roofline=roof, **fields))
+
+
+# 1.8: `large` of the second version takes 0.71 of its floor, which is unexplained and was kept
+@pytest.mark.parametrize(("gain", "factor", "refused"), [(1.8, 50.0, True), (1.8, 3.9, False), (0.5, 50.0, True)])
+def test_a_kept_version_below_its_floor_does_not_lift_it_for_the_next(gain, factor, refused):
+    known = after_a_round(gain)
+    assert known.round == 2
+    found = readings(make_traced(make_scaled(factor)), known, ROUTER)
+    assert bool(physics.impossible(found, known)) == refused
+    assert bool(physics.floors_of(found, known).get("large"))
+
+
+def test_a_floor_that_the_original_breaks_stays_lifted():
+    slow = CEILINGS.model_copy(update={"flops_gflops": 20.0})
+    assert told(1000.0, after_a_round(1.8, slow)) == ""
+
+
+def test_times_of_the_original_in_pairs_lift_a_floor_as_well():
+    alike = make_comparison(candidate=BASE)
+    quick = alike.model_copy(update={"shapes": tuple(s.model_copy(update={"best_us": 0.001}) for s in alike.shapes)})
+    later = quick.model_copy(update={"best": "02" * 20})
+    for comparison, lifted in ((quick, True), (later, False)):
+        runs = (Calibrated(after_round=1, fresh=True, comparison=comparison),)
+        assert (told(1000.0, after_a_round(1.8, calibrations=runs)) == "") == lifted
 
 
 def test_a_time_of_zero_is_below_every_floor():

@@ -1,0 +1,97 @@
+"""What the editable files of a candidate are to each other: which are read as C, and which names are its own."""
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from sandbox.audit.c_source import CSource
+
+C_LIKE = frozenset(
+    {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl", ".metal"}
+)
+OTHER = frozenset({".py", ".pyi", ".pyx", ".md", ".rst", ".sh", ".mk", ".flags", ".json", ".yaml", ".yml", ".toml"})
+"""Suffixes of what is read in its own way, or never compiled, unless an `#include` names it."""
+INNER = frozenset({"static", "inline", "__inline", "__inline__"})
+
+
+def read_as_c(texts: Mapping[str, str]) -> frozenset[str]:
+    """Paths of what a compiler reads as C sources: by their suffix, or since one of the texts includes their names."""
+    asked = _asked_for(texts)
+    suffixes = {path: PurePosixPath(path).suffix.lower() for path in texts}
+    return frozenset(
+        path
+        for path, suffix in suffixes.items()
+        if suffix in C_LIKE or PurePosixPath(path).name in asked or ("" in asked and suffix not in OTHER)
+    )
+
+
+def own_modules(path: str, texts: Mapping[str, str]) -> frozenset[str]:
+    """The candidate's Python modules by the names under which the file at `path` reaches them without a doubt."""
+    found: set[str] = set()
+    for other in texts:
+        name = PurePosixPath(other)
+        if name.suffix == ".py" and len(name.parts) > 1:
+            found.add(".".join(name.with_suffix("").parts))
+        if name.suffix == ".py" and name.parent == PurePosixPath(path).parent:
+            found.add(f".{name.stem}")
+    return frozenset(found)
+
+
+def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
+    """Names with which a file reaches the candidate's own files: includes as they are written, and functions.
+
+    A static function counts only where the file includes the one that has it.
+    """
+    found: set[str] = set()
+    waiting, done = [path], {path}
+    while waiting:
+        at = waiting.pop()
+        for name in _includes(texts.get(at, "")):
+            beside = str(PurePosixPath(at).parent / name)
+            if beside in texts and ".." not in beside:
+                found |= {name} if at == path else set()
+                found |= _functions(texts[beside])[1]
+                waiting += [beside] if beside not in done else []
+                done.add(beside)
+    for other, text in texts.items():
+        if PurePosixPath(other).suffix.lower() in C_LIKE:
+            found |= _functions(text)[0]
+    return frozenset(found)
+
+
+def _asked_for(texts: Mapping[str, str]) -> set[str]:
+    """Names of the files that C sources include, also through others; empty for one that only a macro tells."""
+    waiting = [text for path, text in texts.items() if PurePosixPath(path).suffix.lower() in C_LIKE]
+    found: set[str] = set()
+    while waiting:
+        new = {PurePosixPath(name).name for name in _includes(waiting.pop())} - found
+        found |= new
+        waiting += [text for path, text in texts.items() if PurePosixPath(path).name in new]
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _includes(text: str) -> frozenset[str]:
+    """What a source includes as it is written; empty for an `#include` of a macro, with what macros hold in quotes."""
+    found: set[str] = set()
+    computed = False
+    directives = CSource(text).directives if "include" in text or "import" in text else []
+    for _, line in directives:
+        asked = re.match(r"#(?:include|include_next|import) ?(?:[<\"]([^>\"]+)|(\w))", line)
+        if asked:
+            found |= {asked[1]} if asked[1] else set()
+            computed = computed or bool(asked[2])
+    if computed:
+        found |= {"", *(told for _, line in directives for told in re.findall(r"\"([^\"]+)\"", line))}
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _functions(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the functions with a body in a source: those that others can link with, and all of them."""
+    functions = CSource(text).functions
+    return (
+        frozenset(one.name for one in functions if not INNER & set(one.before)),
+        frozenset(one.name for one in functions),
+    )
