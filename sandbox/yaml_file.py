@@ -105,6 +105,8 @@ def _said(problem: ErrorDetails) -> str:
             return "unknown field; remove it or correct the name"
         case "value_error":
             return message.removeprefix("Value error, ")
+        case "string_type" if isinstance(problem["input"], bool):
+            return f"found {problem['input']}, which is how YAML reads on, off, yes and no; put the word in quotes"
         case _:
             return f"{message[:1].lower()}{message[1:]}, found {_shown(problem['input'])}; correct the value"
 

@@ -26,6 +26,19 @@ NO_GRAPH = (RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
 INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
+def laid(torch: Any, values: Any, over: Any, low: int, high: int) -> Any:
+    """Whole numbers over whole numbers of [low, high), as `around` of the judge's rings.py; in a wider type."""
+    floats = values.is_floating_point()
+    wide = (torch.float64 if values.itemsize == 8 else torch.float32) if floats else torch.int64
+    first, second = values.to(wide), over.to(wide)
+    found, less = first - second, first <= second
+    del first, second  # on a card, room matters
+    bottom = low - 1 if floats or low > -(1 << 63) else (1 << 63) - 1  # sums go round at 64 bits
+    ends = [found.new_full((), float(end) if floats else end) for end in (high - 1, bottom)]
+    found += torch.where(less, *ends)
+    return found.clamp_(float(low), float(high - 1)) if floats else found
+
+
 class Place:
     """The arrays of one size."""
 
@@ -82,9 +95,8 @@ class Place:
             if (ring := asked["rings"].get(name)) is None:
                 self._torch.bitwise_xor(values, over, out=target)
             else:
-                kind, low, span = self._kinds[name], ring[0], ring[1] - ring[0]
-                turned = (values.view(kind).long() - low + over.view(kind).long()) % span + low
-                target.view(kind).copy_(turned)
+                kind = self._kinds[name]
+                target.view(kind).copy_(laid(self._torch, values.view(kind), over.view(kind), *ring))
         for name, (kind, start) in asked["poison"].items():
             held = self._ints(self.stock.of(f"{kind}/{name}"), name)
             self._poisons[name] = held[start : start + self._counts[name]]

@@ -106,10 +106,10 @@ def noise(
         for name, values in oracle(moved).items():
             with np.errstate(invalid="ignore", over="ignore"):
                 change = (values - exact[name]) / relative
-            total[name] += np.square(np.where(np.isfinite(change), change, 0.0))
+                total[name] += np.square(np.where(np.isfinite(change), change, 0.0))
     terms = _terms(task, inputs, oracle, rng)
-    drifts = any(_repeats(inputs[one.name], rng) for one in task.inputs if _is_free(one))
-    given = {one.name: to_float32(inputs[one.name], one.dtype) for one in task.inputs if _is_free(one)}
+    drifts = any(_repeats(inputs[one.name], rng) for one in task.inputs if is_free(one))
+    given = {one.name: to_float32(inputs[one.name], one.dtype) for one in task.inputs if is_free(one)}
     sums = {one: lost(given, one, rng) * ROOM * SERIAL / 16 for one in set(terms.values())}
     return {
         name: Noise(
@@ -130,11 +130,11 @@ def reaches(
     Where more than two numbers were seen, as in an iteration that is chaos, there may be more on either side.
     """
     whole = [one for one in task.outputs if not is_float(one.dtype)]
-    if not any(_is_free(one) for one in task.inputs):
+    if not any(is_free(one) for one in task.inputs):
         return {}
     low = {one.name: exact[one.name] for one in whole}
     high, inner = dict(low), {name: np.zeros(values.shape, dtype=np.bool_) for name, values in low.items()}
-    for moved in _there_and_back(task, inputs, rng):
+    for moved in there_and_back(task, inputs, rng):
         answer = oracle(moved)
         for name in low:
             found, least, most = answer[name], low[name], high[name]
@@ -157,7 +157,8 @@ def scale_of(exact: Floats) -> Floats:
 def row_rms(values: Floats) -> Floats:
     """Root mean square of each row, in a shape that broadcasts against `values`."""
     axis = -1 if values.ndim > 1 else None
-    rows: Floats = np.sqrt(np.mean(np.square(values), axis=axis, keepdims=True))
+    with np.errstate(over="ignore"):  # of an output that overflows in float64
+        rows: Floats = np.sqrt(np.mean(np.square(values), axis=axis, keepdims=True))
     return rows
 
 
@@ -176,9 +177,10 @@ def _steadied(squares: Floats) -> Floats:
     """A mean of few squares may be small by chance: no element counts for less than its row and column suggest."""
     if squares.ndim < 2 or not squares.any():
         return squares
-    rows = squares.mean(axis=-1, keepdims=True)
-    columns = squares.mean(axis=tuple(range(squares.ndim - 1)), keepdims=True)
-    steadied: Floats = np.maximum(squares, rows * (columns / squares.mean()))
+    with np.errstate(over="ignore", invalid="ignore"):  # of an output that overflows in float64
+        rows = squares.mean(axis=-1, keepdims=True)
+        columns = squares.mean(axis=tuple(range(squares.ndim - 1)), keepdims=True)
+        steadied: Floats = np.maximum(squares, rows * (columns / squares.mean()))
     return steadied
 
 
@@ -219,7 +221,7 @@ def _moved(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> t
     Half, since rounding moves a number by half a unit in the last place at most. Wider types move by as many of
     their units as make one of the narrowest.
     """
-    free = [one for one in task.inputs if _is_free(one)]
+    free = [one for one in task.inputs if is_free(one)]
     coarsest = max(free, key=lambda one: unit(one.dtype)).dtype if free else "float64"
     largest = MOVES.get(coarsest, LARGEST_MOVE)
     moved = {}
@@ -230,9 +232,9 @@ def _moved(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> t
     return {**inputs, **moved}, 2 * unit(coarsest) * usual
 
 
-def _there_and_back(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
-    """The inputs with every value moved by what depends on the value alone, and moved the other way."""
-    free = {one.name: _sums_in(one.dtype) for one in task.inputs if _is_free(one)}
+def there_and_back(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
+    """The inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
+    free = {one.name: _sums_in(one.dtype) for one in task.inputs if is_free(one)}
     values = {one.name: _widened(inputs[one.name], one.dtype) for one in task.inputs if one.name in free}
     coarsest = max(free.values(), key=unit)
     factor = max(1, round(limit(coarsest, task.precision).product / unit(coarsest)))
@@ -263,7 +265,8 @@ def _hashed(raw: Raw) -> NDArray[np.intp]:
     return ((bits * np.uint64(HASH)) >> np.uint64(48)).astype(np.intp)
 
 
-def _is_free(one: Input) -> bool:
+def is_free(one: Input) -> bool:
+    """Whether it is a float that may take any value of its range, and so may be moved by roundings."""
     return is_float(one.dtype) and one.values in ("normal", "uniform", "positive")
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from graph.task import Shape, Task
 from sandbox.judge.calls import Bench, Truth, decoy_of, settled, truth_of
-from sandbox.judge.inputs import MIXES, draw, drawn_shapes, extents, near_pair
+from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, near_pair
+from sandbox.judge.mixes import PARTLY
 from sandbox.judge.options import Answered, no, yes
 from sandbox.judge.pool import Poisons
 from sandbox.judge.probes import probes
@@ -20,11 +21,15 @@ Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it."""
 LARGE = 1 << 21
 """Elements of a call from which on a size is tried with fewer kinds of values: it is judged again when timed."""
+SMALL = 1 << 20
+"""Elements below which a size is tried with all kinds, and with the sharp ones thrice: each hits by chance."""
 FEW = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_TOLD = 6
 PING_SHARE = 0.3
 """Of tests that an empty call comes before."""
+SHARP = tuple(f"{PARTLY}{mix}" for mix in ("spike", "shift", "offset"))
+"""Of those that bend a part, the ones that every size is tried with."""
 TELLING = ("normal", "wide", "cancel")
 """Kinds of values for a size that is too large for all of them: together they show most shortcuts."""
 T = TypeVar("T")
@@ -127,15 +132,25 @@ class Gate:
 
     def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
         for shape in self.task.shapes:
-            kinds = MIXES if self.options.on("mixes") else MIXES[:1]
-            for mix in kinds if self._size(shape) < LARGE else [mix for mix in kinds if mix in TELLING]:
+            for mix in self._kinds(shape):
                 yield self._drawn(shape, mix)
+
+    def _kinds(self, shape: Shape) -> Sequence[str]:
+        """Kinds of values for a public size: the larger it is, the fewer."""
+        if not self.options.on("mixes"):
+            return MIXES[:1]
+        size = self._size(shape)
+        if size >= LARGE:
+            return [mix for mix in MIXES if mix in TELLING]
+        if size >= SMALL:
+            return [*MIXES, *SHARP, *self._some([mix for mix in PARTS if mix not in SHARP])[:1]]
+        return [*MIXES, *PARTS, *2 * SHARP, *2 * SHARP[:1]]
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
         unseen = drawn_shapes(self.task, self.rng) if self.options.on("held_out") else ()
         kinds = MIXES if self.options.on("mixes") else MIXES[:1]
         for shape in unseen:
-            for mix in self._some(kinds):
+            for mix in (*self._some(kinds), *self._some(SHARP)[: len(kinds) > 1]):
                 yield self._drawn(shape, mix)
         small = [shape for shape in (*self.task.shapes, *unseen) if self._size(shape) < LARGE] or [self.task.shapes[0]]
         for shape in self._some(small):

@@ -8,10 +8,10 @@ import numpy as np
 from graph.formula import evaluate
 from graph.task import Drawn, Input, Shape, Task, Tensor
 from sandbox.judge.dtypes import STORAGE, Floats, Raw, from_float64, is_float
-from sandbox.judge.mixes import MIXED, MIXES, SPIKING, lead, spiked
-from sandbox.judge.whole import bent, is_mask, is_whole
+from sandbox.judge.mixes import MIXED, MIXES, PARTLY, PARTS, SPIKING, lead, partly, spiked
+from sandbox.judge.whole import INDEX_TYPES, bent, is_mask, is_whole
 
-__all__ = ["MIXES", "draw", "drawn_shapes", "extents", "near_pair", "placed", "stored", "values_of"]
+__all__ = ["MIXES", "PARTS", "draw", "drawn_shapes", "extents", "near_pair", "placed", "stored", "values_of"]
 
 LONGEST = 1 << 40
 """Elements along one axis; more is a mistake in a formula."""
@@ -41,24 +41,37 @@ def draw(
     """New inputs in their storage types. A mix never leaves the domain that an input's `values` declares.
 
     `reach` is how far it goes: below 1, outliers are smaller and no row of a mask is empty; at 0, values are ordinary
-    ones (`settled` in calls.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES`.
+    ones (`settled` in calls.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES` or
+    `PARTS`.
     """
-    if mix not in MIXES:
+    if mix not in (*MIXES, *PARTS):
         raise KeyError(mix)
+    part, mix = mix.startswith(PARTLY), mix.removeprefix(PARTLY)
     shapes = {one.name: extents(one, dims) for one in task.inputs}
-    chosen = lead(task, shapes, rng)
+    chosen, lines = lead(task, shapes, rng), bool(rng.integers(2))
     found: dict[str, Raw] = {}
-    for one in task.inputs:
-        values = _usual(one, shapes[one.name], rng)
+    for number, one in enumerate(task.inputs):
+        values = usual = _usual(one, shapes[one.name], rng)
         if is_whole(one):
-            values = bent(task, one, values, mix, rng, mild=reach < 1) if reach else values
+            index = is_index(task, one, dims)
+            values = bent(one, values, mix, rng, mild=reach < 1, index=index) if reach else values
         elif mix != SPIKING:
             values = MIXED[mix](one, values, rng, one.name == chosen)
         elif reach and one.constness != "const":  # an outlier in what stays the same would be in every call
-            values = spiked(one, values, rng, reach=reach, whole=_counts(task))
+            values = spiked(one, values, rng, reach=reach, whole=_counts(task), few=part)
+        if part and (is_whole(one) or mix != SPIKING):
+            values = partly(usual, values, rng, lines=lines, first=not number)
         values = placed(one, values)
         found[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
     return found
+
+
+def is_index(task: Task, one: Input, dims: Mapping[str, int]) -> bool:
+    """Whether its numbers may say places in another array of a task that has floats."""
+    if one.dtype not in INDEX_TYPES or one.low < 0 or is_mask(one) or all(is_whole(other) for other in task.inputs):
+        return False
+    others = (other for other in (*task.inputs, *task.outputs) if other.name != one.name)
+    return any(one.high <= length for other in others for length in extents(other, dims))
 
 
 def placed(one: Input, values: Raw | Floats) -> Raw | Floats:

@@ -21,7 +21,7 @@ from sandbox.judge.inputs import draw, extents, near_pair
 from sandbox.judge.options import Options
 from sandbox.judge.references import Reference, ReferenceFailed
 from sandbox.judge.session import Broken, Session
-from sandbox.judge.unsettled import TIES, arbitrary, has_whole, no_answers, rounding, ties
+from sandbox.judge.unsettled import TIES, arbitrary, has_whole, jumping, no_answers, rounding, ties
 
 Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the version that the task begins with, not yet open."""
@@ -52,7 +52,8 @@ def lint(task: Task, reference: Reference, *, opened: Opened | None = None) -> t
     looked = _Lint(task, reference, smallest)
     found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *looked.far()]
     found += no_answers(task, reference, smallest, elements=_elements(task, smallest))
-    found += [*ties(task, reference, telling), *rounding(task, reference, telling), *_work(task)]
+    found += [*ties(task, reference, telling), *rounding(task, reference, telling)]
+    found += [*jumping(task, reference, telling), *_work(task)]
     if opened is not None:
         found += _baseline(task, reference, opened)
     return tuple(dict.fromkeys(found))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import Input, Task
-from sandbox.judge.dtypes import Floats, is_float
+from sandbox.judge.dtypes import Floats, Raw, is_float
 
 Mix = Callable[[Input, Floats, np.random.Generator, bool], Floats]
 """Of an input, its ordinary values, and whether it is the one chosen input; the result is in the same domain."""
@@ -34,6 +34,8 @@ SPIKED = 0.5
 ALONE = 256
 """One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
 MOST_ALONE = 1024
+IN_ALL = 5
+"""Outliers of a call that is ordinary but for them: from each part of their range one."""
 QUIET = 2.0**-6
 """What is around an outlier that may not be more than 1."""
 
@@ -134,19 +136,25 @@ def _structure(one: Input, values: Floats, rng: np.random.Generator, chosen: boo
     return items.reshape(values.shape)
 
 
-def spiked(one: Input, values: Floats, rng: np.random.Generator, *, reach: float, whole: bool) -> Floats:
+def spiked(
+    one: Input, values: Floats, rng: np.random.Generator, *, reach: float, whole: bool, few: bool = False
+) -> Floats:
     """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
 
-    `whole`: an output of the task is a whole number.
+    `whole`: an output of the task is a whole number. `few`: there are five in all, among ordinary values.
     """
     if not values.size or one.values == "positive":
         return values
-    bent = values * QUIET if one.values == "uniform" else values.copy()
+    bent = values * QUIET if one.values == "uniform" and not few else values.copy()
     flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
     low, high = SPIKE.get(one.dtype, SPIKE_WIDE)
     high = min(high, SPIKE_WHOLE) * reach if whole else high * reach
-    rows, columns = _outliers(flat.shape, rng)
-    powers = rng.uniform(min(low, high / 2), high, size=len(rows)) if one.values == "normal" else np.zeros(len(rows))
+    rows, columns = (rng.integers(size, size=IN_ALL) for size in flat.shape) if few else _outliers(flat.shape, rng)
+    drawn = rng.random(len(rows))
+    if few:
+        drawn = (drawn + rng.permutation(len(rows))) / len(rows)
+    low = min(low, high / 2)
+    powers = low + (high - low) * drawn if one.values == "normal" else np.zeros(len(rows))
     flat[rows, columns] = rng.choice((-1.0, 1.0), size=len(rows)) * np.exp2(powers)
     return flat.reshape(values.shape)
 
@@ -205,3 +213,28 @@ MIXED: Mapping[str, Mix] = {
 SPIKING = "spike"
 MIXES = (*MIXED, SPIKING)
 """The first is the declared distribution itself."""
+PARTLY = "partly "
+"""Before the name of a mix: it bends one line, or the far part of each row, of otherwise ordinary values. What looks at
+a sample of a call, or at how its rows begin, before it takes a shortcut, is not warned."""
+PARTS = tuple(f"{PARTLY}{mix}" for mix in MIXES[1:])
+ALONG = 0.85
+"""Share of lines of the first input that are rows: a result mostly sums over those. Of other inputs any line."""
+NEAR = 8
+"""Elements from which on the far part of a row begins at the earliest, where there are so many."""
+
+
+def partly(values: Raw | Floats, bent: Raw | Floats, rng: np.random.Generator, *, lines: bool, first: bool) -> Raw:
+    """Ordinary values with a part of the bent ones: one line, or what lies behind a secret place of each row."""
+    if not values.ndim:
+        return bent
+    length = values.shape[-1]
+    place: tuple[int | slice, ...]
+    if lines and values.ndim > 1:
+        along = values.ndim - 1 if first and rng.random() < ALONG else int(rng.integers(values.ndim))
+        place = tuple(slice(None) if at == along else int(rng.integers(size)) for at, size in enumerate(values.shape))
+    else:
+        start = min(NEAR, length - 1) * (length / NEAR) ** rng.random() if length > NEAR else rng.integers(length)
+        place = (*(slice(None) for _ in values.shape[1:]), slice(int(start), None))
+    found = values.copy()
+    found[place] = bent[place]
+    return found

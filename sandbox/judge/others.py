@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from graph.task import Shape
 from sandbox.judge.calls import Bench, settled
-from sandbox.judge.inputs import MIXES
+from sandbox.judge.gate import TELLING
+from sandbox.judge.inputs import MIXES, PARTS
 from sandbox.judge.pool import Pool
 from sandbox.judge.session import Broken, Session
 
@@ -24,6 +25,8 @@ class Others:
     shape: Shape
     pool: Pool
     coin: random.Random
+    deck: list[str]
+    """Kinds of values that are left for this size, over all process pairs; filled again when none is."""
     many: int = 2
     """Of this size, in this process pair."""
     calls: int = 0
@@ -44,7 +47,9 @@ class Others:
 
     def _both(self) -> tuple[str, str] | None:
         dims = self.shape.dims
-        mix = self.coin.choice(MIXES[1:])
+        if not self.deck:
+            self.deck += shuffled(self.coin)
+        mix = self.deck.pop()
         consts = self.pool.consts()
         truth = settled(self.bench, dims, mix, kept=lambda drawn: {**drawn, **consts})
         for side in self.coin.sample("ab", 2):
@@ -58,3 +63,11 @@ class Others:
             if lines := self.bench.wrong(sealed, truth):
                 return side, f"{mix}: {lines[0]}"
         return None
+
+
+def shuffled(coin: random.Random) -> list[str]:
+    """Every unusual kind once, in a secret order; last of all, and so taken first, those that a large size was not
+    tested with."""
+    told = [mix for mix in MIXES[1:] if mix in TELLING]
+    others = [mix for mix in (*MIXES[1:], *PARTS) if mix not in TELLING]
+    return [*coin.sample(told, len(told)), *coin.sample(others, len(others))]

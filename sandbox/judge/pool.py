@@ -1,7 +1,8 @@
 """New values for every call without drawing them anew: slices of two long random rows, one laid over the other.
 
 A row's slices overlap. What is laid over them, from another secret place, leaves of a float its power of two and the
-two bits behind: no element is one that was there before, and sums over what two calls share differ.
+two bits behind: no element is one that was there before, and sums over what two calls share differ. Of whole numbers
+and masks, whatever their type, it leaves nothing.
 """
 
 import math
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graph.task import Input, Task, Tensor
-from sandbox.judge.dtypes import STORAGE, from_float64
+from sandbox.judge.dtypes import LARGEST, STORAGE, from_float64
 from sandbox.judge.inputs import extents, values_of
+from sandbox.judge.rings import around
 
 Array = NDArray[np.generic]
 Place = tuple[int, int]
@@ -43,7 +45,7 @@ class Long:
     over: Array | None
     """As many elements that are laid over a slice: bits that turn bits, or whole numbers; None: nothing is."""
     ring: tuple[int, int] | None = None
-    """Whole numbers are added, and stay from the first to below the second by going round."""
+    """Whole numbers are taken away, and stay from the first to below the second by going round: see `around`."""
 
 
 @dataclass(kw_only=True)
@@ -85,7 +87,7 @@ class _Stock:
             return values.reshape(self.shape)
         over = long.over[other : other + count]
         if long.ring is not None:
-            return _round(values, over, *long.ring).reshape(self.shape)
+            return around(values, over, *long.ring).reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(over.dtype), over)
         return bits.view(values.dtype).reshape(self.shape)
 
@@ -217,13 +219,17 @@ def _long(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Long:
         return Long(values=values, over=ones.view(bits))
     if one.dtype in FLOATS:
         if one.values == "integers":
-            return Long(values=values, over=None)
+            return _ringed(one, values, rng)
         return Long(values=_inside(values, bits, one), over=_turning(one, values.size, rng))
+    return _ringed(one, values, rng)
+
+
+def _ringed(one: Input, values: Array, rng: np.random.Generator) -> Long:
+    """Whole numbers over whole numbers, both of the input's range: no span is too large for that."""
     ring = one.low, max(one.high, one.low + 1)
-    if 2 * (ring[1] - ring[0]) > 1 << (8 * values.itemsize - 1):  # sums would not fit; so many values repeat rarely
+    if one.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[one.dtype]:  # some are infinite
         return Long(values=values, over=None)
-    over = rng.integers(0, ring[1] - ring[0], values.size, dtype=np.uint64).astype(values.dtype)
-    return Long(values=values, over=over, ring=ring)
+    return Long(values=values, over=_plain(one, values.size, rng), ring=ring)
 
 
 def _plain(one: Input, count: int, rng: np.random.Generator) -> Array:
@@ -253,18 +259,6 @@ def _turning(one: Input, count: int, rng: np.random.Generator) -> Array:
     drawn = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
     found: Array = np.bitwise_and(drawn, np.array(mask, dtype=bits))
     return found
-
-
-def _round(values: Array, over: Array, low: int, high: int) -> Array:
-    """Their sum, brought back into the range; unsigned, and so in three passes without a branch."""
-    bits = np.dtype(f"uint{8 * values.itemsize}")
-    first = np.array(low & ((1 << (8 * bits.itemsize)) - 1), dtype=bits)
-    found = values.view(bits) - first
-    found += over.view(bits)
-    found = np.minimum(found, found - np.array(high - low, dtype=bits))  # below the span, less a span is a large number
-    found += first
-    brought: Array = found.view(values.dtype)
-    return brought
 
 
 def _noise(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -57,6 +57,8 @@ class Pairs:
     calls: int = 0
     gains: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """On a card, by size: of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
+    decks: dict[str, list[str]] = field(default_factory=dict)
+    """By size: kinds of values that calls between the timed ones have not had yet."""
     _floors: dict[str, float] = field(default_factory=dict)
     _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     _drawn: dict[str, tuple[Pool, Poisons]] = field(default_factory=dict)
@@ -163,7 +165,14 @@ class _Turns:
         self._unsure_us: dict[str, float] = {}
         self._stale: Arrays | None = None
         self._moved_share = moved_share(bench.task, self.shape.dims)
-        self._others = Others(bench=bench, sessions=self.sessions, shape=self.shape, pool=self._pool, coin=self._coin)
+        self._others = Others(
+            bench=bench,
+            sessions=self.sessions,
+            shape=self.shape,
+            pool=self._pool,
+            coin=self._coin,
+            deck=self.pairs.decks.setdefault(self.shape.label, []),
+        )
         for session in self.sessions.values():
             session.look_share = LOOK_SHARE
 

@@ -13,6 +13,8 @@ from sandbox.judge.calls import REACHES
 from sandbox.judge.dtypes import Floats, Raw, is_float, to_float64
 from sandbox.judge.holes import Hole
 from sandbox.judge.inputs import MIXES, draw
+from sandbox.judge.jumps import MOST as MOST_JUMPS
+from sandbox.judge.jumps import shares
 from sandbox.judge.mixes import SPIKING
 from sandbox.judge.operators import listed
 from sandbox.judge.probes import probes
@@ -21,6 +23,8 @@ from sandbox.judge.whole import is_whole
 
 TIES = "structure"
 """The mix whose rows hold equal values."""
+FAR_OFF = "offset"
+"""The mix of large numbers that differ little: many are near what they are compared with."""
 TIMES = 8
 """Draws of it: what it bends, and how, is a matter of chance."""
 TURN = 3
@@ -96,6 +100,28 @@ def rounding(task: Task, reference: Reference, shape: Shape) -> Iterator[Hole]:
             yield Hole(rule="rounding-decides", wrong=True, text=text)
         elif share:
             text = f"{name}: rounding decides {share:.2%} of it at {shape.label}: there, every value it may take passes"
+            yield Hole(rule="rounding-decides", wrong=False, text=text)
+
+
+def jumping(task: Task, reference: Reference, shape: Shape) -> Iterator[Hole]:
+    """Float outputs of which elements jump when an input moves by less than its type can tell: those of many do."""
+    most: dict[str, float] = {}
+    rng = np.random.default_rng()
+    for mix in (MIXES[0], FAR_OFF):
+        inputs = draw(task, shape.dims, mix, rng)
+        try:
+            found = shares(task, inputs, reference.oracle, rng, exact=reference.oracle(inputs))
+        except ReferenceFailed:
+            continue  # told elsewhere
+        most = {name: max(share, most.get(name, 0.0)) for name, share in found.items()}
+    for name, share in most.items():
+        text = f"{name}: rounding decides {share:.2%} of it at {shape.label}: there, what lies on either side passes"
+        if share > MOST_JUMPS:
+            text = (
+                f"{name}: rounding decides {share:.2%} of it at {shape.label}, more than the {MOST_JUMPS:.0%} that are "
+                "excused, so right kernels may be refused; judge what it is made from"
+            )
+        if share:
             yield Hole(rule="rounding-decides", wrong=False, text=text)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Input, Task
+from graph.task import Input
 from sandbox.judge.dtypes import Floats, Raw, is_float
 
 Rows = NDArray[np.int64]
@@ -46,11 +46,13 @@ def is_whole(one: Input) -> bool:
     return is_mask(one) or one.values == "integers" or not is_float(one.dtype)
 
 
-def bent(task: Task, one: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool) -> Raw:
+def bent(
+    one: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool, index: bool = False
+) -> Raw:
     """The values of one such input, as `mix` has them, in the type they came in.
 
     `mild` leaves no row of a mask empty, where the operator has no number for one. Constant inputs are always mild:
-    their values stay for a process.
+    their values stay for a process. `index`: they say places in an array of floats, and few are bent.
     """
     if mix not in BENT or not values.size:
         return values
@@ -59,15 +61,9 @@ def bent(task: Task, one: Input, values: Raw | Floats, mix: str, rng: np.random.
     found = BENT[mix](rows, span, rng)
     if span.mask and not span.empty:
         found = _filled(found, rng)
-    if _is_index(task, one) and found.size > CAP:
+    if index and found.size > CAP:
         found = _capped(rows, found, rng)
     return found.reshape(values.shape).astype(values.dtype)
-
-
-def _is_index(task: Task, one: Input) -> bool:
-    if one.dtype not in INDEX_TYPES or one.low < 0 or is_mask(one):
-        return False
-    return any(not is_whole(other) for other in task.inputs)
 
 
 def _capped(rows: Rows, found: Rows, rng: np.random.Generator) -> Rows:

@@ -35,6 +35,14 @@ TASK = Task(
     shapes=(Shape(label="n5000", dims=DIMS),),
 )
 RETURNING = TASK.model_copy(update={"convention": "return"})
+WHOLE = RETURNING.model_copy(
+    update={
+        "inputs": (
+            Input(name="x", shape=("n",), values="integers", low=-1000, high=1000),
+            Input(name="w", shape=("n",), dtype="int8", values="integers", low=-128, high=128),
+        )
+    }
+)
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +108,7 @@ def test_a_whole_call_brings_early_and_late_copies(session: CardSession) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "text"), [(TASK, HONEST), (TASK, SLOW), (RETURNING, RETURNED)])
+@pytest.mark.parametrize(("task", "text"), [(TASK, HONEST), (TASK, SLOW), (RETURNING, RETURNED), (WHOLE, RETURNED)])
 def test_honest_calls_are_timed(tmp_path: Path, task: Task, text: str) -> None:
     found = timed(tmp_path, text, task=task, oracle_share=0.4)
     assert not isinstance(found, Refused), found

@@ -128,6 +128,29 @@ def test_whole_numbers_that_rounding_decides(tmp_path, body, wrong, said):
 
 
 @pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("np.where(x > x.mean(axis=-1, keepdims=True), x, 0)", "what lies on either side passes"),
+        ("np.rint(x * 1e4) / 1e3", "right kernels may be refused; judge what it is made from"),
+        ("np.maximum(x, 0)", None),
+        ("x / x.sum(axis=-1, keepdims=True)", None),
+    ],
+)
+def test_float_results_that_rounding_decides(tmp_path, body, said):
+    dims = {"m": 64, "n": 900}
+    wanted = task(
+        inputs=(Input(name="x", shape=("m", "n")),),
+        outputs=(Output(name="y", shape=("m", "n")),),
+        shapes=(Shape(label="s", dims=dims),),
+        flops="m*n",
+    )
+    (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x):\n    return {body}\n")
+    with Reference(wanted, tmp_path) as reference:
+        found = [hole for hole in lint(wanted, reference) if hole.rule == "rounding-decides"]
+    assert [(hole.wrong, said in hole.text) for hole in found] == ([] if said is None else [(False, True)])
+
+
+@pytest.mark.parametrize(
     ("first", "rules"),
     [
         ("np.argsort(x, axis=-1, kind='stable')", set()),

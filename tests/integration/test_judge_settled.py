@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graph.task import Input
-from sandbox.judge.calls import Bench, Truth, settled
+from sandbox.judge.calls import Bench, Truth, settled, truth_of
 from sandbox.judge.options import Options
 from sandbox.judge.references import Reference, ReferenceFailed
 from sandbox.judge.session import Sealed
@@ -87,3 +87,62 @@ def test_a_row_with_an_outlier_is_judged_by_its_largest_number(tmp_path):
         with bench.reference:
             assert (bench.wrong(sealed, replace(truth, lone=True)) == ()) == passes
             assert bench.wrong(sealed, truth) != ()
+
+
+TWO = """
+import numpy as np
+def reference(x):
+    with np.errstate(all="ignore"):
+        return x - np.rint(x), x**6
+"""
+
+
+def bench_of_two(folder) -> Bench:
+    """Of an output that takes any number, and one that overflows."""
+    bench = bench_of(folder, TWO)
+    outputs = make_task([("x", ("m", "n"), "float32")], [(name, ("m", "n"), "float32") for name in "yz"], DIMS).outputs
+    task = bench.task.model_copy(update={"outputs": outputs})
+    return replace(bench, task=task, reference=Reference(task, folder))
+
+
+def test_an_output_that_overflows_keeps_outliers_from_others_every_other_time(tmp_path):
+    bench = bench_of_two(tmp_path)
+    for _ in range(3):
+        turns = sorted((asked(bench, "spike") for _ in range(2)), key=lambda one: one.judged is None)
+        assert [one.judged for one in turns] == [frozenset({"y"}), None]
+        assert [one.lone for one in turns] == [True, True]
+        far, near = (float(np.abs(one.inputs["x"]).max()) for one in turns)
+        assert near < 2**19 < far
+    assert asked(bench, "normal").judged is None
+
+
+@pytest.mark.parametrize(("name", "right"), [("y", False), ("z", True)])
+def test_only_what_is_judged_is_held_against_anybody(tmp_path, name, right):
+    bench = bench_of_two(tmp_path)
+    truth = next(one for one in (asked(bench, "spike") for _ in range(2)) if one.judged is not None)
+    with np.errstate(over="ignore"):
+        outputs = {one: values.astype(np.float32) for one, values in truth.oracle.items()}
+    outputs[name][3, 4] += 7
+    outputs[name][3, 5] = np.nan
+    sealed = Sealed(outputs=outputs, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+    with bench.reference:
+        assert (bench.wrong(sealed, truth) == ()) is right
+        assert bench.wrong(replace(sealed, guards_broken=(name,)), truth) != ()
+        assert bench.wrong(sealed, replace(truth, judged=None)) != ()
+
+
+KEPT = "import numpy as np\ndef reference(x):\n    return np.where(x > x.mean(axis=-1, keepdims=True), x, 0 * x)\n"
+
+
+@pytest.mark.parametrize(("place", "right"), [((5, 9), True), ((6, 10), False)])
+def test_what_a_rounding_decides_may_be_on_either_side(tmp_path, place, right):
+    bench = bench_of(tmp_path, KEPT)
+    x = np.random.default_rng(4).standard_normal(tuple(DIMS.values())).astype(np.float32)
+    x[6, 10] = 0.5
+    x[5, 9] = np.delete(x[5].astype(np.float64), 9).mean()
+    with bench.reference:
+        truth = truth_of(bench.reference, {"x": x})
+        y = truth.oracle["y"].astype(np.float32)
+        y[place] = 0 if y[place] else x[place]
+        sealed = Sealed(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+        assert (bench.wrong(sealed, truth) == ()) is right

@@ -1,11 +1,14 @@
 """Inputs keep their domain in every mix, differ at every draw, and sizes are drawn that no tile divides."""
 
+import random
+
 import numpy as np
 import pytest
 
 from graph.task import Drawn, Input, Shape
 from sandbox.judge.dtypes import STORAGE, to_float64
-from sandbox.judge.inputs import MIXES, draw, drawn_shapes, extents, near_pair
+from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, is_index, near_pair
+from sandbox.judge.others import shuffled
 from sandbox.judge.probes import probes
 from tests.operators_judge import make_task
 
@@ -17,7 +20,7 @@ def one_input(dtype, values, shape=("m", "n")):
     return make_task([("x", shape, dtype, values)], [("y", shape, dtype)], DIMS)
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [*MIXES, *PARTS])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     ("values", "low", "high"), [("uniform", -1, 1), ("positive", 0.0999, 1), ("integers", 0, 7), ("mask", 0, 1)]
@@ -33,7 +36,7 @@ def test_a_mix_stays_in_the_domain(mix, dtype, values, low, high):
             assert np.array_equal(numbers, np.rint(numbers))
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [*MIXES, *PARTS])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     ("values", "ends"), [("uniform", (-3.0, 5.0)), ("positive", (0.25, 10.0)), ("positive", (0, 7))]
@@ -51,7 +54,7 @@ def test_a_mix_stays_in_a_range_of_the_inputs_own(mix, dtype, values, ends):
         assert ends[0] <= probed.min() <= probed.max() <= ends[1], probe.name
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [*MIXES, *PARTS])
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32", "int8", "uint8", "bool"])
 def test_every_draw_is_finite_and_new(mix, dtype):
     task, rng = one_input(dtype, "normal"), np.random.default_rng(1)
@@ -120,6 +123,52 @@ def test_outliers_end_where_they_would_be_held_against_somebody(constness, reach
     task = task.model_copy(update={"inputs": (task.inputs[0].model_copy(update={"constness": constness}),)})
     drawn = [np.abs(draw(task, DIMS, "spike", np.random.default_rng(seed), reach=reach)["x"]) for seed in range(9)]
     assert most / 16 < max(values.max() for values in drawn) <= most
+
+
+@pytest.mark.parametrize("mix", [mix for mix in PARTS if mix != "partly spike"])
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_a_part_is_one_line_or_what_lies_behind_a_place_of_each_row(mix, dtype):
+    task, rng = one_input(dtype, "normal"), np.random.default_rng(5)
+    task = task.model_copy(update={"inputs": (task.inputs[0].model_copy(update={"low": -9000, "high": 9000}),)})
+    kinds = set()
+    for _ in range(60):
+        state = rng.bit_generator.state
+        values = to_float64(draw(task, DIMS, mix, rng)["x"], dtype)
+        rng.bit_generator.state = state  # the same ordinary values
+        usual = to_float64(draw(task, DIMS, MIXES[0], rng)["x"], dtype)
+        rows, columns = (set(map(int, axis)) for axis in np.nonzero(values != usual))
+        kinds.add("row" if len(rows) == 1 else "column" if len(columns) == 1 else "behind" if rows else "none")
+        assert len(rows) <= 1 or len(columns) <= 1 or min(columns) >= 8
+    assert {"row", "behind"} <= kinds
+
+
+def test_a_call_that_is_ordinary_but_for_a_few_outliers_has_them_of_all_sizes():
+    task, rng = one_input("float32", "normal"), np.random.default_rng(6)
+    for _ in range(20):
+        sizes = np.sort(np.abs(draw(task, DIMS, "partly spike", rng)["x"].astype(np.float64)).reshape(-1))[::-1]
+        assert sizes[5] < 8
+        assert sizes[0] > 2.0**20  # one may lie on another
+        assert sizes[2] >= 2.0**6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "said"),
+    [("int32", 0, 64, True), ("int64", 0, 12, True), ("int32", 0, 65, False), ("int32", -1, 64, False)]
+    + [("int16", 0, 64, False)],
+)
+def test_an_index_is_what_fits_an_extent_of_another_array(dtype, low, high, said):
+    task = make_task(
+        [("x", ("m", "n"), "float32", "normal"), ("i", ("m",), dtype, "normal")], [("y", ("m",), "float32")], DIMS
+    )
+    one = task.inputs[1].model_copy(update={"low": low, "high": high})
+    assert is_index(task.model_copy(update={"inputs": (task.inputs[0], one)}), one, DIMS) is said
+
+
+def test_the_deck_holds_each_unusual_kind_once_and_first_what_large_sizes_were_not_tested_with():
+    deck = shuffled(random.Random(7))
+    assert sorted(deck) == sorted([*MIXES[1:], *PARTS])
+    assert set(deck[:2]) == {"wide", "cancel"}, "the deck is taken from its end"
+    assert deck != shuffled(random.Random(8))
 
 
 def test_an_unknown_mix_is_an_error():

@@ -1,13 +1,19 @@
 """Values that are new at every call, of one distribution, and what outputs hold before it."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from graph.task import DType, Input, Output, Shape, Task
-from sandbox.judge.dtypes import STORAGE, to_float64
+from sandbox.judge import pool as pools
+from sandbox.judge.dtypes import STORAGE, from_float64, to_float64
 from sandbox.judge.pool import Poisons, Pool
+from sandbox.judge.rings import around
 from tests.session_tasks import task
 
+HARNESS = Path(pools.__file__).parents[1] / "harness"
 FLOATS: tuple[DType, ...] = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -73,11 +79,95 @@ def test_whole_numbers_do_not_come_again_shifted_either(dtype: DType, low: int, 
     assert {int(np.min(drawn)), int(np.max(drawn)) + 1} == {low, high}
 
 
-def test_a_range_that_fills_its_type_is_drawn_as_it_is() -> None:
-    one = Input(name="x", shape=("n",), dtype="int8", values="integers", low=-128, high=128)
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
-    assert pool.long()["x"].over is None
-    assert {int(pool.next()["x"].min()), int(pool.next()["x"].max())} <= set(range(-128, 128))
+SPANS = (1, 2, 64, 65, 127, 128, 200, 255, 256)
+ENDS: tuple[tuple[DType, int, int], ...] = (
+    *(("int8", -128, -128 + span) for span in SPANS),
+    *(("int8", 128 - span, 128) for span in SPANS),
+    *(("uint8", 256 - span, 256) for span in SPANS),
+    *(("uint8", 0, span) for span in SPANS),
+    ("int16", -(1 << 15), 1 << 15),
+    ("int16", -20_000, 20_000),
+    ("int32", -(1 << 31), 1 << 31),
+    ("int32", 1 - (1 << 31), 1 << 31),
+    ("int32", 0, (1 << 30) + 1),
+    ("int64", -(1 << 63), 1 << 63),
+    ("int64", -(1 << 63), (1 << 63) - 1),
+    ("int64", 0, 1 << 63),
+    ("float64", -(1 << 53), 1 << 53),
+    ("float64", -(1 << 63), 1 << 63),
+    ("float32", 0, 1000),
+    ("float32", -(1 << 24), (1 << 24) + 1),
+    ("float32", 5, 1 << 30),
+    ("float16", -2048, 2049),
+    ("float16", 0, 65_505),
+    ("bfloat16", -256, 257),
+    ("bfloat16", 3, 1000),
+)
+"""Ranges of whole numbers up to all that a type holds, and beyond what a float type holds exactly."""
+
+
+def whole(dtype: DType, low: int, high: int, n: int = 20_000) -> Pool:
+    one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=low, high=high)
+    return Pool(_task(one), {"n": n}, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), ENDS)
+def test_whole_numbers_of_any_range_are_even_over_it_and_new(dtype: DType, low: int, high: int) -> None:
+    pool = whole(dtype, low, high)
+    drawn = [pool.next()["x"] for _ in range(8)]
+    assert all(one.dtype == STORAGE[dtype] and one.shape == (20_000,) for one in drawn)
+    numbers = np.concatenate([to_float64(one, dtype) if dtype in FLOATS else one for one in drawn])
+    last = to_float64(from_float64(np.array([float(high - 1)]), dtype), dtype)[0] if dtype in FLOATS else high - 1
+    assert numbers.min() >= low
+    assert numbers.max() <= last
+    span = high - low
+    parts = min(span, 16)
+    shares = ((numbers.astype(np.float64) - low) * (parts / span)).astype(int).clip(0, parts - 1)
+    exact = np.bincount([number * parts // span for number in range(span)]) / span if span < 300 else 1 / parts
+    assert np.abs(np.bincount(shares, minlength=parts) / len(numbers) - exact).max() < 0.02
+    assert len({one.tobytes() for one in drawn}) == (8 if span > 1 else 1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-128, -128 + span) for span in SPANS])
+def test_each_value_laid_over_each_gives_every_one_as_often(low: int, high: int) -> None:
+    each = np.arange(low, high).astype(np.int8)
+    values, over = (one.reshape(-1) for one in np.meshgrid(each, each))
+    found, times = np.unique(around(values, over, low, high), return_counts=True)
+    assert found.tolist() == each.tolist()
+    assert set(times.tolist()) == {high - low}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -128, 128), ("int8", -100, 100), ("uint8", 0, 255), ("int16", -(1 << 15), 1 << 15)]
+    + [("int32", -(1 << 31), 1 << 31), ("int64", -(1 << 63), 1 << 63), ("float32", 0, 1000), ("bfloat16", 0, 256)],
+)
+def test_sums_over_what_two_calls_share_are_not_those_of_before(dtype: DType, low: int, high: int) -> None:
+    pool = whole(dtype, low, high, 500)
+    drawn = [pool.next()["x"] for _ in range(12)]
+    for number, array in enumerate(drawn):
+        assert all((windows(other) == array).sum(axis=1).max() <= 50 for other in drawn[:number])
+
+
+def test_numbers_too_large_for_their_type_are_drawn_as_they_are() -> None:
+    assert whole("float16", 0, 100_000, 500).long()["x"].over is None
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), ENDS)
+def test_a_card_lays_whole_numbers_over_each_other_as_the_judge_does(dtype: DType, low: int, high: int) -> None:
+    torch = pytest.importorskip("torch")
+    laid = runpy.run_path(str(HARNESS / "judge_worker_cuda.py"))["laid"]
+    pool = whole(dtype, low, high)
+    long, kind = pool.long()["x"], getattr(torch, dtype)
+    for _ in range(4):
+        start, other = pool.places()["x"]
+        assert long.over is not None
+        cuts = long.values[start : start + 20_000], long.over[other : other + 20_000]
+        first, second = (torch.from_numpy(cut.copy().view(f"i{cut.itemsize}")).view(kind) for cut in cuts)
+        found = torch.empty_like(first)
+        found.copy_(laid(torch, first, second, *(long.ring or ())))
+        there = found.view(getattr(torch, f"int{8 * first.itemsize}")).numpy()
+        assert there.tobytes() == pool.at({"x": (start, other)})["x"].tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "float32"])

@@ -61,6 +61,7 @@ def test_a_kernel_that_only_changes_its_inputs_has_no_outputs(tmp_path):
         ({"nmae": "x"}, "nmae: unknown field; did you mean 'name'?"),
         ({"shapes": [{"label": "s", "dims": {"n": 8, "m": 4}, "tmied": True}]}, "shapes.0.tmied: unknown field; did"),
         ({"name": None}, "name: missing; add it"),
+        ({"name": True}, "name: found True, which is how YAML reads on, off, yes and no; put the word in quotes"),
         ({"language": "pyhton"}, "language: input should be 'c', 'python'"),
         ({"outputs": []}, "outputs: there is none, and no input is mutated; name what the kernel writes"),
         ({"inputs": []}, "inputs: tuple should have at least 1 item"),
