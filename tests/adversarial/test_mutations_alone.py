@@ -128,7 +128,7 @@ def gains(folder, new: str, *off: str, like: str = C, old: str | None = None) ->
     ("text", "alone", "others"),
     [
         (REMEMBERED, "addresses", ()),
-        (CLOBBERING, "input_hash", ()),
+        (CLOBBERING, "input_hash", ("static",)),
         (NARROW, "mixes", ("probes",)),
         (NARROW, "probes", ("mixes",)),
         (CONVICTED, "static", ()),

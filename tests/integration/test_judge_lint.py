@@ -130,7 +130,7 @@ def test_whole_numbers_that_rounding_decides(tmp_path, body, wrong, said):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("np.where(x > x.mean(axis=-1, keepdims=True), x, 0)", "what lies on either side passes"),
+        ("np.rint(x * 8) / 8", "what lies on either side passes"),
         ("np.rint(x * 1e4) / 1e3", "right kernels may be refused; judge what it is made from"),
         ("np.maximum(x, 0)", None),
         ("x / x.sum(axis=-1, keepdims=True)", None),
