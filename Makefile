@@ -28,7 +28,7 @@ demo: $(VENV)/.installed ## optimize a real kernel on this machine's processor, 
 	@$(BIN)/ridgeline demo
 
 test: $(VENV)/.dev ## all tests
-	@$(BIN)/python -m pytest -n auto $(PYTEST)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
 check: $(VENV)/.dev ## format, lint, types, import direction
 	@$(BIN)/ruff format --check -q .

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from graph.task import Shape, Task
 from sandbox.judge.calls import Bench, Truth, decoy_of, settled, truth_of
 from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, near_pair
-from sandbox.judge.mixes import PARTLY
 from sandbox.judge.options import Answered, no, yes
 from sandbox.judge.pool import Poisons
 from sandbox.judge.probes import probes
@@ -22,14 +21,12 @@ Opened = Callable[[], AbstractContextManager[Session]]
 LARGE = 1 << 21
 """Elements of a call from which on a size is tried with fewer kinds of values: it is judged again when timed."""
 SMALL = 1 << 20
-"""Elements below which a size is tried with all kinds, and with the sharp ones thrice: each hits by chance."""
+"""Elements below which a size is tried with all kinds, and with those that bend a part twice: each hits by chance."""
 FEW = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_TOLD = 6
 PING_SHARE = 0.3
 """Of tests that an empty call comes before."""
-SHARP = tuple(f"{PARTLY}{mix}" for mix in ("spike", "shift", "offset"))
-"""Of those that bend a part, the ones that every size is tried with."""
 TELLING = ("normal", "wide", "cancel")
 """Kinds of values for a size that is too large for all of them: together they show most shortcuts."""
 T = TypeVar("T")
@@ -143,14 +140,14 @@ class Gate:
         if size >= LARGE:
             return [mix for mix in MIXES if mix in TELLING]
         if size >= SMALL:
-            return [*MIXES, *SHARP, *self._some([mix for mix in PARTS if mix not in SHARP])[:1]]
-        return [*MIXES, *PARTS, *2 * SHARP, *2 * SHARP[:1]]
+            return [*MIXES, *PARTS]
+        return [*MIXES, *2 * PARTS, *PARTS[:1]]
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
         unseen = drawn_shapes(self.task, self.rng) if self.options.on("held_out") else ()
         kinds = MIXES if self.options.on("mixes") else MIXES[:1]
         for shape in unseen:
-            for mix in (*self._some(kinds), *self._some(SHARP)[: len(kinds) > 1]):
+            for mix in (*self._some(kinds), *self._some(PARTS)[: len(kinds) > 1]):
                 yield self._drawn(shape, mix)
         small = [shape for shape in (*self.task.shapes, *unseen) if self._size(shape) < LARGE] or [self.task.shapes[0]]
         for shape in self._some(small):

@@ -26,7 +26,7 @@ TIMES = 5 if WHOLE else 1
 """Each is judged so often: a verdict that flips is itself a defect."""
 EVERY = 20
 """Of the honest native kernels, one of so many is judged by default."""
-FOOLING = 12
+FOOLING = 20
 """Likewise of the cheats, before the naive evaluator."""
 
 torch_is_here = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
