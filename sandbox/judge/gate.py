@@ -145,9 +145,9 @@ class Gate:
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
         unseen = drawn_shapes(self.task, self.rng) if self.options.on("held_out") else ()
-        kinds = MIXES if self.options.on("mixes") else MIXES[:1]
         for shape in unseen:
-            for mix in (*self._some(kinds), *self._some(PARTS)[: len(kinds) > 1]):
+            mixed = [*self._some(MIXES), self._some(PARTS)[0]]
+            for mix in mixed if self.options.on("mixes") else MIXES[:1]:
                 yield self._drawn(shape, mix)
         small = [shape for shape in (*self.task.shapes, *unseen) if self._size(shape) < LARGE] or [self.task.shapes[0]]
         for shape in self._some(small):
