@@ -15,8 +15,9 @@ from sandbox.harness.isolate import kernel
 from sandbox.judge import starting
 from sandbox.judge.limits import WorkerLimits
 from sandbox.judge.starting import Mode, Start, Worker
+from sandbox.judge.stems import Warm
 
-__all__ = ["Isolation", "Worker", "WorkerLimits", "end", "isolation", "launch", "shield"]
+__all__ = ["Isolation", "Warm", "Worker", "WorkerLimits", "end", "isolation", "launch", "shield"]
 
 _WITHOUT_NAMESPACES = ("mounts of its own", "processes of its own", "a network of its own", "another user")
 _TOOLS: dict[Mode, Literal["bubblewrap", "own", "none"]] = {
@@ -49,7 +50,7 @@ def isolation() -> Isolation:
 
 
 def launch(
-    argv: Sequence[str],
+    program: Sequence[str] | Warm,
     *,
     readable: Sequence[Path],
     private: Path,
@@ -64,18 +65,21 @@ def launch(
     names given (files, or folders with all that is in them, readable by everybody). `private` is an empty folder for
     it alone, where it starts: under that name it finds its home, caches and temporary files, gone when it ends.
     `environment` is added to a short one that says nothing of the purpose; names of secrets are withheld. With `gpu`
-    the cards' files are there too. What it prints is `worker.said()`.
+    the cards' files are there too. What it prints is `worker.said()`. A `Warm` program says what it imports first:
+    where the way of isolation allows it, the worker is a copy of a process that has imported that.
 
     Raises:
         ProgramMissing: argv[0] is not a whole path of a program.
         WorldError: something that it is to see is not there or not readable, or the isolation did not come about.
     """
     mode, _ = _found()
-    start = Start(argv=tuple(argv), readable=tuple(readable), private=private, limits=limits, gpu=gpu)
+    warm = program if isinstance(program, Warm) else None
+    argv = program.argv if isinstance(program, Warm) else tuple(program)
+    start = Start(argv=argv, readable=tuple(readable), private=private, limits=limits, gpu=gpu, warm=warm)
     return starting.begin(mode, start, pass_fds=pass_fds, environment=environment)
 
 
-def end(process: Popen[bytes]) -> None:
+def end(process: Worker | Popen[bytes]) -> None:
     """Kill the worker and everything it started, and collect it. Nothing of it runs when this returns.
 
     A second time does nothing. What it printed, and why it ended if it had, can still be asked.

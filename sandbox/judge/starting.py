@@ -16,9 +16,10 @@ from sandbox.environment import MARK, SECRET
 from sandbox.errors import ProgramMissing, WorldError
 from sandbox.harness.isolate.plan import Mounts, Plan, packed
 from sandbox.harness.isolate.watch import HEAD
-from sandbox.judge import bubblewrap, groups
+from sandbox.judge import bubblewrap, groups, stems
 from sandbox.judge.limits import WorkerLimits
 from sandbox.judge.room import OWN, check_readable, mounts, told
+from sandbox.judge.stems import Copy, Warm
 from sandbox.reap import exited_within, sweep
 
 Mode = Literal["root", "user", "bubblewrap", "weak"]
@@ -40,9 +41,11 @@ class Start:
     private: Path
     limits: WorkerLimits
     gpu: bool
+    warm: Warm | None = None
+    """What has been imported before, where that can be had; `argv` is what starts the worker otherwise."""
 
 
-class Worker(subprocess.Popen[bytes]):
+class Worker:
     """A worker that runs. Its process is the one that holds it from outside; it ends with the worker, and alike."""
 
     plan: Plan
@@ -50,7 +53,7 @@ class Worker(subprocess.Popen[bytes]):
     missing: tuple[str, ...] = ()
     """Layers of isolation that this start did without."""
 
-    def __init__(self, plan: Plan, *, mark: str | None) -> None:
+    def __init__(self, plan: Plan, *, mark: str | None, stem: stems.Stem | None) -> None:
         """Start it. `plan` has no descriptors yet. Raises WorldError when it did not come to run as planned."""
         self.plan, self._mark, self._groups, self._limit = plan, mark, plan.groups, plan.said_bytes
         self._said = plan.said = os.memfd_create("said")
@@ -60,22 +63,26 @@ class Worker(subprocess.Popen[bytes]):
         plan.line, line = os.pipe()
         self._let_go = weakref.finalize(self, os.close, line)
         try:
-            super().__init__(
-                (sys.executable, "-I", "-S", "-c", _PROGRAM.format(root=str(_ROOT)), packed(plan)),
-                cwd="/",
-                env={"LC_ALL": "C.UTF-8"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._said,  # a fault of that program itself; what the worker prints takes its place
-                start_new_session=True,
-                pass_fds=(*plan.keep, plan.report, plan.line, plan.said),
-            )
+            self._outer = _alone(plan) if stem is None else stem.copied(plan)
         finally:
             os.close(plan.report)
             os.close(plan.line)
             with os.fdopen(heard, encoding="utf-8", errors="replace") as report:
                 said = report.read()
         self._check(said.splitlines())
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or the negative number of the signal that ended it; None until somebody has waited for it."""
+        return self._outer.returncode
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Until it has ended: its exit code. Raises subprocess.TimeoutExpired."""
+        return self._outer.wait(timeout_s)
+
+    def kill(self) -> None:
+        """What holds it, and it with that."""
+        self._outer.kill()
 
     def said(self) -> str:
         """What it printed, standard output and error together: head and tail, with what is between them counted."""
@@ -99,11 +106,11 @@ class Worker(subprocess.Popen[bytes]):
     def end(self) -> None:
         """See `sandbox.judge.isolation.end`."""
         self._let_go()
-        if self.returncode is None and not exited_within(self, _PATIENCE_S):
+        if self.returncode is None and not self._ended_within(_PATIENCE_S):
             self.kill()
         self.wait()
-        if self._mark is not None:
-            sweep(self._mark, first=self.pid, forks=None)
+        if self._mark is not None and not isinstance(self._outer, Copy):
+            sweep(self._mark, first=self._outer.pid, forks=None)
         groups.remove(self._groups)
 
     def _check(self, report: list[str]) -> None:
@@ -117,21 +124,39 @@ class Worker(subprocess.Popen[bytes]):
                 f"a worker could not be started in isolation: {why or f'its start ended with {self.returncode}'}"
             )
 
+    def _ended_within(self, timeout_s: float) -> bool:
+        outer = self._outer
+        return outer.ended_within(timeout_s) if isinstance(outer, Copy) else exited_within(outer, timeout_s)
+
     def _head(self) -> tuple[int, int]:
         head = os.pread(self._said, HEAD, 0)
-        return int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
+        return int.from_bytes(head[:8], "little"), int.from_bytes(head[8:16], "little")
+
+
+def _alone(plan: Plan) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        (sys.executable, "-I", "-S", "-c", _PROGRAM.format(root=str(_ROOT)), packed(plan)),
+        cwd="/",
+        env={"LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=plan.said,  # a fault of that program itself; what the worker prints takes its place
+        start_new_session=True,
+        pass_fds=(*plan.keep, plan.report, plan.line, plan.said),
+    )
 
 
 def begin(mode: Mode, start: Start, *, pass_fds: Sequence[int], environment: Mapping[str, str]) -> Worker:
     """Start a worker that way; see `sandbox.judge.isolation.launch`."""
     mark = secrets.token_hex(16) if mode == "weak" else None
-    plan = _planned(mode, start, {**_without_secrets(environment), **({MARK: mark} if mark else {})})
+    given = _without_secrets(environment)
+    plan = _planned(mode, start, {**given, **({MARK: mark} if mark else {})})
     plan.keep = sorted(pass_fds)
     counted = mode == "root" or (mode == "user" and os.geteuid() != 0)
     plan.groups, unbound = groups.make(start.limits, ("memory",) if counted else ("memory", "pids"))
     lent = bubblewrap.wrap(plan) if mode == "bubblewrap" else ()
     try:
-        worker = Worker(plan, mark=mark)
+        worker = (plan.own and start.warm and _copied(plan, start.warm, given)) or Worker(plan, mark=mark, stem=None)
     except (OSError, WorldError):
         groups.remove(plan.groups)
         raise
@@ -140,6 +165,23 @@ def begin(mode: Mode, start: Start, *, pass_fds: Sequence[int], environment: Map
             os.close(number)
     worker.missing += tuple(_LAYERS[controller] for controller in unbound)
     return worker
+
+
+def _copied(plan: Plan, warm: Warm, environment: Mapping[str, str]) -> Worker | None:
+    """The worker as a copy of a process that has its modules; None where there is none of which copies can be made.
+
+    Not of one that workers of the same user could change: there must be a user and processes of its own.
+    """
+    stem = stems.stem(warm, environment)
+    if stem is None:
+        return None
+    plan.script = [*warm.script]
+    try:
+        return Worker(plan, mark=None, stem=stem)
+    except OSError as error:
+        logger.warning("a stem of workers was lost (%s); each is started for itself now", error)
+        stems.forget(stem)
+        return None
 
 
 def _planned(mode: Mode, start: Start, environment: Mapping[str, str]) -> Plan:
@@ -157,6 +199,7 @@ def _planned(mode: Mode, start: Start, environment: Mapping[str, str]) -> Plan:
         {
             "mode": mode,
             "argv": list(start.argv),
+            "script": [],
             "environment": told(private, program, dict(environment)),
             "folder": str(private),
             "mounts": seen,

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +20,8 @@ from sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, 
 from sandbox.judge.build import COMPILED, built
 from sandbox.judge.channel import Channel
 from sandbox.judge.held import Held
+from sandbox.judge.isolation import Warm, end, launch
 from sandbox.judge.isolation import Worker as Process
-from sandbox.judge.isolation import end, launch
 from sandbox.judge.limits import WorkerLimits
 from sandbox.judge.lost import Lost, Reason
 
@@ -160,8 +159,10 @@ class Worker:
         given = self._loading
         private = self._stack.enter_context(fresh_folder())
         far = self.channel.far.fileno()
+        script = (str(FILES[0]), str(far))
+        warm = Warm(modules=("torch",), paths=_packages(), script=script)
         process = launch(
-            (sys.executable, "-I", "-S", "-X", "faulthandler=0", str(FILES[0]), str(far)),
+            warm if given.framework == "torch" else warm.argv,
             readable=(given.sources, *FILES),
             private=private,
             limits=given.limits,
@@ -175,7 +176,7 @@ class Worker:
     def _spec(self) -> dict[str, object]:
         given, task = self._loading, self._loading.task
         return {
-            "module": "judge_worker_c" if task.language in COMPILED else "judge_worker_python",
+            "module": f"judge_worker_{'c' if task.language in COMPILED else 'python'}",
             "library": str(self._library),
             "source": str(given.sources / task.source[0]),
             "entry": task.entry,
@@ -187,7 +188,7 @@ class Worker:
             "cpu": given.cpu,
             "threads": task.threads,
             "mode": given.mode,
-            "paths": sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
+            "paths": _packages(),
         }
 
 
@@ -197,6 +198,10 @@ def _settings(given: Loading) -> dict[str, str]:
     interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
     card = of_card() if given.device != "cpu" else {}
     return {**threads, **interpreted, **card, **given.environment}
+
+
+def _packages() -> tuple[str, ...]:
+    return tuple(sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))
 
 
 def _ending(code: int) -> str:

@@ -1,11 +1,13 @@
 """What a worker tries and may not: the same attempts, without isolation, succeed."""
 
 import functools
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +17,8 @@ from pytest_socket import enable_socket, socket_allow_hosts
 
 from sandbox.environment import MARK
 from sandbox.errors import ProgramMissing, WorldError
-from sandbox.judge import starting
-from sandbox.judge.isolation import Worker, WorkerLimits, end, isolation, launch, tried
+from sandbox.judge import starting, stems
+from sandbox.judge.isolation import Warm, Worker, WorkerLimits, end, isolation, launch, tried
 
 ATTEMPTS = """
 import ctypes, os, socket, sys
@@ -95,6 +97,7 @@ int main(int n, char **v) {
 }
 """
 SECRET = b"an answer"
+PACKAGES = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 SMALL = WorkerLimits(memory_mb=400, processes=10, file_mb=8, scratch_mb=16, output_bytes=4000)
 MODES = ("root", "user", "bubblewrap", "weak")
 WHOLE = os.environ.get("RIDGELINE_SUITE") == "all"
@@ -119,17 +122,33 @@ def mode(request) -> starting.Mode:
     return request.param
 
 
+@pytest.fixture(params=["alone", "copied"])
+def copied(request, mode) -> bool:
+    """Whether Python workers are copies of a process that has imported something."""
+    if request.param == "copied" and mode not in ("root", "user"):
+        pytest.skip("no copies are made where workers have no user and processes of their own")
+    return request.param == "copied"
+
+
 @pytest.fixture
-def start(mode, tmp_path) -> Iterator[Start]:
+def start(mode, copied, tmp_path) -> Iterator[Start]:
     """`start("-c", "print(1)")` is a Python worker; `program=` another one. All end with the test."""
     workers: list[Worker] = []
 
     def call(*words: object, program: str = sys.executable, limits=SMALL, readable=(), pass_fds=(), environment=None):
         private = tmp_path / f"private{len(workers)}"
         private.mkdir(exist_ok=True)
-        asked = starting.Start(
-            argv=(program, *map(str, words)), readable=tuple(readable), private=private, limits=limits, gpu=False
-        )
+        readable, warm = tuple(readable), None
+        if copied and program == sys.executable:
+            script, *rest = [word for word in words if word not in ("-I", "-c")]
+            if "-c" in words:
+                text, script = script, tmp_path / f"program{len(workers)}.py"
+                script.write_text(f"import sys; sys.path += {PACKAGES}\n{text}")
+                script.chmod(0o644)
+                readable += (script,)
+            warm = Warm(modules=("json",), paths=(), script=(str(script), *map(str, rest)))
+        argv = (program, *map(str, words))
+        asked = starting.Start(argv=argv, readable=readable, private=private, limits=limits, gpu=False, warm=warm)
         workers.append(starting.begin(mode, asked, pass_fds=pass_fds, environment=environment or {}))
         return workers[-1]
 
@@ -342,7 +361,7 @@ def test_a_daemon_outlives_a_bare_process():
 JUDGE = """
 import os, sys, time
 from pathlib import Path
-from sandbox.judge import starting
+from sandbox.judge import starting, stems
 from sandbox.judge.limits import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 start = starting.Start(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
@@ -609,3 +628,99 @@ def test_the_isolation_found_is_the_best_that_works(tmp_path):
     assert worker.wait() == 0
     if found.level == "namespaces":
         assert worker.said() == "65534\n"
+
+
+SELF = """
+import gc, os, select, signal, sys
+import json
+said = {"path": sys.path, "flags": list(sys.flags), "environment": dict(os.environ), "words": sys.argv[1:]}
+said["open"] = sorted(os.listdir("/proc/self/fd"))[:-1]
+said["signals"] = [str(signal.getsignal(number)) for number in range(1, 32)]
+said["group"] = os.getpgid(0), os.getsid(0)
+said["modules"] = sorted(name for name in sys.modules if name.startswith(("sandbox", "judge")))
+said["main"] = [__name__, sys.modules["__main__"].__dict__ is globals()]
+print(json.dumps(said))
+"""
+
+
+def test_a_copy_is_like_a_worker_that_was_started_alone(mode, tmp_path):
+    if mode not in ("root", "user"):
+        pytest.skip("no copies are made where workers have no user and processes of their own")
+    script = tmp_path / "program.py"
+    script.write_text(SELF)
+    script.chmod(0o644)
+    here, there = os.pipe()
+    said = []
+    for number in range(2):
+        private = tmp_path / f"private{number}"
+        private.mkdir()
+        warm = Warm(modules=("json",), paths=(), script=(str(script), str(there)))
+        asked = starting.Start(
+            argv=warm.argv,
+            readable=(script,),
+            private=private,
+            limits=SMALL,
+            gpu=False,
+            warm=warm if number else None,
+        )
+        worker = starting.begin(mode, asked, pass_fds=(there,), environment={"FINE": "yes"})
+        assert worker.wait() == 0, worker.said()
+        said.append(json.loads(worker.said().replace(worker.plan.folder, "OWN")))
+        end(worker)
+    os.close(here)
+    os.close(there)
+    assert said[0] == said[1]
+    assert said[0]["environment"]["FINE"] == "yes"
+    assert said[0]["open"] == sorted({"0", "1", "2", str(there)})
+
+
+ADDRESS = "import ctypes, mmap; print(ctypes.addressof(ctypes.c_char.from_buffer(mmap.mmap(-1, 1 << 24))))"
+
+
+def test_copies_have_addresses_of_their_own(mode, tmp_path):
+    if mode not in ("root", "user"):
+        pytest.skip("no copies are made where workers have no user and processes of their own")
+    script = tmp_path / "program.py"
+    script.write_text(ADDRESS)
+    script.chmod(0o644)
+    found = set()
+    for number in range(6):
+        private = tmp_path / f"private{number}"
+        private.mkdir()
+        warm = Warm(modules=("json",), paths=(), script=(str(script),))
+        asked = starting.Start(argv=warm.argv, readable=(script,), private=private, limits=SMALL, gpu=False, warm=warm)
+        worker = starting.begin(mode, asked, pass_fds=(), environment={})
+        assert worker.wait() == 0, worker.said()
+        found.add(worker.said())
+        end(worker)
+    assert len(found) > 3
+
+
+def test_a_stem_that_is_lost_only_costs_time(start, copied):
+    if not copied:
+        pytest.skip("has none")
+    assert start("-c", "print(1)").wait() == 0
+    for one in filter(None, stems._stems.values()):
+        one._process.kill()
+        one._process.wait()
+    worker = start("-c", "print('ran')")
+    assert worker.wait() == 0
+    assert worker.said() == "ran\n"
+    for one in filter(None, stems._stems.values()):
+        one.close()
+    stems._stems.clear()
+
+
+def test_what_cannot_be_imported_is_told_by_the_worker_itself(mode, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import no_such_module_here\n")
+    script.chmod(0o644)
+    (tmp_path / "private").mkdir()
+    warm = Warm(modules=("no_such_module_here",), paths=(), script=(str(script),))
+    asked = starting.Start(
+        argv=warm.argv, readable=(script,), private=tmp_path / "private", limits=SMALL, gpu=False, warm=warm
+    )
+    worker = starting.begin(mode, asked, pass_fds=(), environment={})
+    assert worker.wait() == 1
+    assert "No module named 'no_such_module_here'" in worker.said()
+    end(worker)

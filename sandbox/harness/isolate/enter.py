@@ -1,6 +1,7 @@
 """Shuts a worker in and stays outside, until the worker has ended, the judge says so, or the judge has gone.
 
-Started by `sandbox.judge.isolation` with a plan as its only word. It ends as the worker ended: same code, same signal.
+Started by `sandbox.judge.isolation` with a plan as its only word, or entered by a copy of a `stem`. It ends as the
+worker ended: same code, same signal.
 """
 
 import os
@@ -19,12 +20,29 @@ _KILL = 9
 
 
 def main() -> None:
-    """Carry out the plan that the command line holds."""
+    """Carry out the plan that the command line holds: the worker becomes the plan's program."""
     plan = unpacked(sys.argv[1])
-    for number in (plan.report, plan.line, plan.said):
+    judge = os.pidfd_open(plan.judge)
+    if os.getppid() != plan.judge:  # gone before we could look: the number may be somebody else's by now
+        os._exit(0)
+    enter(plan, judge)
+    try:
+        for number in _CHANGED_BY_PYTHON:
+            kernel.default_signal(number)
+        os.execve(plan.argv[0], plan.argv, plan.environment)
+    except OSError as error:
+        _give_up(plan, error)
+
+
+def enter(plan: Plan, judge: int) -> None:
+    """Shut a child of this process in. Returns in that child alone, where the report is still open.
+
+    `judge`: a descriptor of its process, not open there any more.
+    """
+    for number in (plan.report, plan.line, plan.said, judge):
         os.set_inheritable(number, False)
     try:
-        watch = Watch(plan)
+        watch = Watch(plan, judge)
         if plan.mode == "user":
             locks.own_users(os.geteuid(), os.getegid())
         if plan.own:
@@ -37,13 +55,14 @@ def main() -> None:
     if child == 0:
         watch.leave()
         _inside(plan, watch)
+        return
     for number in (plan.report, *plan.keep):
         os.close(number)
     _end_like(watch.until_end(child), plan)
 
 
 def _inside(plan: Plan, watch: Watch) -> None:
-    """The first process of the namespaces, or the worker itself where there are none."""
+    """The first process of the namespaces, or the worker itself where there are none. Returns in the worker."""
     try:
         kernel.prctl(kernel.PARENT_DEATH_SIGNAL, _KILL)
         if watch.alone():
@@ -51,14 +70,14 @@ def _inside(plan: Plan, watch: Watch) -> None:
         for group in plan.groups:
             _join(group)
         if not plan.own:
-            _become(plan, watch)
+            return _locked(plan, watch)
         kernel.unshare(_ASIDE)
         room.build(plan)
         worker = os.fork()
     except OSError as error:
         _give_up(plan, error)
     if worker == 0:
-        _become(plan, watch)
+        return _locked(plan, watch)
     kernel.prctl(kernel.DUMPABLE, 0)
     for number in (plan.report, watch.print_here, *plan.keep):
         os.close(number)
@@ -69,17 +88,16 @@ def _inside(plan: Plan, watch: Watch) -> None:
             os._exit(0)  # and with it everything that is left in here
 
 
-def _become(plan: Plan, watch: Watch) -> None:
+def _locked(plan: Plan, watch: Watch) -> None:
     try:
         os.chdir(plan.folder)
-        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        os.dup2(watch.print_here, 1)
-        os.dup2(watch.print_here, 2)
+        nothing = os.open("/dev/null", os.O_RDONLY)
+        for number, here in ((0, nothing), (1, watch.print_here), (2, watch.print_here)):
+            os.dup2(here, number)
+        for number in (nothing, watch.print_here, watch.status_here):
+            os.close(number)
         missing = locks.apply(plan)
         os.write(plan.report, "".join((*(f"missing: {word}\n" for word in missing), "ready\n")).encode())
-        for number in _CHANGED_BY_PYTHON:
-            kernel.default_signal(number)
-        os.execve(plan.argv[0], plan.argv, plan.environment)
     except OSError as error:
         _give_up(plan, error)
 

@@ -1,4 +1,4 @@
-"""What the judge tells the programs that shut a worker in."""
+"""What the judge tells the programs that shut a worker in, or become one."""
 
 import marshal
 
@@ -15,6 +15,8 @@ class Plan:
     """`root` changes to another user, `user` to a user namespace, `bubblewrap` leaves both to that tool, `weak` does
     without namespaces."""
     argv: list[str]
+    script: list[str]
+    """Of a copy of a stem: the Python program that it runs, and its words; `argv` is what would have started it."""
     environment: dict[str, str]
     folder: str
     """Where the worker starts, with everything that it may write."""

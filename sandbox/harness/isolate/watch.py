@@ -9,8 +9,9 @@ import time
 
 from sandbox.harness.isolate.plan import Plan
 
-HEAD = 16
-"""Bytes before the text in the file of what was said: how many came, and how often memory ran out; eight each."""
+HEAD = 24
+"""Bytes before the text in the file of what was said: how many came, how often memory ran out, and how the worker ended
+(one more than what waitpid(2) says; 0 until then); eight each."""
 _KILL = 9
 _CHUNK = 1 << 16
 _PATIENCE_S = 2.0
@@ -20,11 +21,8 @@ _PATIENCE_S = 2.0
 class Watch:
     """The descriptors between the outer process, the first one inside and the judge. Sizes in bytes."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._judge = os.pidfd_open(plan.judge)
-        if os.getppid() != plan.judge:  # gone before we could look: the number may be somebody else's by now
-            os._exit(0)
+    def __init__(self, plan: Plan, judge: int) -> None:
+        self._plan, self._judge = plan, judge
         self._status, self.status_here = os.pipe()
         self._printed, self.print_here = os.pipe()
         self._count = 0
@@ -63,6 +61,7 @@ class Watch:
         _kill_orphans()
         self._keep_rest()
         self._leave_groups()
+        os.pwrite(self._plan.said, (status + 1).to_bytes(8, "little"), 16)
         return status
 
     def _keep_printed(self) -> bool:
@@ -98,6 +97,12 @@ class Watch:
                     break
                 except OSError:  # the last of its processes is still on its way out
                     time.sleep(0.002)
+
+
+def status_of(said: int) -> int | None:
+    """How the worker ended, as waitpid(2) says it, by the file of what it printed; None until then."""
+    word = int.from_bytes(os.pread(said, 8, 16), "little")
+    return word - 1 if word else None
 
 
 def _killed_for_memory(group: str) -> int:

@@ -1,0 +1,148 @@
+"""A process that has imported what workers need. A copy of it becomes a worker whenever the judge asks, at once.
+
+Started by `sandbox.judge.stems`. It runs nothing of a candidate: what does is shut in like any other worker first.
+"""
+
+# importing pathlib would cost each start of a worker 10 ms
+# ruff: noqa: PTH100, PTH120, PTH123, PTH208
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import mmap
+import os
+import os.path
+import socket
+import sys
+import types
+
+from sandbox.harness.isolate import enter, kernel
+from sandbox.harness.isolate.plan import Plan, unpacked
+
+MANY = b"threads"
+"""Said instead of `ready` where what was imported runs threads of its own, of which a copy has none."""
+LONGEST = 1 << 18
+"""Bytes of a plan."""
+MOST_KEPT = 16
+"""Descriptors that a worker can be given."""
+_FAR = 300
+"""Descriptors are put from here on until each takes the number that the plan says."""
+_APART = 4096
+"""So many pages at most are left free, by chance, before a worker's own memory."""
+_DEEP = 12
+"""So many calls at most lie under a worker's own, by chance: each moves its stack by some hundred bytes."""
+
+
+def main() -> None:
+    """Words: the descriptor of the judge, its process id, modules with commas between them, then where to find them."""
+    wire = socket.socket(fileno=int(sys.argv[1]))
+    judge = os.pidfd_open(int(sys.argv[2]))
+    if os.getppid() != int(sys.argv[2]):
+        return
+    sys.dont_write_bytecode = True
+    sys.path += sys.argv[4:]
+    for name in sys.argv[3].split(","):
+        importlib.import_module(name)
+    del sys.path[len(sys.path) - len(sys.argv[4:]) :]
+    gc.collect()
+    gc.freeze()
+    alone = len(os.listdir("/proc/self/task")) == 1
+    wire.send(b"ready" if alone else MANY)
+    plan = _asked(wire, judge) if alone else None
+    if plan is not None:
+        script = _clean(plan)
+        del wire, judge, plan
+        _apart(script, int.from_bytes(os.urandom(1), "little") % (_DEEP + 1))
+
+
+def _asked(wire: socket.socket, judge: int) -> Plan | None:
+    """Answers the judge with a copy of this process for each plan. What it returns in such a copy is its plan."""
+    while True:
+        word, given, _, _ = socket.recv_fds(wire, LONGEST, MOST_KEPT)
+        if not word:
+            return None
+        copy = os.fork()
+        if copy == 0:
+            os.setsid()  # a signal to its own group must reach nobody else
+            wire.close()
+            plan = _numbered(unpacked(word.decode()), given)
+            enter.enter(plan, judge)
+            os.close(plan.report)
+            return plan
+        for number in given:
+            os.close(number)
+        over = os.pidfd_open(copy)
+        socket.send_fds(wire, [b"copied"], [over])
+        os.close(over)
+        _collect()
+
+
+def _collect() -> None:
+    """Those that have ended; the judge, which holds a descriptor of each, has been told already."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return
+
+
+def _numbered(plan: Plan, given: list[int]) -> Plan:
+    """The descriptors that came with the plan, under the numbers that it names, or new ones that it names then."""
+    far = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _FAR) for number in given]
+    for number in given:
+        os.close(number)
+    plan.report, plan.line, plan.said = far[:3]
+    for number, wanted in zip(far[3:], plan.keep, strict=True):
+        os.dup2(number, wanted)
+        os.close(number)
+    return plan
+
+
+def _clean(plan: Plan) -> list[str]:
+    """As if this process had been started for the worker alone. Its program and that one's words."""
+    kernel.prctl(kernel.DUMPABLE, 1)  # as after a start: else its own files in /proc are not its own
+    os.environ.clear()
+    os.environ.update(plan.environment)
+    sys.path.remove(_root())
+    for name in [name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]]:
+        del sys.modules[name]
+    sys.argv = plan.script
+    sys.orig_argv = [*plan.argv]
+    return plan.script
+
+
+def _root() -> str:
+    folder = os.path.abspath(__file__)
+    for _ in __name__.split("."):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _apart(script: list[str], depth: int) -> bool:
+    """Addresses that chance has moved: workers of one stem would all have the same, and times hang on them a little."""
+    if depth:
+        return max((script,), key=lambda words: _apart(words, depth - 1)) is script
+    pages = int.from_bytes(os.urandom(2), "little") % _APART
+    _run(script, mmap.mmap(-1, (1 + pages) * mmap.PAGESIZE))
+    return True
+
+
+def _told(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+    """What is above the program is nothing to its reader; what was printed before comes first."""
+    while trace is not None and trace.tb_frame.f_globals is not sys.modules["__main__"].__dict__:
+        trace = trace.tb_next
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+def _run(script: list[str], free: mmap.mmap) -> None:
+    """The program, as Python runs one. `free` is memory that nobody uses."""
+    program = types.ModuleType("__main__")
+    program.__dict__["__file__"] = script[0]
+    sys.modules["__main__"] = program
+    sys.excepthook = _told
+    with open(script[0], encoding="utf-8") as file:
+        code = compile(file.read(), script[0], "exec")
+    exec(code, program.__dict__)
