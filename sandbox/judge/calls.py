@@ -1,5 +1,6 @@
 """One call of a candidate and everything that is held against it: the same for tests and for timings."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,7 @@ from sandbox.judge.session import Sealed
 from sandbox.judge.whole import is_whole
 
 Arrays = Mapping[str, NDArray[np.generic]]
+Kept = Callable[[dict[str, NDArray[np.generic]]], Arrays]
 MOST_FAULTS = 3
 """Of one call that are told."""
 REACHES = (1.0, 0.5, 0.25, 0.0)
@@ -65,10 +67,19 @@ def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
     ]
 
 
-def settled(
-    bench: "Bench", dims: Mapping[str, int], mix: str, *, kept: Callable[[dict[str, NDArray[np.generic]]], Arrays]
-) -> Truth:
-    """Inputs of a mix, and what is right for them; `kept` puts constant inputs in their place.
+def all_settled(bench: "Bench", dims: Mapping[str, int], mixes: Sequence[str], *, kept: Kept) -> list[Truth]:
+    """The same as `settled` for several mixes, with one question to the reference where none needs gentler values."""
+    drawn = [kept(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
+    try:
+        first = truths_of(bench.reference, drawn)
+    except ReferenceFailed:  # of one of them: each is asked about alone
+        return [settled(bench, dims, mix, kept=kept) for mix in mixes]
+    return [settled(bench, dims, mix, kept=kept, first=one) for mix, one in zip(mixes, first, strict=True)]
+
+
+def settled(bench: "Bench", dims: Mapping[str, int], mix: str, *, kept: Kept, first: Truth | None = None) -> Truth:
+    """Inputs of a mix, and what is right for them; `kept` puts constant inputs in their place. `first`: of values that
+    go as far as the mix does, where they were drawn before.
 
     Outliers and empty rows of masks may have no numbers as their results, or none in the task's own types, where
     ordinary values do: that is held against nobody, and gentler ones are drawn. Where ordinary values have none either,
@@ -81,16 +92,18 @@ def settled(
     found: list[Truth] = []
     far: Truth | None = None
     for reach in REACHES if bends else REACHES[:1]:
-        inputs = kept(draw(bench.task, dims, mix, bench.rng, reach=reach))
         try:
-            found.append(truth_of(bench.reference, inputs))
+            found.append(first or truth_of(bench.reference, kept(draw(bench.task, dims, mix, bench.rng, reach=reach))))
         except ReferenceFailed:
             if not bends or not reach:
                 raise
             continue
+        first = None
+        if not bends:
+            return found[-1]
         floats = [name for name in judged_names(bench.task) if is_float(dtype_of(bench.task, name))]
         clear = frozenset(name for name in floats if _has_numbers(bench.task, found[-1], name))
-        if not bends or len(clear) == len(floats):
+        if len(clear) == len(floats):
             return _either(bench, dims, far, replace(found[-1], lone=mix.endswith(SPIKING)))
         if clear and far is None and mix.endswith(SPIKING):
             far = replace(found[-1], lone=True, judged=clear)
@@ -113,7 +126,13 @@ def _has_numbers(task: Task, truth: Truth, name: str) -> bool:
     largest = room * min(LARGEST[dtype], LARGEST["float32"])
     if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
         return False
-    return bool(np.linalg.norm(usual - right) <= max(LOST, LOST_UNITS * unit(dtype)) * np.linalg.norm(right))
+    return _length(usual - right) <= max(LOST, LOST_UNITS * unit(dtype)) * _length(right)
+
+
+def _length(values: NDArray[np.float64]) -> float:
+    """Its L2 norm, added up here: a library's threads would wait for processors that a worker or the reference has."""
+    flat = values.reshape(-1)
+    return math.sqrt(float(np.einsum("i,i->", flat, flat)))
 
 
 def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:

@@ -21,7 +21,9 @@ Opened = Callable[[], AbstractContextManager[Session]]
 LARGE = 1 << 21
 """Elements of a call from which on a size is tried with fewer kinds of values: it is judged again when timed."""
 SMALL = 1 << 20
-"""Elements below which a size is tried with all kinds, and with those that bend a part twice: each hits by chance."""
+"""Elements below which a size is tried with those that bend a part twice as often: each hits by chance."""
+OFTEN = 4
+"""Calls of a small size for each kind that bends a part, half as many of a larger one."""
 FEW = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_TOLD = 6
@@ -129,19 +131,8 @@ class Gate:
 
     def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
         for shape in self.task.shapes:
-            for mix in self._kinds(shape):
+            for mix in kinds(self.task, shape) if self.options.on("mixes") else MIXES[:1]:
                 yield self._drawn(shape, mix)
-
-    def _kinds(self, shape: Shape) -> Sequence[str]:
-        """Kinds of values for a public size: the larger it is, the fewer."""
-        if not self.options.on("mixes"):
-            return MIXES[:1]
-        size = self._size(shape)
-        if size >= LARGE:
-            return [mix for mix in MIXES if mix in TELLING]
-        if size >= SMALL:
-            return [*MIXES, *PARTS]
-        return [*MIXES, *2 * PARTS, *PARTS[:1]]
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
         unseen = drawn_shapes(self.task, self.rng) if self.options.on("held_out") else ()
@@ -149,7 +140,9 @@ class Gate:
             mixed = [*self._some(MIXES), self._some(PARTS)[0]]
             for mix in mixed if self.options.on("mixes") else MIXES[:1]:
                 yield self._drawn(shape, mix)
-        small = [shape for shape in (*self.task.shapes, *unseen) if self._size(shape) < LARGE] or [self.task.shapes[0]]
+        small = [shape for shape in (*self.task.shapes, *unseen) if size_of(self.task, shape) < LARGE] or [
+            self.task.shapes[0]
+        ]
         for shape in self._some(small):
             if self.options.on("probes"):
                 yield self._probed(shape)
@@ -187,9 +180,19 @@ class Gate:
 
         return cases
 
-    def _size(self, shape: Shape) -> int:
-        return sum(int(np.prod(extents(one, shape.dims))) for one in (*self.task.inputs, *self.task.outputs))
-
     def _some(self, found: Sequence[T]) -> list[T]:
         picked = self.rng.permutation(len(found))[:FEW]
         return [found[int(place)] for place in picked]
+
+
+def kinds(task: Task, shape: Shape) -> tuple[str, ...]:
+    """Kinds of values that a public size is tested with, each as often as it is named: the larger it is, the fewer."""
+    size = size_of(task, shape)
+    if size >= LARGE:
+        return tuple(mix for mix in MIXES if mix in TELLING)
+    return *MIXES, *(OFTEN if size < SMALL else OFTEN // 2) * PARTS
+
+
+def size_of(task: Task, shape: Shape) -> int:
+    """Elements of one call."""
+    return sum(int(np.prod(extents(one, shape.dims))) for one in (*task.inputs, *task.outputs))

@@ -35,7 +35,8 @@ ALONE = 256
 """One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
 MOST_ALONE = 1024
 IN_ALL = 5
-"""Outliers of a call that is ordinary but for them: from each part of their range one."""
+"""Outliers of a call that is ordinary but for them, at most: each from another part of their range. With fewer of them,
+a look at half of the call is likelier to meet none."""
 QUIET = 2.0**-6
 """What is around an outlier that may not be more than 1."""
 
@@ -141,7 +142,7 @@ def spiked(
 ) -> Floats:
     """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
 
-    `whole`: an output of the task is a whole number. `few`: there are five in all, among ordinary values.
+    `whole`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
     """
     if not values.size or one.values == "positive":
         return values
@@ -149,10 +150,11 @@ def spiked(
     flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
     low, high = SPIKE.get(one.dtype, SPIKE_WIDE)
     high = min(high, SPIKE_WHOLE) * reach if whole else high * reach
-    rows, columns = (rng.integers(size, size=IN_ALL) for size in flat.shape) if few else _outliers(flat.shape, rng)
+    number = int(rng.integers(1, IN_ALL + 1))
+    rows, columns = (rng.integers(size, size=number) for size in flat.shape) if few else _outliers(flat.shape, rng)
     drawn = rng.random(len(rows))
     if few:
-        drawn = (drawn + rng.permutation(len(rows))) / len(rows)
+        drawn = (drawn + rng.permutation(IN_ALL)[:number]) / IN_ALL
     low = min(low, high / 2)
     powers = low + (high - low) * drawn if one.values == "normal" else np.zeros(len(rows))
     flat[rows, columns] = rng.choice((-1.0, 1.0), size=len(rows)) * np.exp2(powers)

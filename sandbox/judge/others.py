@@ -2,12 +2,12 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from graph.task import Shape
-from sandbox.judge.calls import Bench, settled
-from sandbox.judge.gate import TELLING
+from sandbox.judge.calls import Bench, Truth, all_settled
+from sandbox.judge.gate import SMALL, kinds, size_of
 from sandbox.judge.inputs import MIXES, PARTS
 from sandbox.judge.pool import Pool
 from sandbox.judge.session import Broken, Session
@@ -31,6 +31,7 @@ class Others:
     """Of this size, in this process pair."""
     calls: int = 0
     _at: Counter[Place] = field(default_factory=Counter)
+    _ready: list[tuple[str, Truth]] = field(default_factory=list)
 
     def spread(self, first: int, blocks: int) -> None:
         """Draw the pairs of calls before which they are made, from block `first` to before `blocks`."""
@@ -47,11 +48,9 @@ class Others:
 
     def _both(self) -> tuple[str, str] | None:
         dims = self.shape.dims
-        if not self.deck:
-            self.deck += shuffled(self.coin)
-        mix = self.deck.pop()
-        consts = self.pool.consts()
-        truth = settled(self.bench, dims, mix, kept=lambda drawn: {**drawn, **consts})
+        if not self._ready:
+            self._asked()
+        mix, truth = self._ready.pop()
         for side in self.coin.sample("ab", 2):
             placement = self.coin.getrandbits(1)
             sealed = self.sessions[side].call(
@@ -64,10 +63,22 @@ class Others:
                 return side, f"{mix}: {lines[0]}"
         return None
 
+    def _asked(self) -> None:
+        """What is right in the next ones: for all of this process pair at once, unless that is much to keep."""
+        mixes: list[str] = []
+        for _ in range(self.many if size_of(self.bench.task, self.shape) < SMALL else 1):
+            if not self.deck:
+                self.deck += shuffled(self.coin, tested=kinds(self.bench.task, self.shape))
+            mixes.append(self.deck.pop())
+        consts = self.pool.consts()
+        truths = all_settled(self.bench, self.shape.dims, mixes, kept=lambda drawn: {**drawn, **consts})
+        self._ready += zip(mixes, truths, strict=True)
 
-def shuffled(coin: random.Random) -> list[str]:
-    """Every unusual kind once, in a secret order; last of all, and so taken first, those that a large size was not
-    tested with."""
-    told = [mix for mix in MIXES[1:] if mix in TELLING]
-    others = [mix for mix in (*MIXES[1:], *PARTS) if mix not in TELLING]
+
+def shuffled(coin: random.Random, *, tested: Collection[str]) -> list[str]:
+    """Every unusual kind once, in a secret order; last of all, and so taken first, those that the size was not tested
+    with."""
+    every = (*MIXES[1:], *PARTS)
+    told = [mix for mix in every if mix in tested]
+    others = [mix for mix in every if mix not in tested]
     return [*coin.sample(told, len(told)), *coin.sample(others, len(others))]

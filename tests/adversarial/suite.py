@@ -34,6 +34,23 @@ DIALECTS: Mapping[str, Dialect] = {
     "numpy_return": Dialect(suffix=".py", base="base_numpy_return.py", fields={**NUMPY, "convention": "return"}),
     "triton": Dialect(suffix=".py", base="base_triton.py", fields=TRITON),
 }
+INTERPRETED: Mapping[str, Mapping[str, int]] = {
+    "add_rmsnorm": {"rows": 5},
+    "attention": {"heads": 2, "seq": 45, "dim": 24},
+    "cumsum": {"rows": 7},
+    "gelu": {"n": 40000},
+    "layernorm": {"rows": 5},
+    "matvec": {"m": 150, "k": 300},
+    "rope": {"seq": 5, "heads": 2},
+    "softmax": {"rows": 5, "cols": 1100},
+    "sum_reduce": {"n": 40000},
+    "swiglu": {"n": 40000},
+    "transpose": {"rows": 200, "cols": 140},
+    "vector_add": {"n": 100000},
+}
+"""Most of a dimension where a kernel in Triton runs in its interpreter, which takes its time for each block of a grid:
+still several blocks, more than one round of each loop, and an end that no block divides. Cases of gemm_f32, whose two
+timed sizes must stay different, name their own (`set` in honest.toml)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +180,21 @@ def stage(case: Case, into: Path) -> Staged:
     (task / source).write_text(base.read_text(encoding="utf-8") if base.exists() else text, encoding="utf-8")
     (task / "reference.py").write_text((folder / reference).read_text(encoding="utf-8"), encoding="utf-8")
     laid = {**fields, **dialect.fields, "reference": "reference.py", "source": [source], **case.overlay}
+    if case.dialect == "triton" and case.home == ROOT:
+        laid |= _interpreted(laid, INTERPRETED.get(case.task, {}))
     task_file = task / "task.yaml"
     task_file.write_text(yaml.safe_dump(laid, sort_keys=False), encoding="utf-8")
     return Staged(task_file, candidate, task)
+
+
+def _interpreted(fields: Mapping[str, Any], most: Mapping[str, int]) -> dict[str, Any]:
+    """The sizes of a task, public and drawn, no larger than this."""
+    shapes = [
+        {**shape, "dims": {name: min(size, most.get(name, size)) for name, size in shape["dims"].items()}}
+        for shape in fields["shapes"]
+    ]
+    ranges = {name: [low, min(high, most.get(name, high))] for name, (low, high) in fields["drawn"]["ranges"].items()}
+    return {"shapes": shapes, "drawn": {**fields["drawn"], "ranges": ranges}}
 
 
 def _text(case: Case, *, source_of: Path, entry: str) -> str:

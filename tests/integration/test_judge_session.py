@@ -278,7 +278,7 @@ def test_the_size_of_shared_memory_cannot_be_changed(tmp_path: Path) -> None:
 LATER = """
 static float *from, *to; static int64_t count; static volatile int begun;
 static void *later(void *nothing) {
-    usleep(2000);
+    usleep(20000);
     for (int64_t i = 0; i < count; i++) to[i] = 2 * from[i];
     return nothing;
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graph.task import Input
-from sandbox.judge.calls import Bench, Truth, settled, truth_of
+from sandbox.judge.calls import Bench, Truth, all_settled, settled, truth_of
 from sandbox.judge.options import Options
 from sandbox.judge.references import Reference, ReferenceFailed
 from sandbox.judge.session import Sealed
@@ -146,3 +146,36 @@ def test_what_a_rounding_decides_may_be_on_either_side(tmp_path, place, right):
         y[place] = 0 if y[place] else x[place]
         sealed = Sealed(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
         assert (bench.wrong(sealed, truth) == ()) is right
+
+
+@pytest.mark.parametrize(("formula", "questions"), [("x", [4]), ("np.exp(np.abs(x))", [4, 1])])
+def test_several_mixes_are_settled_with_one_question_unless_one_needs_gentler_values(
+    tmp_path, monkeypatch, formula, questions
+):
+    bench = bench_of(tmp_path, f"import numpy as np\ndef reference(x):\n    return {formula}\n")
+    asked_about, both = [], bench.reference.both
+    monkeypatch.setattr(bench.reference, "both", lambda many: asked_about.append(len(many)) or both(many))
+    mixes = ("long_tail", "spike", "cancel", "tail")
+    with bench.reference:
+        found = all_settled(bench, DIMS, mixes, kept=dict)
+        again = [bench.reference.oracle(truth.inputs)["y"] for truth in found]
+    assert asked_about[: len(questions)] == questions
+    assert (len(asked_about) == 1) == (formula == "x")
+    assert [truth.lone for truth in found] == [False, True, False, False]
+    assert all(np.isfinite(truth.trusted["y"]).all() for truth in found)
+    assert all(np.array_equal(truth.oracle["y"], right) for truth, right in zip(found, again, strict=True))
+
+
+def test_a_mix_without_an_answer_keeps_none_from_the_others(tmp_path):
+    text = """
+import numpy as np
+def reference(x):
+    if np.abs(x).max() > 1000:
+        raise ValueError("too large")
+    return x
+"""
+    bench = bench_of(tmp_path, text)
+    with bench.reference:
+        found = all_settled(bench, DIMS, ("offset", "spike"), kept=dict)
+    assert found[0].inputs["x"].mean() > 90
+    assert 16 < np.abs(found[1].inputs["x"]).max() <= 1000

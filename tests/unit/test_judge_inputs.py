@@ -1,12 +1,14 @@
 """Inputs keep their domain in every mix, differ at every draw, and sizes are drawn that no tile divides."""
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from graph.task import Drawn, Input, Shape
 from sandbox.judge.dtypes import STORAGE, to_float64
+from sandbox.judge.gate import LARGE, SMALL, kinds
 from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, is_index, near_pair
 from sandbox.judge.others import shuffled
 from sandbox.judge.probes import probes
@@ -142,13 +144,17 @@ def test_a_part_is_one_line_or_what_lies_behind_a_place_of_each_row(mix, dtype):
     assert {"row", "behind"} <= kinds
 
 
-def test_a_call_that_is_ordinary_but_for_a_few_outliers_has_them_of_all_sizes():
+def test_a_call_that_is_ordinary_but_for_a_few_outliers_has_one_to_five_from_as_many_parts_of_their_range():
     task, rng = one_input("float32", "normal"), np.random.default_rng(6)
-    for _ in range(20):
-        sizes = np.sort(np.abs(draw(task, DIMS, "partly spike", rng)["x"].astype(np.float64)).reshape(-1))[::-1]
-        assert sizes[5] < 8
-        assert sizes[0] > 2.0**20  # one may lie on another
-        assert sizes[2] >= 2.0**6
+    numbers, met = set(), set()
+    for _ in range(100):
+        sizes = np.abs(draw(task, DIMS, "partly spike", rng)["x"].astype(np.float64)).reshape(-1)
+        parts = [int((power - 6) // 4) for power in np.log2(sizes[sizes > 8])]  # 2^6 to 2^26
+        assert len(set(parts)) == len(parts)
+        numbers.add(len(parts))
+        met |= set(parts)
+    assert numbers == {1, 2, 3, 4, 5}
+    assert met == {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(
@@ -164,11 +170,33 @@ def test_an_index_is_what_fits_an_extent_of_another_array(dtype, low, high, said
     assert is_index(task.model_copy(update={"inputs": (task.inputs[0], one)}), one, DIMS) is said
 
 
+def sized(rows: int) -> tuple[str, ...]:
+    task = one_input("float32", "normal", ("m",))
+    return kinds(task, Shape(label="x", dims={**DIMS, "m": rows}))
+
+
 def test_the_deck_holds_each_unusual_kind_once_and_first_what_large_sizes_were_not_tested_with():
-    deck = shuffled(random.Random(7))
+    deck = shuffled(random.Random(7), tested=sized(LARGE))
     assert sorted(deck) == sorted([*MIXES[1:], *PARTS])
     assert set(deck[:2]) == {"wide", "cancel"}, "the deck is taken from its end"
-    assert deck != shuffled(random.Random(8))
+    assert deck != shuffled(random.Random(8), tested=sized(LARGE))
+
+
+def test_a_size_that_was_tested_with_every_kind_has_an_even_deck():
+    first = Counter(shuffled(random.Random(seed), tested=sized(16))[-1] for seed in range(2000))
+    assert set(first) == {*MIXES[1:], *PARTS}
+    assert min(first.values()) > 100  # of 182 that are expected
+
+
+@pytest.mark.parametrize(("rows", "often"), [(16, 4), (SMALL // 2 - 1, 4), (SMALL // 2, 2), (LARGE // 2 - 1, 2)])
+def test_a_small_size_is_tested_with_every_kind_and_more_often_with_those_that_hit_by_chance(rows, often):
+    count = Counter(sized(rows))  # an input and an output of so many elements
+    assert {mix: count[mix] for mix in MIXES} == dict.fromkeys(MIXES, 1)
+    assert {mix: count[mix] for mix in PARTS} == dict.fromkeys(PARTS, often)
+
+
+def test_a_large_size_is_tested_with_few_kinds():
+    assert sized(LARGE // 2) == ("normal", "wide", "cancel")
 
 
 def test_an_unknown_mix_is_an_error():

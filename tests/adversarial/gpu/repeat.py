@@ -17,8 +17,6 @@ from tests.adversarial.reading import convicted
 from tests.adversarial.suite import CARD, cheats, honest
 
 RUN = Path(__file__).resolve().parent / "run.py"
-TOGETHER = 10
-"""Judgements at a time on one card: they disturb each other's times and nothing else."""
 LIMIT_S = 150
 LEAST_S = 45
 """With less time left than that, no judgement begins."""
@@ -27,17 +25,18 @@ LEAST_S = 45
 class Repeated:
     """Asks, and counts what was answered."""
 
-    def __init__(self, out: Path, *, seconds: float, cards: int, before: Path | None) -> None:
-        """`before`: counts of an earlier run, which are added to."""
+    def __init__(self, out: Path, *, seconds: float, cards: int, together: int, before: Path | None) -> None:
+        """`together`: judgements at a time on one card, which disturb each other's times and nothing else. `before`:
+        counts of an earlier run, which are added to."""
         out.mkdir(parents=True, exist_ok=True)
         self._file = out / "repeated.json"
         self._kept: dict[str, Any] = json.loads(before.read_text()) if before else {}
         self._until = time.monotonic() + seconds
         self._lock = threading.Lock()
         self._cards: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in range(cards * TOGETHER):
+        for number in range(cards * together):
             self._cards.put(number % cards)
-        self._together = cards * TOGETHER
+        self._together = cards * together
 
     def run(self, names: Sequence[str], times: int) -> int:
         """Every case so often each way; how many answers are not as they must be.
@@ -81,6 +80,7 @@ class Repeated:
             one = self._kept.setdefault(name, {"answers": {}, "unlike": [], "lost": []})
             if not found["ok"]:
                 one["lost"].append(f"{way}: {found['error'][:300]}")
+                said = one["lost"][-1]
             else:
                 said = f"{way}: {'/'.join(found[key][0] for key in ('correct', 'faster', 'own_work'))}"
                 one["answers"][said] = one["answers"].get(said, 0) + 1
@@ -88,6 +88,8 @@ class Repeated:
                 if found["verdict"] != "ok" or missed:
                     one["unlike"].append(f"{way}: {json.dumps(found)[:1500]}")
             self._file.write_text(json.dumps(self._kept, indent=1))
+            sys.stdout.write(f"{name}: {said} ({found.get('took_s')} s)\n")
+            sys.stdout.flush()
 
 
 def _item(name: str, way: str, card: int, folder: Path, limit: float) -> dict[str, Any]:

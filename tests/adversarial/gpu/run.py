@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--read", action="store_true", help="with --item: the sources are read too")
     parser.add_argument("--times", type=int, help="cases alone, so often with reading off and so often with it on")
     parser.add_argument("--cards", type=int, default=1)
+    parser.add_argument("--together", type=int, default=TOGETHER, help="judgements at a time on one card")
     parser.add_argument("--from", dest="before", type=Path, help="repeated.json of an earlier run, which goes on")
     given = parser.parse_args()
     if given.played:
@@ -174,7 +175,9 @@ def main() -> None:
     if given.item:
         one_item(given.item, given.mode, given.file, reading=given.read)
     elif given.times:
-        asked = Repeated(given.out, seconds=given.seconds, cards=given.cards, before=given.before)
+        asked = Repeated(
+            given.out, seconds=given.seconds, cards=given.cards, together=given.together, before=given.before
+        )
         sys.exit(min(asked.run([name for name in names() if given.only in name], given.times), 1))
     else:
         everything(Runner(given.out, given.seconds), given.only, judged_before(given.skip))
