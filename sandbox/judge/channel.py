@@ -106,11 +106,13 @@ class Channel:
         """Whether a message is. Raises Lost where the worker has ended without one."""
         if not events:
             return False
-        if any(descriptor == self._near.fileno() for descriptor, _ in events):
-            return True
-        if self._poller.poll(0) == events:  # its last message came before its end, if there is one
+        if not self._among(events) and not self._among(self._poller.poll(0)):  # its last message came before its end
             raise Lost("crash", "the worker ended")
         return True
+
+    def _among(self, events: list[tuple[int, int]]) -> bool:
+        """Whether the wire is. The other is the process, of which a kernel says more once somebody has collected it."""
+        return any(descriptor == self._near.fileno() for descriptor, _ in events)
 
     def _received(self) -> bytes:
         """One message. Descriptors that came with it are dropped by the kernel. Raises Lost at the end of the wire."""

@@ -112,6 +112,6 @@ class Held:
 def _space(process: str) -> int | None:
     """Number of the process's id namespace; None where that cannot be seen."""
     try:
-        return Path(f"/proc/{process}/ns/pid").stat().st_ino
+        return os.stat(f"/proc/{process}/ns/pid").st_ino  # noqa: PTH116 (asked of every process of the machine)
     except OSError:
         return None
