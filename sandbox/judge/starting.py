@@ -153,10 +153,16 @@ def begin(mode: Mode, start: Start, *, pass_fds: Sequence[int], environment: Map
     plan = _planned(mode, start, {**given, **({MARK: mark} if mark else {})})
     plan.keep = sorted(pass_fds)
     counted = mode == "root" or (mode == "user" and os.geteuid() != 0)
-    plan.groups, unbound = groups.make(start.limits, ("memory",) if counted else ("memory", "pids"))
+    controllers = ("memory",) if counted else ("memory", "pids")
+    plan.groups, unbound = groups.make(start.limits, controllers)
     lent = bubblewrap.wrap(plan) if mode == "bubblewrap" else ()
     try:
-        worker = (plan.own and start.warm and _copied(plan, start.warm, given)) or Worker(plan, mark=mark, stem=None)
+        worker = _copied(plan, start.warm, given) if start.warm and _can_be_copied(mode) else None
+        if worker is None:
+            if plan.script:  # a copy was lost, and may have taken its groups with it
+                groups.remove(plan.groups)
+                plan.groups, unbound = groups.make(start.limits, controllers)
+            worker = Worker(plan, mark=mark, stem=None)
     except (OSError, WorldError):
         groups.remove(plan.groups)
         raise
@@ -167,11 +173,16 @@ def begin(mode: Mode, start: Start, *, pass_fds: Sequence[int], environment: Map
     return worker
 
 
-def _copied(plan: Plan, warm: Warm, environment: Mapping[str, str]) -> Worker | None:
-    """The worker as a copy of a process that has its modules; None where there is none of which copies can be made.
-
-    Not of one that workers of the same user could change: there must be a user and processes of its own.
+def _can_be_copied(mode: Mode) -> bool:
+    """Not where workers have not a user and processes of their own, nor where that user could change the interpreter:
+    /proc/self/exe of a copy leads past the mounts that hold it read-only.
     """
+    theirs = Path(sys.executable).stat().st_uid == os.geteuid() or os.access(sys.executable, os.W_OK)
+    return mode == "root" or (mode == "user" and not theirs)
+
+
+def _copied(plan: Plan, warm: Warm, environment: Mapping[str, str]) -> Worker | None:
+    """The worker as a copy of a process that has its modules; None where there is none of which copies can be made."""
     stem = stems.stem(warm, environment)
     if stem is None:
         return None

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,7 @@ class Copy:
     def __init__(self, over: int, said: int) -> None:
         """`over`: a descriptor of the process, from here on this object's. `said`: the file of `watch.HEAD`."""
         self._over, self._said = over, said
+        self._forget = weakref.finalize(self, os.close, over)
         self.returncode: int | None = None
 
     def ended_within(self, timeout_s: float | None) -> bool:
@@ -68,7 +70,7 @@ class Copy:
         if self.returncode is None:
             status = status_of(self._said)
             self.returncode = -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
-            os.close(self._over)
+            self._forget()
         return self.returncode
 
     def kill(self) -> None:
@@ -98,7 +100,11 @@ class Stem:
                 pass_fds=(theirs.fileno(),),
             )
         self._wire.settimeout(IMPORT_S)
-        said = self._wire.recv(64)
+        try:
+            said = self._wire.recv(64)
+        except OSError:
+            self.close()
+            raise
         if said != b"ready":
             self.close()
             raise OSError(f"no copies can be made: {said.decode(errors='replace') or 'it ended'}")
@@ -108,10 +114,14 @@ class Stem:
     def copied(self, plan: Plan) -> Copy:
         """A copy that carries out the plan. Raises OSError."""
         with self._lock:
-            socket.send_fds(self._wire, [packed(plan).encode()], [plan.report, plan.line, plan.said, *plan.keep])
-            word, given, _, _ = socket.recv_fds(self._wire, 64, 1)
-        if not word:
-            raise OSError("it ended")
+            try:
+                socket.send_fds(self._wire, [packed(plan).encode()], [plan.report, plan.line, plan.said, *plan.keep])
+                word, given, _, _ = socket.recv_fds(self._wire, 64, 1)
+            except OSError:
+                self._wire.close()  # a late answer must reach nobody who asks after this
+                raise
+        if not given:
+            raise OSError("no descriptor is left here" if word else "it ended")
         return Copy(given[0], plan.said)
 
     def close(self) -> None:

@@ -43,6 +43,8 @@ OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't al
 """What a program says that asked for more than it may have."""
 REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
+STEM = "/isolate/stem.py"
+"""In lines of a traceback that lie below the worker's own program."""
 TOLD = 2000
 """Characters of the end of what it printed that are kept."""
 
@@ -134,7 +136,8 @@ class Worker:
 
     def said(self) -> str:
         """The end of what it printed."""
-        return self._process.said().strip()[-TOLD:] if self._process is not None else ""
+        lines = self._process.said().strip().splitlines() if self._process is not None else []
+        return "\n".join(line for line in lines if STEM not in line)[-TOLD:]
 
     def close(self) -> None:
         """End it, and everything it started."""

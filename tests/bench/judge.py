@@ -4,6 +4,7 @@ A bare measurement starts the same workers in the same process pairs and makes a
 nothing is drawn, written, stopped, copied or compared. It is what a timer without a judge would do.
 """
 
+import importlib.util
 import os
 import statistics
 import tempfile
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from graph.task import Input, Output, Shape, Task
 from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
+from sandbox.judge import stems
 from sandbox.judge.calls import Bench
 from sandbox.judge.freeze import frozen
 from sandbox.judge.options import Options
@@ -31,6 +34,7 @@ BLOCKS = 20
 PAIRS = 20
 """Calls of either side in one block."""
 PINGS = 200
+STARTS = 6
 DIMS = {"n": 112}
 """About 200 us where this was written."""
 KERNEL = """
@@ -80,6 +84,31 @@ def run() -> Iterator[dict[str, Any]]:
             session.close()
         yield from _whole(bench, lambda: Session(TASK, version.folder, cpu=cpu))
         yield from found
+    yield from _starts()
+
+
+def _starts() -> Iterator[dict[str, Any]]:
+    """How long a worker takes that needs PyTorch, started alone and as a copy."""
+    if importlib.util.find_spec("torch") is None:
+        return
+    took: dict[str, list[float]] = {"alone": [], "copied": []}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        task = TASK.model_copy(update={"language": "python", "source": ("kernel.py",)})
+        (Path(folder) / "kernel.py").write_text("import torch\ndef product(a, b, c, n): torch.matmul(a, b, out=c)\n")
+        version = stack.enter_context(frozen(task, Path(folder)))
+        for _ in range(STARTS):
+            for how in took:
+                with pytest.MonkeyPatch.context() as patched, Session(task, version.folder) as session:
+                    if how == "alone":
+                        patched.setattr(stems, "stem", lambda *_: None)
+                    began = time.perf_counter()
+                    if broken := session.open():
+                        raise RuntimeError(broken)
+                    took[how].append(time.perf_counter() - began)
+    alone, copied = (statistics.median(times[1:]) for times in took.values())  # the first copy imports for all
+    yield {"what": "a worker with PyTorch, started alone", "value": alone, "unit": "s"}
+    yield {"what": "a worker with PyTorch, copied", "value": copied, "unit": "s"}
+    yield {"what": "alone against copied", "value": alone / copied, "unit": "times"}
 
 
 def _whole(bench: Bench, opened: Callable[[], Session]) -> Iterator[dict[str, Any]]:

@@ -122,11 +122,16 @@ def mode(request) -> starting.Mode:
     return request.param
 
 
+def can_be_copied(mode: starting.Mode) -> None:
+    if not starting._can_be_copied(mode):
+        pytest.skip("no copies are made of workers like these")
+
+
 @pytest.fixture(params=["alone", "copied"])
 def copied(request, mode) -> bool:
     """Whether Python workers are copies of a process that has imported something."""
-    if request.param == "copied" and mode not in ("root", "user"):
-        pytest.skip("no copies are made where workers have no user and processes of their own")
+    if request.param == "copied":
+        can_be_copied(mode)
     return request.param == "copied"
 
 
@@ -135,7 +140,15 @@ def start(mode, copied, tmp_path) -> Iterator[Start]:
     """`start("-c", "print(1)")` is a Python worker; `program=` another one. All end with the test."""
     workers: list[Worker] = []
 
-    def call(*words: object, program: str = sys.executable, limits=SMALL, readable=(), pass_fds=(), environment=None):
+    def call(
+        *words: object,
+        program: str = sys.executable,
+        limits=SMALL,
+        readable=(),
+        pass_fds=(),
+        environment=None,
+        modules="json",
+    ):
         private = tmp_path / f"private{len(workers)}"
         private.mkdir(exist_ok=True)
         readable, warm = tuple(readable), None
@@ -146,7 +159,8 @@ def start(mode, copied, tmp_path) -> Iterator[Start]:
                 script.write_text(f"import sys; sys.path += {PACKAGES}\n{text}")
                 script.chmod(0o644)
                 readable += (script,)
-            warm = Warm(modules=("json",), paths=(), script=(str(script), *map(str, rest)))
+            paths = tuple(PACKAGES) if modules == "torch" else ()
+            warm = Warm(modules=(modules,), paths=paths, script=(str(script), *map(str, rest)))
         argv = (program, *map(str, words))
         asked = starting.Start(argv=argv, readable=readable, private=private, limits=limits, gpu=False, warm=warm)
         workers.append(starting.begin(mode, asked, pass_fds=pass_fds, environment=environment or {}))
@@ -644,8 +658,7 @@ print(json.dumps(said))
 
 
 def test_a_copy_is_like_a_worker_that_was_started_alone(mode, tmp_path):
-    if mode not in ("root", "user"):
-        pytest.skip("no copies are made where workers have no user and processes of their own")
+    can_be_copied(mode)
     script = tmp_path / "program.py"
     script.write_text(SELF)
     script.chmod(0o644)
@@ -678,8 +691,7 @@ ADDRESS = "import ctypes, mmap; print(ctypes.addressof(ctypes.c_char.from_buffer
 
 
 def test_copies_have_addresses_of_their_own(mode, tmp_path):
-    if mode not in ("root", "user"):
-        pytest.skip("no copies are made where workers have no user and processes of their own")
+    can_be_copied(mode)
     script = tmp_path / "program.py"
     script.write_text(ADDRESS)
     script.chmod(0o644)
@@ -694,6 +706,67 @@ def test_copies_have_addresses_of_their_own(mode, tmp_path):
         found.add(worker.said())
         end(worker)
     assert len(found) > 3
+
+
+INTERPRETER = """
+import os
+place = os.stat("/proc/self/exe")
+for change in (
+    lambda: os.chmod("/proc/self/exe", place.st_mode & 0o7777),
+    lambda: os.utime("/proc/self/exe", ns=(place.st_atime_ns, place.st_mtime_ns)),
+    lambda: os.setxattr("/proc/self/exe", "user.ridgeline", b"x"),
+    lambda: open("/proc/self/exe", "r+b"),
+):
+    try: change(); print("GOT")
+    except OSError: print("no")
+"""
+
+
+def test_its_interpreter_cannot_be_changed(start):
+    worker = start("-c", INTERPRETER)
+    assert worker.wait() == 0, worker.said()
+    assert worker.said().split() == ["no"] * 4
+
+
+@pytest.mark.parametrize("numbers", [(3,), (300, 301), (302,), (303, 310), (40, 4)])
+def test_descriptors_keep_their_numbers(mode, tmp_path, numbers):
+    can_be_copied(mode)
+    script = tmp_path / "program.py"
+    script.write_text("import os, sys\nfor number in sys.argv[1:]: os.write(int(number), number.encode())\n")
+    script.chmod(0o644)
+    (tmp_path / "private").mkdir()
+    program = f"""
+import os, sys
+from pathlib import Path
+from sandbox.judge import starting
+from sandbox.judge.isolation import Warm, WorkerLimits
+kept = {{number: os.memfd_create("kept") for number in {numbers}}}
+far = {{number: os.dup2(held, 400 + number) for number, held in kept.items()}}
+warm = Warm(modules=("json",), paths=(), script=({str(script)!r}, *map(str, {numbers})))
+private = Path({str(tmp_path / "private")!r})
+start = starting.Start(argv=warm.argv, readable=(Path({str(script)!r}),), private=private, limits=WorkerLimits(),
+                       gpu=False, warm=warm)
+from sandbox.judge import stems
+stems.stem(warm, {{}})
+for number, held in far.items(): os.dup2(held, number)
+worker = starting.begin({mode!r}, start, pass_fds={numbers}, environment={{}})
+print(worker.wait(), worker.said(), *(os.pread(held, 9, 0).decode() for held in far.values()))
+os._exit(0)
+"""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run((sys.executable, "-c", program), cwd=root, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["0", *map(str, numbers)], (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_chance_is_not_the_same_in_copies(start, copied):
+    pytest.importorskip("torch")
+    said = set()
+    for _ in range(2):
+        worker = start("-c", "import torch; print(torch.rand(1).item())", limits=WorkerLimits(), modules="torch")
+        assert worker.wait() == 0, worker.said()
+        said.add(worker.said())
+    assert len(said) == 2
 
 
 def test_a_stem_that_is_lost_only_costs_time(start, copied):

@@ -1,6 +1,7 @@
 """The judge's end of the wire against whatever the other end may send."""
 
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -153,3 +154,39 @@ def _send_many(channel: Channel) -> None:
 
 def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Collected:
+    """A kernel that says more of a process once it has been collected, as newer ones do."""
+
+    def __init__(self, process: int) -> None:
+        self._said = iter([[(process, select.POLLIN)]])
+        self._then = [(process, select.POLLIN | select.POLLHUP)]
+
+    def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+        return next(self._said, self._then)
+
+
+def test_a_worker_that_is_collected_while_it_is_looked_at_has_ended(channel: Channel) -> None:
+    channel._poller = Collected(channel.far.fileno())  # somebody it left holds its end of the wire
+    with pytest.raises(Lost, match="the worker ended") as lost:
+        channel.answer(DONE, NONCE, timeout_s=1)
+    assert lost.value.reason == "crash"
+
+
+def test_its_last_message_counts_that_came_between_two_looks(channel: Channel) -> None:
+    poller, far = channel._poller, channel.far
+
+    class Between:
+        def __init__(self) -> None:
+            self._first = True
+
+        def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+            if not self._first:
+                return poller.poll(timeout_ms)
+            self._first = False
+            far.send(RIGHT)
+            return [(far.fileno(), select.POLLIN)]
+
+    channel._poller = Between()
+    assert channel.answer(DONE, NONCE, timeout_s=1)[0] == Frame(DONE, NONCE, claim_ns=7)

@@ -118,6 +118,7 @@ def _end_like(status: int, plan: Plan) -> None:
     if plan.mode == "bubblewrap" and code > 128:  # as that tool says that a signal ended the worker
         code = 128 - code
     if code < 0:
+        kernel.prctl(kernel.DUMPABLE, 0)  # no core of it: this may be a copy of a whole framework
         kernel.default_signal(-code)
         os.kill(os.getpid(), -code)
         select.select([], [], [], 1)  # a signal that does not end a process by itself

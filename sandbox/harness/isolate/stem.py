@@ -13,6 +13,7 @@ import importlib
 import mmap
 import os
 import os.path
+import select
 import socket
 import sys
 import types
@@ -26,8 +27,6 @@ LONGEST = 1 << 18
 """Bytes of a plan."""
 MOST_KEPT = 16
 """Descriptors that a worker can be given."""
-_FAR = 300
-"""Descriptors are put from here on until each takes the number that the plan says."""
 _APART = 4096
 """So many pages at most are left free, by chance, before a worker's own memory."""
 _DEEP = 12
@@ -58,7 +57,12 @@ def main() -> None:
 
 def _asked(wire: socket.socket, judge: int) -> Plan | None:
     """Answers the judge with a copy of this process for each plan. What it returns in such a copy is its plan."""
+    poller = select.poll()
+    for number in (wire.fileno(), judge):
+        poller.register(number, select.POLLIN)
     while True:
+        if any(number == judge for number, _ in poller.poll()):
+            return None  # a process that it forked may hold the wire still
         word, given, _, _ = socket.recv_fds(wire, LONGEST, MOST_KEPT)
         if not word:
             return None
@@ -66,7 +70,7 @@ def _asked(wire: socket.socket, judge: int) -> Plan | None:
         if copy == 0:
             os.setsid()  # a signal to its own group must reach nobody else
             wire.close()
-            plan = _numbered(unpacked(word.decode()), given)
+            plan, judge = _numbered(unpacked(word.decode()), given, judge)
             enter.enter(plan, judge)
             os.close(plan.report)
             return plan
@@ -87,16 +91,19 @@ def _collect() -> None:
         return
 
 
-def _numbered(plan: Plan, given: list[int]) -> Plan:
-    """The descriptors that came with the plan, under the numbers that it names, or new ones that it names then."""
-    far = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _FAR) for number in given]
-    for number in given:
+def _numbered(plan: Plan, given: list[int], judge: int) -> tuple[Plan, int]:
+    """The descriptors that came with the plan, under the numbers that it names, or new ones that it names then; and
+    that of the judge, out of their way."""
+    beyond = max((*given, *plan.keep, judge)) + 1
+    far = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, beyond) for number in (*given, judge)]
+    for number in (*given, judge):
         os.close(number)
+    judge = far.pop()
     plan.report, plan.line, plan.said = far[:3]
     for number, wanted in zip(far[3:], plan.keep, strict=True):
         os.dup2(number, wanted)
         os.close(number)
-    return plan
+    return plan, judge
 
 
 def _clean(plan: Plan) -> list[str]:
@@ -105,6 +112,9 @@ def _clean(plan: Plan) -> list[str]:
     os.environ.clear()
     os.environ.update(plan.environment)
     sys.path.remove(_root())
+    sys.path_importer_cache.clear()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.default_generator.seed()  # else chance says the same in all workers
     for name in [name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]]:
         del sys.modules[name]
     sys.argv = plan.script
