@@ -70,8 +70,9 @@ PLAIN = "import numpy\ndef vector_add(x, y, out):\n    numpy.add(x, y, out=out)\
 
 LARGE = {"n": 1_100_000}
 """So many that moving them takes far longer than an empty call."""
-PAIRS = 4
-"""Process pairs that a candidate is timed in at most."""
+PAIRS = 10
+"""Process pairs that a candidate is timed in at most, as in a judgement."""
+BLOCKS = Options().blocks
 C, NUMPY = "b7_memset", "vector_add-vector_add_ufunc"
 """Cases in whose place a candidate is put."""
 
@@ -95,29 +96,29 @@ def correct(folder, new: str, *off: str) -> bool:
         return judged(stack, folder, new, "own_work", *off).tested().correct.answer == "yes"
 
 
-def timed(folder, new: str, *off: str, like: str = C, old: str | None = None) -> float | Refused:
+def timed(folder, new: str, *off: str, like: str = C, old: str | None = None, blocks: int = 2) -> float | Refused:
     """How much faster than the other version one process pair finds it, or why it does not."""
     with ExitStack() as stack:
         one = judged(stack, folder, new, *off, like=like, old=old)
         shape = one.task.timed[-1].model_copy(update={"dims": LARGE})
         pairs = Pairs(bench=one.bench(np.random.default_rng()))
-        slots = pairs.run({"a": one.opener(one.old), "b": one.opener(one.new)}, (shape,), blocks=2)
+        slots = pairs.run({"a": one.opener(one.old), "b": one.opener(one.new)}, (shape,), blocks=blocks)
         if isinstance(slots, Refused):
             return slots
         return float(np.exp(statistics.median(next(iter(ratios(slots).values())))))
 
 
 def refused(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Refused:
-    """Why one of a few process pairs refuses it: a judgement has ten, and a busy machine makes empty calls long."""
+    """Why one of several process pairs refuses it: a busy machine makes empty calls long in some."""
     for attempt in range(PAIRS):
-        found = timed(folder / str(attempt), new, *off, like=like, old=old)
+        found = timed(folder / str(attempt), new, *off, like=like, old=old, blocks=BLOCKS)
         if isinstance(found, Refused):
             return found
     raise AssertionError(f"not refused in {PAIRS} process pairs")
 
 
 def gains(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Iterator[float]:
-    """How much faster each of a few process pairs finds it, without those that refuse it."""
+    """How much faster each of several process pairs finds it, without those that refuse it."""
     found = (timed(folder / str(attempt), new, *off, like=like, old=old) for attempt in range(PAIRS))
     return (one for one in found if not isinstance(one, Refused))
 
