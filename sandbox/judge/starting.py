@@ -24,8 +24,6 @@ from sandbox.reap import exited_within, sweep
 
 Mode = Literal["root", "user", "bubblewrap", "weak"]
 logger = logging.getLogger(__name__)
-_ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM = "import sys; sys.path.append({root!r}); from sandbox.harness.isolate import enter; enter.main()"
 _PATIENCE_S = 5.0
 """How long the outer process may take to kill what is inside, which it does in milliseconds."""
 _SCRATCH_FILES = 100_000
@@ -135,7 +133,7 @@ class Worker:
 
 def _alone(plan: Plan) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        (sys.executable, "-I", "-S", "-c", _PROGRAM.format(root=str(_ROOT)), packed(plan)),
+        (sys.executable, "-I", "-S", "-c", stems.program("enter"), packed(plan)),
         cwd="/",
         env={"LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,

@@ -22,12 +22,16 @@ from sandbox.harness.isolate.watch import status_of
 
 logger = logging.getLogger(__name__)
 _ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM = f"import sys; sys.path.append({str(_ROOT)!r}); from sandbox.harness.isolate import stem; stem.main()"
 FLAGS = ("-I", "-S", "-X", "faulthandler=0")
 """Of the interpreter, in workers and in what they are copies of."""
 IMPORT_S = 300.0
 """Importing PyTorch from a cold disk takes a minute."""
 COPY_S = 20.0
+
+
+def program(module: str) -> str:
+    """Python's words for running one of `sandbox.harness.isolate`."""
+    return f"import sys; sys.path.append({str(_ROOT)!r}); from sandbox.harness.isolate import {module}; {module}.main()"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,7 @@ class Stem:
         words = (str(theirs.fileno()), str(os.getpid()), ",".join(warm.modules), *warm.paths)
         with theirs:
             self._process = subprocess.Popen(
-                (sys.executable, *FLAGS, "-c", _PROGRAM, *words),
+                (sys.executable, *FLAGS, "-c", program("stem"), *words),
                 cwd="/",
                 env={"LC_ALL": "C.UTF-8", **environment},
                 stdin=subprocess.DEVNULL,
