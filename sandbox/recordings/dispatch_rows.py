@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sandbox.recordings.csv_head import Head, is_ended
 from sandbox.recordings.dispatches import LAUNCH, Dispatches, Key, counted, numbered
@@ -15,6 +16,8 @@ FIRST = 20_000
 """Rows whose names and launches are looked at first, and whose spelling of numbers is checked."""
 
 Unpack = Callable[[str], Key]
+Known = dict[int, Sequence[Any]]
+"""Agent, queue, name and launch, as a file has them, by the number that stands for them."""
 
 
 def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None) -> Dispatches:
@@ -24,22 +27,14 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
     """
     table = Columns(engine, source, head)
     warnings = [*_spelling(engine, table)]
+    known = table.told(table.first)
     if not head.packed:
-        _look_further(engine, source, table)
-    engine.rows(f"create temp table k as select distinct hash({table.key}) h, {table.named} from {table.first}")
-    engine.rows("drop table f")
+        known |= _further(engine, source, table)
     times = table.checked if warnings else table.plain
     engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
     counts = counted(engine)
-    known = {row[0]: row[1:] for row in engine.rows("select * from k")}
     if counts.keys() - known.keys():
-        known |= {
-            row[0]: row[1:]
-            for row in engine.rows(
-                f"select distinct hash({table.key}) h, {table.named} from {table.all} where h not in (select h from k)"
-            )
-        }
-    engine.was_read()
+        known |= table.told(f"{table.all} where h not in (select unnest(?))", list(known))
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
     keys = {h: _key(known[h], unpack) for h in counts}
@@ -50,11 +45,9 @@ class Columns:
     """The SQL words for one file: where its rows are, and what stands for each of our columns."""
 
     def __init__(self, engine: Engine, source: Path, head: Head) -> None:
-        self._head = head
-        link = engine.linked(source)
-        self.all = self._reader(link, "BIGINT")
-        self.first = "f"  # read once: what follows asks it several times
-        engine.rows(f"create temp table f as select * from {self.text(link)} limit {FIRST}")
+        self._engine, self._head = engine, head
+        self.all = self._reader(engine.linked(source), "BIGINT")
+        self.first = f"(from {self.text(source)} limit {FIRST})"
         known = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
         self.key = ", ".join(self._at(column) for column in known)
         self.named = ", ".join(
@@ -78,43 +71,44 @@ class Columns:
             f"escape='\"', compression='{packed}', columns={{{types}}})"
         )
 
-    def text(self, link: str) -> str:
+    def text(self, path: Path) -> str:
         """A reader of times as they are spelled, of a file of this layout."""
-        return self._reader(link, "VARCHAR")
+        return self._reader(self._engine.linked(path), "VARCHAR")
+
+    def told(self, rows: str, *arguments: object) -> Known:
+        """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
+        sql = f"select distinct hash({self.key}) h, {self.named} from {rows}"
+        return {row[0]: row[1:] for row in self._engine.rows(sql, *arguments)}
 
     def as_text(self) -> None:
         """From here on times are read as text, and only whole numbers among them count."""
         self.all = self.all.replace("'BIGINT'", "'VARCHAR'")
 
 
-def _look_further(engine: Engine, source: Path, table: Columns) -> None:
-    """Adds rows from all over the file to the first ones: a kernel that begins late costs no second pass then."""
+def _further(engine: Engine, source: Path, table: Columns) -> Known:
+    """What rows from all over the file tell: a kernel that begins late costs no second pass then."""
     some = engine.room / "some.csv"
-    if not spread(source, some):
-        return
-    with suppress(RecordingError):  # a name with line ends may be cut by a block; damage is named by the pass over all
-        engine.rows(f"insert into {table.first} select * from {table.text(engine.linked(some))}")
+    if spread(source, some):
+        with suppress(RecordingError):  # a name with line ends may be cut by a block; the pass over all names damage
+            return table.told(table.text(some))
+    return {}
 
 
 def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
     """What is wrong with how the first rows spell times: a spreadsheet's 1.62E+14 is not one, whatever it rounds to."""
-    wrong = engine.rows(
-        f"select count(*) from {table.first} where {table.start} ilike '%e+%' or {table.end} ilike '%e+%'"
-    )[0][0]
-    if not wrong:
-        odd = engine.rows(
-            f"select {table.start} from {table.first} where not (trim({table.start}) similar to '[0-9]*') limit 1"
+    exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
+    odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
+    ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.first}")
+    if wrong:
+        table.as_text()
+        shown = f"in {wrong} of the first rows"
+        return (f"times in exponent notation, as a spreadsheet saves them, {shown}: these are left out",)
+    if start is not None:
+        raise RecordingError(
+            engine.path,
+            f"a start time is written {start[:40]!r}, not in whole nanoseconds: take the file as recorded",
         )
-        if odd:
-            raise RecordingError(
-                engine.path,
-                f"a start time is written {odd[0][0][:40]!r}, not in whole nanoseconds: take the file as recorded",
-            )
-        return ()
-    table.as_text()
-    return (
-        f"times in exponent notation, as a spreadsheet saves them, in {wrong} of the first rows: these are left out",
-    )
+    return ()
 
 
 def _key(told: Sequence[str | int | None], unpack: Unpack | None) -> Key:

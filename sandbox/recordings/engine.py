@@ -1,9 +1,10 @@
 """One small duckdb database for one recording: two threads, little memory, the rest in a folder that goes away.
 
 Why duckdb: splitting a trace of 5 million rows (1.4 GB) into the 16 columns that are summed took it 5.0 s of processor
-time and 195 MB; polars 2.1 (streaming) 4.3 s and 386 MB before a row is kept, behind an import of half a second and a
-wheel of 54 MB; pyarrow 26 (streaming, dictionaries) 6 s, 175 MB with its import; plain pandas 3.1 15 s, 2.9 GB with its
-import and sums. The least of one to eight turns of each, two threads of an EPYC machine, other programs running.
+time and 195 MB (2.0.0; 1.5.6 takes a fifth less); polars 2.1 (streaming) 4.3 s and 386 MB before a row is kept, behind
+an import of half a second and a wheel of 54 MB; pyarrow 26 (streaming, dictionaries) 6 s, 175 MB with its import; plain
+pandas 3.1 15 s, 2.9 GB with its import and sums. The least of one to eight turns of each, two threads of an EPYC
+machine, other programs running.
 """
 
 import re
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 THREADS = 2
-MEMORY = "240MB"
-"""For duckdb's own buffers while it reads; what does not fit goes to the folder. With less, it gives the system memory
-back and asks for it again all the time."""
-LATER = "160MB"
-"""The same for the questions that follow, whose answers take room of their own. The process stays below 400 MB."""
+MEMORY = "120MB"
+"""For duckdb's own buffers; what does not fit goes to the folder. The process stays below 400 MB."""
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _CELL = re.compile(
@@ -57,10 +55,6 @@ class Engine:
             self.connection.register("part", dict(columns))
             self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
             self.connection.unregister("part")
-
-    def was_read(self) -> None:
-        """Nothing large is read any more: less memory does from here on."""
-        self.connection.execute(f"set memory_limit = '{LATER}'")
 
     def linked(self, path: Path) -> str:
         """A name for `path` without characters that duckdb would expand, ready to stand in SQL."""

@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.recordings.detect import read
-from tests.bench.trace_inputs import database, recorded, trace
+from tests.bench.trace_inputs import database, recorded, rows, trace
 
 
 @pytest.mark.parametrize("count", [1, 9_999, 10_001, 23_000])
@@ -13,9 +13,12 @@ def test_a_trace_has_the_rows_that_were_asked_for(tmp_path, count):
     assert recording.busy_ns <= recording.span_ns
 
 
-def test_turns_of_a_trace_follow_each_other(tmp_path):
-    turn = len(recorded()) - 1
-    one, two = (read(trace(tmp_path / f"{count}.csv", count))[0] for count in (turn, 2 * turn))
+@pytest.mark.parametrize("lines", [rows(), recorded()], ids=["generated", "recorded"])
+def test_turns_of_a_trace_follow_each_other(tmp_path, lines):
+    if lines is None:
+        pytest.skip("the recorded trace is not at hand")
+    turn = len(lines) - 1
+    one, two = (read(trace(tmp_path / f"{count}.csv", count, lines))[0] for count in (turn, 2 * turn))
     assert two.sum_ns == 2 * one.sum_ns
     assert two.busy_ns == 2 * one.busy_ns
     assert two.span_ns == 2 * one.span_ns + 1000
