@@ -66,11 +66,19 @@ class Dispatches:
 
 
 def counted(engine: Engine) -> Mapping[int, Counts]:
-    """What `d` holds, by number. `RecordingError` when no row is left to count."""
+    """What `d` holds, by number. `RecordingError` when no row is left to count.
+
+    Leaves `times` (h, ns, n, latest): how often a number has each duration, and its latest start. ns: null where a
+    dispatch does not end after it starts.
+    """
+    engine.rows(
+        "create temp table times as select h, case when e > s then e - s end as ns, count(*) n, max(s) latest "
+        "from d group by all"
+    )
     found = {
-        h: Counts(*of)
-        for h, *of in engine.rows(
-            "select h, count(*), count(*) filter (e > s), max(s) filter (e > s) from d group by h"
+        h: Counts(int(rows), int(usable or 0), last)
+        for h, rows, usable, last in engine.rows(
+            "select h, sum(n), sum(n) filter (ns > 0), max(latest) filter (ns > 0) from times group by h"
         )
     }
     if not found:

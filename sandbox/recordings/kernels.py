@@ -39,10 +39,7 @@ class Sums:
 def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], static_lds: bool) -> tuple[Recording, ...]:
     """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
     engine = dispatches.engine
-    engine.rows(
-        "create temp table hist as select kernel, launch, ns, n from "
-        "(select h, e - s as ns, count(*) n from d where e > s group by all) join ids using (h)"
-    )
+    engine.rows("create temp table hist as select kernel, launch, ns, n from times join ids using (h) where ns > 0")
     names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
     told = _Told(dispatches, names, launches, course(dispatches), static_lds)
     ticks = _tick(dispatches)
