@@ -198,3 +198,9 @@ def said(exit: Exit) -> str:
     """One line on how a command ended, then the end of what it printed."""
     how = f"timed out after {exit.seconds:.1f} s" if exit.timed_out else f"exit code {exit.returncode}"
     return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
+
+
+def in_a_line(exit: Exit) -> str:
+    """How a command ended and the last that it printed, on one line of at most 400 characters."""
+    first, *rest = (line.strip() for line in said(exit).splitlines() if line.strip())
+    return " | ".join((first, *rest[-1:]))[:400]

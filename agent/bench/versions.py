@@ -19,7 +19,7 @@ from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from graph.ports import Ports
 from graph.values import Artifact
 from sandbox.artifacts import ArtifactStore
-from sandbox.commands import said
+from sandbox.commands import in_a_line
 from sandbox.globs import matches
 from sandbox.versions import Gathering, Version
 from sandbox.worktree import GitWorkspace
@@ -218,7 +218,4 @@ def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> 
 
 
 def _end(built: BuildResult) -> str:
-    if built.exit is None:
-        return "no build command ran"
-    lines = [line.strip() for line in said(built.exit).splitlines() if line.strip()]
-    return " | ".join((lines[0], *lines[-1:]))[:400]
+    return "no build command ran" if built.exit is None else in_a_line(built.exit)

@@ -8,7 +8,7 @@ from agent.contract_file import LoadedContract, load
 from agent.errors import UserError
 from graph.kernel_profile import Recording, Vendor
 from graph.values import Value
-from sandbox.commands import fill, said
+from sandbox.commands import fill, in_a_line
 from sandbox.devices import device_kind
 from sandbox.environment import passed
 from sandbox.gate.opened import card_for
@@ -32,7 +32,8 @@ class Made(Value):
 def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> Made:
     """Profile the contract's program in a copy of its checkout; recordings are kept in `out`.
 
-    Raises `UserError` for a contract of the processor, a build that fails, or a folder that holds files already.
+    Raises `UserError` for a contract of the processor, a build or a program that fails, or a folder that holds files
+    already.
     """
     loaded = load(contract)
     kind = device_kind(loaded.contract)
@@ -58,7 +59,9 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
             kernel=wanted,
             progress=progress,
         )
-        record_with(session, vendor)
+        failed = record_with(session, vendor)
+    if failed is not None:
+        raise UserError(f"{loaded.path}: {_field(loaded)}: {in_a_line(failed)}; it must run before it can be profiled")
     return Made(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
 
 
@@ -73,6 +76,10 @@ def _expression(wanted: str) -> None:
         re.compile(wanted)
     except re.error as error:
         raise UserError(f"--kernel: {wanted!r} is no regular expression ({error}); escape its signs") from error
+
+
+def _field(loaded: LoadedContract) -> str:
+    return "profile.command" if loaded.contract.profile is not None else "benchmark_command"
 
 
 def _program(loaded: LoadedContract, kept: Path) -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> N
         rebuild.command, cwd=copy, timeout_s=loaded.contract.timeouts.build_s, env=environment, field="rebuild.command"
     )
     if not ended.ok:
-        raise UserError(f"{loaded.path}: rebuild.command: {said(ended)}; make the unmodified kernel build")
+        raise UserError(f"{loaded.path}: rebuild.command: {in_a_line(ended)}; make the unmodified kernel build")
 
 
 def _kept(out: Path | None, op: str) -> Path:

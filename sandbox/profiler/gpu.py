@@ -65,11 +65,19 @@ class Session:
             return None
 
 
-def record(session: Session, vendor: Vendor) -> None:
-    """Fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself."""
+def record(session: Session, vendor: Vendor) -> Exit | None:
+    """Fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself.
+
+    The program runs alone first. Where it fails, nothing is recorded of it, and its exit is what is returned.
+    """
+    session.progress("the program alone")
+    alone = session.run(session.program)
+    if alone is not None and not alone.ok:
+        return alone
     instruments(session, vendor)
     if not session.paths:
-        _printed(session, vendor)
+        _printed(session, vendor, alone.output if alone is not None else "")
+    return None
 
 
 def instruments(session: Session, vendor: Vendor) -> None:
@@ -199,14 +207,11 @@ def _torch(session: Session) -> None:
         session.notes.append(f"torch profiler: {said(ended)}")
 
 
-def _printed(session: Session, vendor: Vendor) -> None:
+def _printed(session: Session, vendor: Vendor, output: str) -> None:
     """The last rung that measures: the program's own `kernel_time_us=` and `calls=`."""
-    session.progress("no profiler: the program's own time")
-    ended = session.run(session.program)
-    told = dict(printed(ended.output)) if ended is not None and ended.ok else {}
+    told = dict(printed(output))
     if "kernel_time_us" not in told:
-        why = "it printed no kernel_time_us=<microseconds>" if ended is not None and ended.ok else "it failed"
-        session.notes.append(f"no time of the program itself: {why}")
+        session.notes.append("no time of the program itself: it printed no kernel_time_us=<microseconds>")
         return
     name = session.kernel or "(kernel name not recorded)"
     calls, mean = int(told.get("calls", 1)), told["kernel_time_us"] * 1e3

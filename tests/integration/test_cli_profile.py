@@ -249,6 +249,17 @@ def test_nothing_recorded_is_five(cli, on_gpu):
 
 
 @pytest.mark.feature("F092")
+def test_a_program_that_fails_by_itself_is_not_given_to_a_profiler(cli, on_gpu):
+    root, tools = on_gpu("nvidia-smi", "H100", ["python3", "-c", "import no_such_module"])
+    called = install(tools, "ncu", NCU, {"ncu-0.csv": "==WARNING== No kernels were profiled.\n"})
+    said = cli("profile", "run", root)
+    assert said.code == 2
+    assert "profile.command: python3 -c import no_such_module: exit code 1" in said.complaint
+    assert "No module named 'no_such_module'" in said.complaint
+    assert not called.exists()
+
+
+@pytest.mark.feature("F092")
 def test_rocprofv3_times_counts_in_smaller_passes_and_says_what_is_missing(cli, on_gpu):
     root, tools = on_gpu("rocm-smi", "MI300X", QUIET)
     files = {
