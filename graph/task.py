@@ -159,6 +159,10 @@ class Task(Value):
         dims = tuple(self.shapes[0].dims) if self.language in ("c", "cuda", "hip") else ()
         return (*(one.name for one in self.inputs), *out, *dims)
 
+    def dtype_of(self, name: str) -> DType:
+        """Of the input or output of that name; it must be there."""
+        return next(one.dtype for one in (*self.inputs, *self.outputs) if one.name == name)
+
     @property
     def timed(self) -> tuple[Shape, ...]:
         """The sizes that are measured."""

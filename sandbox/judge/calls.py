@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Task
+from graph.task import Task
 from sandbox.judge.bounds import Noise, Reach, noise, reaches
 from sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
 from sandbox.judge.inputs import MIXES, draw
@@ -101,7 +101,7 @@ def settled(bench: "Bench", dims: Mapping[str, int], mix: str, *, kept: Kept, fi
         first = None
         if not bends:
             return found[-1]
-        floats = [name for name in judged_names(bench.task) if is_float(dtype_of(bench.task, name))]
+        floats = [name for name in judged_names(bench.task) if is_float(bench.task.dtype_of(name))]
         clear = frozenset(name for name in floats if _has_numbers(bench.task, found[-1], name))
         if len(clear) == len(floats):
             return _either(bench, dims, far, replace(found[-1], lone=mix.endswith(SPIKING)))
@@ -121,7 +121,7 @@ def _either(bench: "Bench", dims: Mapping[str, int], far: Truth | None, near: Tr
 
 def _has_numbers(task: Task, truth: Truth, name: str) -> bool:
     """Whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
-    dtype, right, usual = dtype_of(task, name), truth.oracle[name], truth.trusted[name]
+    dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
     room = ROOM_HALF if dtype == "float16" else ROOM
     largest = room * min(LARGEST[dtype], LARGEST["float32"])
     if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
@@ -146,11 +146,6 @@ def judged_names(task: Task) -> tuple[str, ...]:
         *(one.name for one in task.outputs),
         *(one.name for one in task.inputs if one.constness == "mutated"),
     )
-
-
-def dtype_of(task: Task, name: str) -> DType:
-    """Of an input or output of that name."""
-    return next(one.dtype for one in (*task.inputs, *task.outputs) if one.name == name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +184,7 @@ class Bench:
         """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
         suspected = self._faults(sealed, truth, {}, exact=exact)
         rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
-        whole = any(fault.kind == "exact" and not is_float(dtype_of(self.task, fault.output)) for fault in suspected)
+        whole = any(fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected)
         if not rounded and not whole:
             return suspected
         known: dict[str, Noise | Reach] = dict(self.sensitivity(truth)) if rounded else {}
@@ -204,7 +199,7 @@ class Bench:
     def _excused(self, sealed: Sealed, truth: Truth, found: Sequence[Fault]) -> Truth | None:
         """The same, with either value right where a rounding of the inputs makes an element jump between two."""
         names = {fault.output for fault in found if fault.kind in ("relative_l2", "max_norm")}
-        got = {name: to_float64(sealed.outputs[name], dtype_of(self.task, name)) for name in names}
+        got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
         sides = jumps(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle, got=got)
         if not sides:
             return None
@@ -231,7 +226,7 @@ class Bench:
                 sealed.outputs[name],
                 truth.oracle[name],
                 truth.trusted[name],
-                dtype=dtype_of(self.task, name),
+                dtype=self.task.dtype_of(name),
                 precision=self.task.precision,
                 output=name,
                 noise=known.get(name),

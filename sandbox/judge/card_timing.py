@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graph.formula import evaluate
-from sandbox.judge.calls import decoy_of, dtype_of, judged_names, truth_of
+from sandbox.judge.calls import decoy_of, judged_names, truth_of
 from sandbox.judge.card import CardSession, Draw, Stocked, Timed, stocked
 from sandbox.judge.inputs import extents
 from sandbox.judge.physics import bytes_floor_us, claim_holds, claims
@@ -185,7 +185,7 @@ class CardTurns(_Turns):
             if isinstance(sealed, Broken):
                 return self._refused(side, f"{sealed.reason}: {sealed.detail}")
             for name in judged_names(self.bench.task):
-                said, dtype = one.timed.proof.outputs.get(name), dtype_of(self.bench.task, name)
+                said, dtype = one.timed.proof.outputs.get(name), self.bench.task.dtype_of(name)
                 if said is None or not told_truly(said, sealed.outputs[name], dtype, self._row, one.asked):
                     return self._refused(side, f"output {name} is another than when its sums were asked for")
             if not one.timed.proof.guards:

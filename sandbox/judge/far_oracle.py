@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from graph.task import DType, Task
+from graph.task import Task
 from sandbox.judge.bounds import Noise, noise, scale_of, yardstick
-from sandbox.judge.calls import dtype_of
 from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, unit
 from sandbox.judge.holes import Hole
 from sandbox.judge.references import Reference
@@ -40,13 +39,13 @@ def far_oracle(
 
 
 def _reason(task: Task, name: str, units: float) -> float:
-    dtype: DType = dtype_of(task, name)
+    dtype = task.dtype_of(name)
     return min(units, SHARE / unit(dtype)) if is_float(dtype) else units
 
 
 def _off(task: Task, name: str, exact: Floats, usual: Floats, known: Noise | None) -> float:
     """Units of rounding by which half of the elements, or more, are off; 0 for whole numbers."""
-    dtype: DType = dtype_of(task, name)
+    dtype = task.dtype_of(name)
     if not is_float(dtype) or exact.shape != usual.shape:
         return 0.0
     both = np.isfinite(exact) & np.isfinite(usual)

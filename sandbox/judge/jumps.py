@@ -40,7 +40,7 @@ def jumps(
     """
     if not any(is_free(one) for one in task.inputs):
         return {}
-    least = {name: _least(exact[name], _dtype(task, name), task.precision) for name in got}
+    least = {name: _least(exact[name], task.dtype_of(name), task.precision) for name in got}
     looked: dict[str, tuple[Places, Places]] = {}
     for name, values in got.items():
         with np.errstate(invalid="ignore"):
@@ -81,7 +81,7 @@ def shares(
         answer = oracle(moved)
         for name in names:
             seen[name].append(answer[name].reshape(-1)[looked[name]])
-    least = {name: _least(exact[name], _dtype(task, name), task.precision)[looked[name]] for name in names}
+    least = {name: _least(exact[name], task.dtype_of(name), task.precision)[looked[name]] for name in names}
     return {name: float(np.mean(_split(np.stack(seen[name]), least[name]))) for name in names}
 
 
@@ -109,10 +109,6 @@ def _least(exact: Floats, dtype: DType, precision: Precision) -> Floats:
     """How far off an element may be in any case; flat."""
     one = yardstick(scale_of(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return (2 * limit(dtype, precision).peak * one).reshape(-1)
-
-
-def _dtype(task: Task, name: str) -> DType:
-    return next(one.dtype for one in (*task.inputs, *task.outputs) if one.name == name)
 
 
 def _at(values: Floats, places: tuple[Places, Places]) -> Floats:

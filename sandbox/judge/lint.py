@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Input, Shape, Task, Tensor
+from graph.task import Input, Shape, Task, Tensor
 from sandbox.judge.bounds import limit
-from sandbox.judge.calls import Bench, dtype_of, truth_of
+from sandbox.judge.calls import Bench, truth_of
 from sandbox.judge.dtypes import from_float64, is_float, to_float64, unit
 from sandbox.judge.far_oracle import far_oracle
 from sandbox.judge.gate import Consts
@@ -111,7 +111,7 @@ class _Lint:
         elif spread.size > 1 and (share := float(np.mean(spread <= tolerance))) > CONSTANT_SHARE:
             text = f"{name}: {share:.0%} of its elements are the same for all inputs; judge the others alone"
             yield Hole(rule="partly-constant", wrong=False, text=text)
-        if is_float(self._dtype(name)) and float(np.abs(values).max()) <= TINY:
+        if is_float(self.task.dtype_of(name)) and float(np.abs(values).max()) <= TINY:
             text = f"{name}: all values lie within {TINY} of zero, where absolute tolerances hide everything; scale it"
             yield Hole(rule="tiny-range", wrong=False, text=text)
 
@@ -177,15 +177,12 @@ class _Lint:
 
     def _tolerance(self, name: str) -> float:
         """What the judge forgives, absolute: for whole numbers nothing."""
-        dtype = self._dtype(name)
+        dtype = self.task.dtype_of(name)
         values = self.answers[0][name]
         finite = values[np.isfinite(values)]
         if not is_float(dtype) or finite.size == 0:
             return 0.0
         return float(limit(dtype, self.task.precision).peak * unit(dtype) * np.sqrt(np.mean(finite**2)))
-
-    def _dtype(self, name: str) -> DType:
-        return next(one.dtype for one in (*self.task.inputs, *self.task.outputs) if one.name == name)
 
 
 def _work(task: Task) -> Iterator[Hole]:
@@ -227,7 +224,7 @@ def _first(
         return done
     try:
         truth = truth_of(bench.reference, inputs)
-        got = {name: to_float64(done.outputs[name], dtype_of(bench.task, name)) for name in truth.oracle}
+        got = {name: to_float64(done.outputs[name], bench.task.dtype_of(name)) for name in truth.oracle}
         if hole := arbitrary(bench.task, bench.reference, inputs, got, truth.oracle):
             return hole
     except ReferenceFailed:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from graph.task import Shape
 from sandbox.judge.agreement import Tolerance, agree, tolerance
-from sandbox.judge.calls import Bench, Truth, dtype_of, judged_names, truth_of
+from sandbox.judge.calls import Bench, Truth, judged_names, truth_of
 from sandbox.judge.gate import Opened
 from sandbox.judge.others import Others
 from sandbox.judge.physics import SHOWN, claims, moved_share
@@ -133,7 +133,7 @@ class Pairs:
                 name: tolerance(
                     truth.oracle[name],
                     truth.trusted[name],
-                    dtype=dtype_of(task, name),
+                    dtype=task.dtype_of(name),
                     precision=task.precision,
                     noise=known.get(name),
                 )
@@ -293,6 +293,6 @@ class _Turns:
     def _agree(self, found: Mapping[str, Sealed]) -> bool:
         task, known = self.bench.task, self.pairs.within(self.shape.label)
         return bool(known) and all(
-            agree(found["b"].outputs[name], found["a"].outputs[name], dtype=dtype_of(task, name), within=within)
+            agree(found["b"].outputs[name], found["a"].outputs[name], dtype=task.dtype_of(name), within=within)
             for name, within in known.items()
         )
