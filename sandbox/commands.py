@@ -21,6 +21,8 @@ from sandbox.process import run
 from sandbox.seal import Seals, discard
 from sandbox.trees import Trees
 
+BUILD_LINES = 8
+"""Of a failed build, that one line shows: the compiler's error stands above what make says of it."""
 PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
 COMPILED_NOWHERE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python leaves no compiled modules beside the sources, where another run would take them for the sources."""
@@ -200,7 +202,7 @@ def said(exit: Exit) -> str:
     return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
 
 
-def in_a_line(exit: Exit) -> str:
-    """How a command ended and the last that it printed, on one line of at most 400 characters."""
+def in_a_line(exit: Exit, last: int = 1) -> str:
+    """How a command ended and the last lines that it printed, on one line: of a build some more, a reason is there."""
     first, *rest = (line.strip() for line in said(exit).splitlines() if line.strip())
-    return " | ".join((first, *rest[-1:]))[:400]
+    return " | ".join((first, *rest[-last:]))

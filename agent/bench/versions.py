@@ -19,7 +19,7 @@ from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from graph.ports import Ports
 from graph.values import Artifact
 from sandbox.artifacts import ArtifactStore
-from sandbox.commands import in_a_line
+from sandbox.commands import BUILD_LINES, in_a_line
 from sandbox.globs import matches
 from sandbox.versions import Gathering, Version
 from sandbox.worktree import GitWorkspace
@@ -218,4 +218,4 @@ def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> 
 
 
 def _end(built: BuildResult) -> str:
-    return "no build command ran" if built.exit is None else in_a_line(built.exit)
+    return "no build command ran" if built.exit is None else in_a_line(built.exit, last=BUILD_LINES)

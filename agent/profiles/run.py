@@ -8,7 +8,7 @@ from agent.contract_file import LoadedContract, load
 from agent.errors import UserError
 from graph.kernel_profile import Recording, Vendor
 from graph.values import Value
-from sandbox.commands import fill, in_a_line
+from sandbox.commands import BUILD_LINES, fill, in_a_line
 from sandbox.devices import device_kind
 from sandbox.environment import passed
 from sandbox.gate.opened import card_for
@@ -98,7 +98,9 @@ def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> N
         rebuild.command, cwd=copy, timeout_s=loaded.contract.timeouts.build_s, env=environment, field="rebuild.command"
     )
     if not ended.ok:
-        raise UserError(f"{loaded.path}: rebuild.command: {in_a_line(ended)}; make the unmodified kernel build")
+        raise UserError(
+            f"{loaded.path}: rebuild.command: {in_a_line(ended, last=BUILD_LINES)}; make the unmodified kernel build"
+        )
 
 
 def _kept(out: Path | None, op: str) -> Path:
