@@ -1,5 +1,5 @@
-"""`python -m agent` is `ridgeline`, also in a clone where nothing is installed."""
+"""`python -m ridgeline` is `ridgeline`, also in a clone where nothing is installed."""
 
-from agent.cli import main
+from ridgeline.agent.cli import main
 
 main()

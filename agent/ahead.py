@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.campaign import Kept, drive, kept
-from agent.checkpoints import checkpoints
-from agent.errors import Waiting
-from agent.live import Unseen
-from agent.models.choice import elsewhere
-from agent.tape import Tape, taped
-from agent.wiring import connect
-from graph.policy.history import fold
-from graph.ports import Ports
-from sandbox.errors import DeviceBusy
-from sandbox.lease import lease
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.campaign import Kept, drive, kept
+from ridgeline.agent.checkpoints import checkpoints
+from ridgeline.agent.errors import Waiting
+from ridgeline.agent.live import Unseen
+from ridgeline.agent.models.choice import elsewhere
+from ridgeline.agent.tape import Tape, taped
+from ridgeline.agent.wiring import connect
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.ports import Ports
+from ridgeline.sandbox.errors import DeviceBusy
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.ledger import JsonlLedger
 
 MEASURING = ("builder", "checker", "timer", "profiler")
 """Ports that only the campaign's own machine can answer."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import UserError, UserErrors
-from agent.models.mailbox import Answered, Asked, Mailbox, judged, open_request
-from agent.models.redaction import plain
-from agent.models.tape import FILE, ModelTape, counted
+from ridgeline.agent.errors import UserError, UserErrors
+from ridgeline.agent.models.mailbox import Answered, Asked, Mailbox, judged, open_request
+from ridgeline.agent.models.redaction import plain
+from ridgeline.agent.models.tape import FILE, ModelTape, counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def open_question(campaign: Path, *, replace: bool = False) -> Asked:
 
 def following(campaign: Path) -> str | None:
     """Go on as far as nothing has to be measured; the page of the next question, None where none is asked."""
-    from agent.ahead import ahead
+    from ridgeline.agent.ahead import ahead
 
     return open_request(campaign) if ahead(campaign) else None
 
@@ -82,9 +82,9 @@ def _usable(text: str, asked: Asked, source: str) -> tuple[str, ...]:
         return ()
     from pydantic import ValidationError
 
-    from agent.planners.model_checks import Checks
-    from agent.planners.model_refusal import found_of
-    from knowledge.library import Library
+    from ridgeline.agent.planners.model_checks import Checks
+    from ridgeline.agent.planners.model_refusal import found_of
+    from ridgeline.knowledge.library import Library
 
     try:
         checks = Checks.model_validate_json(asked.checks)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.errors import UserError
-from graph.approval import POLICY, ApprovalRequest, Decision
-from graph.documents.approval import told
-from graph.ports import Artifacts
-from graph.values import Value
-from sandbox.durable import write_whole
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision
+from ridgeline.graph.documents.approval import told
+from ridgeline.graph.ports import Artifacts
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.durable import write_whole
 
 FOLDER = "approvals"
 REQUEST, DECISION, DEFERRED = ".request.json", ".decision.json", ".deferred.json"

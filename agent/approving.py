@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from agent import campaigns
-from agent.approvals import ApprovalFiles, Deferred, Waits
-from agent.errors import UserError
-from graph.approval import Decision
-from graph.policy.history import fold
-from graph.values import FileEdit
-from sandbox.globs import matches
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent import campaigns
+from ridgeline.agent.approvals import ApprovalFiles, Deferred, Waits
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.approval import Decision
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.ledger import JsonlLedger
 
 LARGEST = 1_000_000
 """Bytes of an edited file."""

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent.contract_file import FILE_NAME, LoadedContract, load
-from agent.errors import UserError
-from graph.finding import Finding, Simulation
-from graph.policy import caches
-from graph.policy.audit import Standing, overall
-from graph.values import Value
-from sandbox.audit import diffs
-from sandbox.audit.examine import added, audit, examined
-from sandbox.audit.rules import Hit, finding
-from sandbox.edits import CONTRACT_FILE
-from sandbox.globs import matches
+from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.finding import Finding, Simulation
+from ridgeline.graph.policy import caches
+from ridgeline.graph.policy.audit import Standing, overall
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.audit import diffs
+from ridgeline.sandbox.audit.examine import added, audit, examined
+from ridgeline.sandbox.audit.rules import Hit, finding
+from ridgeline.sandbox.edits import CONTRACT_FILE
+from ridgeline.sandbox.globs import matches
 
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "build", "dist", ".venv", "venv", "workspace"})
 MOST_FILES = 2000
@@ -147,7 +147,7 @@ def _checked(one: Finding, python: str | None) -> CacheCheck:
 
 
 def _simulated(one: Finding, python: str) -> Simulation:
-    from sandbox.audit.simulation import simulate
+    from ridgeline.sandbox.audit.simulation import simulate
 
     return simulate(one.key, python=python)
 

@@ -11,35 +11,35 @@ from typing import Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agent.checkpoints import checkpoints
-from agent.continuation import going_on
-from agent.contract_file import LoadedContract
-from agent.errors import UserError, Waiting
-from agent.live import Live
-from agent.models.choice import Choice, elsewhere
-from agent.notify import keep
-from agent.outcome import Outcome, Status
-from agent.progress import Progress
-from agent.refusal import nothing_left
-from agent.request import StartRequest
-from agent.stop_summary import add_stop_summary
-from agent.summary import outcome, without_device
-from agent.version import VERSION
-from agent.wikis import roots
-from agent.wiring import Place, connect
-from graph.build import build
-from graph.errors import NeedsAnswer
-from graph.nodes.close.publish import restore_files
-from graph.policy.define import Questions, resolve
-from graph.ports import Ports
-from graph.record import BaselineClosed, Opened, Spec
-from graph.state import BRANCHES, Request, State, initial
-from graph.values import SCHEMA
-from sandbox.durable import write_whole
-from sandbox.errors import DeviceBusy, SchemaMismatch
-from sandbox.lease import lease
-from sandbox.mirror import release_stale_locks
-from sandbox.repository import Repository, find_repository
+from ridgeline.agent.checkpoints import checkpoints
+from ridgeline.agent.continuation import going_on
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.live import Live
+from ridgeline.agent.models.choice import Choice, elsewhere
+from ridgeline.agent.notify import keep
+from ridgeline.agent.outcome import Outcome, Status
+from ridgeline.agent.progress import Progress
+from ridgeline.agent.refusal import nothing_left
+from ridgeline.agent.request import StartRequest
+from ridgeline.agent.stop_summary import add_stop_summary
+from ridgeline.agent.summary import outcome, without_device
+from ridgeline.agent.version import VERSION
+from ridgeline.agent.wikis import roots
+from ridgeline.agent.wiring import Place, connect
+from ridgeline.graph.build import build
+from ridgeline.graph.errors import NeedsAnswer
+from ridgeline.graph.nodes.close.publish import restore_files
+from ridgeline.graph.policy.define import Questions, resolve
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import BaselineClosed, Opened, Spec
+from ridgeline.graph.state import BRANCHES, Request, State, initial
+from ridgeline.graph.values import SCHEMA
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.errors import DeviceBusy, SchemaMismatch
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.mirror import release_stale_locks
+from ridgeline.sandbox.repository import Repository, find_repository
 
 REQUEST = "request.json"
 THREAD = "campaign"
@@ -199,7 +199,7 @@ def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
 
 def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
-    from sandbox.machine import LocalDevice
+    from ridgeline.sandbox.machine import LocalDevice
 
     target = resolve(
         request.contract,
@@ -228,9 +228,9 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
 
 def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
-    from agent.roofline.stated import of_machine
-    from sandbox.devices import device_kind
-    from sandbox.machine import LocalDevice
+    from ridgeline.agent.roofline.stated import of_machine
+    from ridgeline.sandbox.devices import device_kind
+    from ridgeline.sandbox.machine import LocalDevice
 
     contract = loaded.contract
     if device_kind(contract) == "cpu":

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent import campaigns
-from agent.errors import UserError
-from agent.wikis import attached
+from ridgeline.agent import campaigns
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.wikis import attached
 
 if TYPE_CHECKING:
-    from knowledge.claims import ClaimsChecked
-    from knowledge.library import Library
-    from knowledge.registered import Measured
+    from ridgeline.knowledge.claims import ClaimsChecked
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.registered import Measured
 
 FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performance.md", "final_report.md")
 """What a person or a planner writes or reads there; logs and profiles hold raw output of tools."""
@@ -20,7 +20,7 @@ FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performan
 
 def numbers(given: str, library: "Library") -> "ClaimsChecked":
     """Check one campaign, a folder or a name. Raises `UserError` where there are no such files."""
-    from knowledge.claims import check_files
+    from ridgeline.knowledge.claims import check_files
 
     folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
     files = {path.relative_to(folder).as_posix(): _text(path) for glob in FILES for path in sorted(folder.glob(glob))}
@@ -41,7 +41,7 @@ def wikis_of(given: str) -> tuple[Path, ...]:
 
 def measured(ledger: Path) -> Iterator["Measured"]:
     """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
-    from knowledge.registered import Measured
+    from ridgeline.knowledge.registered import Measured
 
     if not ledger.is_file():
         return

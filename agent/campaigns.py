@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import UserError
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from graph.standing import History
+    from ridgeline.graph.standing import History
 
 WORKSPACE = Path("agent/workspace")
 DEMO = Path("ridgeline-demo")
@@ -65,8 +65,8 @@ def is_alive(status: dict[str, Any]) -> bool:
 
 def history(campaign: Path) -> "History":
     """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
-    from graph.policy.history import fold
-    from sandbox.ledger import JsonlLedger
+    from ridgeline.graph.policy.history import fold
+    from ridgeline.sandbox.ledger import JsonlLedger
 
     found = fold(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
     if found is None:

@@ -12,7 +12,7 @@ os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from graph.build import CHECKPOINTED
+from ridgeline.graph.build import CHECKPOINTED
 
 logger = logging.getLogger(__name__)
 FILE = "checkpoints.sqlite"

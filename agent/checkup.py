@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from graph.values import Value
-from sandbox.apart import own_memory, own_table
-from sandbox.conditions.sources import sources
-from sandbox.confine import isolation
-from sandbox.errors import WorldError
-from sandbox.process import run
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.apart import own_memory, own_table
+from ridgeline.sandbox.conditions.sources import sources
+from ridgeline.sandbox.confine import isolation
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.process import run
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -117,7 +117,7 @@ def _tool(tool: Tool) -> Finding:
 
 def _cards() -> Iterator[Finding]:
     """Every GPU, and why a command could or could not have it now."""
-    from agent.gate_report import present
+    from ridgeline.agent.gate_report import present
 
     seen = present()
     for card in seen.cards:

@@ -8,17 +8,17 @@ from importlib import import_module
 import typer
 from typer.core import TyperGroup
 
-from agent.console import complain, note, say
-from agent.errors import UserError, Waiting
-from agent.extensions import registrations
-from graph.errors import CampaignError
-from sandbox.errors import WorldError
+from ridgeline.agent.console import complain, note, say
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.extensions import registrations
+from ridgeline.graph.errors import CampaignError
+from ridgeline.sandbox.errors import WorldError
 
 GROUPS = (
     "campaign", "answer", "approval", "look", "serve", "contract", "roofline", "profile", "isa", "bench", "audit",
     "judge", "doctor", "gate", "diagram", "memory", "knowledge", "mcp",
 )  # fmt: skip
-"""Modules of `agent.commands`, in the order of the help."""
+"""Modules of `ridgeline.agent.commands`, in the order of the help."""
 INTERRUPTED = 130
 
 
@@ -68,7 +68,7 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for group in GROUPS:
-        import_module(f"agent.commands.{group}").register(app)
+        import_module(f"ridgeline.agent.commands.{group}").register(app)
     for register in registrations():
         register(app)
     return app
@@ -81,7 +81,7 @@ def _told(app: typer.Typer, arguments: Sequence[str]) -> str | None:
     """
     match arguments:
         case ["--version"]:
-            from agent.version import VERSION
+            from ridgeline.agent.version import VERSION
 
             return VERSION
         case [*words, "--help"]:

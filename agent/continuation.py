@@ -3,14 +3,14 @@
 import logging
 from pathlib import Path
 
-from agent.contract_file import load
-from agent.errors import UserError
-from graph.contract import Knowledge
-from graph.policy.history import fold
-from graph.standing import History
-from graph.state import Request
-from sandbox.ledger import JsonlLedger
-from sandbox.machine import LocalDevice
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.contract import Knowledge
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import Request
+from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.machine import LocalDevice
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from agent.errors import UserError, UserErrors
-from agent.wikis import attached, roots, unreadable, unsound
-from graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
-from graph.finding import Allowable
-from graph.formula import FormulaError, evaluate
-from graph.values import Value
-from sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
+from ridgeline.agent.errors import UserError, UserErrors
+from ridgeline.agent.wikis import attached, roots, unreadable, unsound
+from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
+from ridgeline.graph.finding import Allowable
+from ridgeline.graph.formula import FormulaError, evaluate
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def _not_allowable(fields: Mapping[str, object]) -> Iterator[str]:
     for place, name in enumerate(allow if isinstance(allow, list) else ()):
         if not isinstance(name, str) or name in names:
             continue
-        from sandbox.audit.rules import CONVICTING
+        from ridgeline.sandbox.audit.rules import CONVICTING
 
         if name in CONVICTING:
             why = f"{name}: this one convicts, and cannot be allowed; remove it, and write the kernel without"

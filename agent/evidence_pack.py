@@ -6,17 +6,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent import campaigns
-from agent.errors import UserError
-from graph.values import Artifact, Value
-from sandbox.artifacts import ArtifactStore
-from sandbox.durable import write_whole
-from sandbox.errors import ArtifactLost
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent import campaigns
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.values import Artifact, Value
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.errors import ArtifactLost
+from ridgeline.sandbox.ledger import JsonlLedger
 
 if TYPE_CHECKING:
-    from graph.record import RoundClosed
-    from graph.standing import History
+    from ridgeline.graph.record import RoundClosed
+    from ridgeline.graph.standing import History
 
 SUMS = "SHA256SUMS"
 LARGEST_DIFF = 1_000_000
@@ -35,7 +35,7 @@ class Pack(Value):
 
 def page(campaign: Path) -> str:
     """The report as one self-contained HTML page. Raises `UserError` before the first event."""
-    from graph.documents.report_html import report_html
+    from ridgeline.graph.documents.report_html import report_html
 
     known = campaigns.history(campaign)
     head = JsonlLedger(campaign / campaigns.LEDGER).lines()[-1].sha256
@@ -51,7 +51,7 @@ def diffs(campaign: Path, known: "History") -> dict[int, str]:
 
 def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
     """Unified diff of one round; empty where there is none, or none that can be read."""
-    from graph.documents.figures import applied
+    from ridgeline.graph.documents.figures import applied
 
     chosen = applied(closed.judged)
     return shown(store, chosen.diff) if chosen else ""
@@ -84,7 +84,7 @@ def write_pack(campaign: Path, target: Path) -> Pack:
 
 def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Everything but patches and checksums, and the names of what is lost."""
-    from graph.documents import render, report
+    from ridgeline.graph.documents import render, report
 
     files = {
         "ledger.jsonl": (campaign / campaigns.LEDGER).read_bytes(),
@@ -104,7 +104,7 @@ def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[st
 
 def _patches(store: ArtifactStore, known: "History") -> dict[str, str]:
     """The kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
-    from graph.policy.history import lineage
+    from ridgeline.graph.policy.history import lineage
 
     kept = lineage(known)
     return {
@@ -114,8 +114,8 @@ def _patches(store: ArtifactStore, known: "History") -> dict[str, str]:
 
 
 def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of: tuple[int, int]) -> str:
-    from graph.documents import commit_message
-    from graph.documents.figures import applied
+    from ridgeline.graph.documents import commit_message
+    from ridgeline.graph.documents.figures import applied
 
     chosen = applied(closed.judged)
     assert chosen is not None  # nothing is kept that was not applied
@@ -137,10 +137,10 @@ def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of:
 
 
 def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
-    from graph.documents.conclusion import headline
-    from graph.documents.final_report import comparison, reproduce
-    from graph.policy.history import best_round
-    from prompts.render import render
+    from ridgeline.graph.documents.conclusion import headline
+    from ridgeline.graph.documents.final_report import comparison, reproduce
+    from ridgeline.graph.policy.history import best_round
+    from ridgeline.prompts.render import render
 
     opened, best = known.opened, best_round(known)
     return render(

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent.errors import UserError
-from graph.values import Value
-from sandbox.gate.cards import Cards, judge
-from sandbox.gate.choose import ranked, visible
-from sandbox.gate.reading import parse, series
-from sandbox.gate.settings import gate_settings
-from sandbox.gate.tools import PROGRAMS, installed, tools_of
-from sandbox.gate.values import MIB, GpuProcess, Judged, State, Told, Vendor
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.gate.cards import Cards, judge
+from ridgeline.sandbox.gate.choose import ranked, visible
+from ridgeline.sandbox.gate.reading import parse, series
+from ridgeline.sandbox.gate.settings import gate_settings
+from ridgeline.sandbox.gate.tools import PROGRAMS, installed, tools_of
+from ridgeline.sandbox.gate.values import MIB, GpuProcess, Judged, State, Told, Vendor
 
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
 

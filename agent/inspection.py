@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from agent import campaigns
-from agent.outcome import Status
-from agent.wanted import wanted
-from graph.policy.final import Pair, numbers
-from graph.policy.history import fold
-from graph.values import Value
-from sandbox.ledger import JsonlLedger, verify
+from ridgeline.agent import campaigns
+from ridgeline.agent.outcome import Status
+from ridgeline.agent.wanted import wanted
+from ridgeline.graph.policy.final import Pair, numbers
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.ledger import JsonlLedger, verify
 
 
 class CampaignStatus(Value):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.errors import UserError
-from graph.task import Shape, Task
-from sandbox.judge.freeze import frozen
-from sandbox.judge.judgment import Judged, Judgment, judge, referring
-from sandbox.judge.lint import Hole, known_holes, lint
-from sandbox.judge.options import DEFENCES, Options, unverified
-from sandbox.judge.slots import Slot
-from sandbox.judge.task_file import TaskError, load_task
-from sandbox.judge.timing import Pairs, Refused
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.judgment import Judged, Judgment, judge, referring
+from ridgeline.sandbox.judge.lint import Hole, known_holes, lint
+from ridgeline.sandbox.judge.options import DEFENCES, Options, unverified
+from ridgeline.sandbox.judge.slots import Slot
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.judge.timing import Pairs, Refused
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""

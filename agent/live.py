@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent.notify import hook
-from agent.outcome import Status
-from agent.progress import Progress
-from agent.wanted import wanted
-from graph.ports import Ports
-from graph.record import Body, Concluded, RoundClosed
-from graph.state import State
-from graph.trial import Drafted, find, proposed
-from sandbox.durable import overwrite
+from ridgeline.agent.notify import hook
+from ridgeline.agent.outcome import Status
+from ridgeline.agent.progress import Progress
+from ridgeline.agent.wanted import wanted
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Body, Concluded, RoundClosed
+from ridgeline.graph.state import State
+from ridgeline.graph.trial import Drafted, find, proposed
+from ridgeline.sandbox.durable import overwrite
 
 CLOSING = frozenset(
     {"recall", "baseline", "calibrate", "accept", "rollback", "canary", "review", "restart", "conclude"}

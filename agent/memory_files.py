@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UserError
+from ridgeline.agent.errors import UserError
 
 VERSION = re.compile(r"v(0|[1-9]\d*)")
 COLUMNS = ("Version", "Masked", "TFLOPS", "BW", "TFLOPS%", "BW%", "Status corr/gate", "Action")

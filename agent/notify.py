@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from agent.errors import UserError
-from agent.models.redaction import told
-from graph.values import Value
-from sandbox.caches import cache_folder
-from sandbox.durable import write_whole
-from sandbox.environment import passed
-from sandbox.errors import WorldError
-from sandbox.process import run
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.redaction import told
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.caches import cache_folder
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.process import run
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from graph.values import Cost, Value
+from ridgeline.graph.values import Cost, Value
 
 Status = Literal["running", "stopped", "concluded", "waiting", "interrupted", "no_device"]
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from agent.outcome import Outcome
-from graph.record import Body
+from ridgeline.agent.outcome import Outcome
+from ridgeline.graph.record import Body
 
 
 class Progress(Protocol):

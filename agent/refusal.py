@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.errors import UserError, Waiting
-from graph.errors import CampaignError
-from graph.record import BaselineClosed, Opened
-from sandbox.errors import (
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.graph.errors import CampaignError
+from ridgeline.graph.record import BaselineClosed, Opened
+from ridgeline.sandbox.errors import (
     BranchTaken,
     DetachedHead,
     DeviceBusy,
@@ -18,8 +18,8 @@ from sandbox.errors import (
     NotAGitRepository,
     ProgramMissing,
 )
-from sandbox.ledger import JsonlLedger
-from sandbox.repository import Repository
+from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.repository import Repository
 
 REFUSALS = (UserError, CampaignError, NotAGitRepository, DetachedHead, DirtyTree, BranchTaken, ProgramMissing)
 """What a person mends in the contract or the repository; a later start begins from the mended state."""

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from agent.contract_file import LoadedContract
-from agent.errors import UserError
-from agent.wiring import Place, connect
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
-from graph.limits import Limits
-from graph.policy.early import silent
-from graph.ports import Ports
-from graph.values import Value
-from sandbox.process import run
-from sandbox.worktree import find_repository
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.wiring import Place, connect
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.early import silent
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.worktree import find_repository
 
 PAIRS = 2
 """Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
@@ -146,8 +146,8 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
     contract = loaded.contract
     if contract.work.flops is None and contract.work.bytes is None:
         return None
-    from agent.roofline.contract import known_of, sure, verdict
-    from graph.policy.reach import reach
+    from ridgeline.agent.roofline.contract import known_of, sure, verdict
+    from ridgeline.graph.policy.reach import reach
 
     device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
     return verdict(reach(full.rows, contract, device), contract, limits)

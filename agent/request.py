@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.contract_file import LoadedContract
-from agent.models.choice import Choice
-from agent.outcome import Outcome
-from agent.progress import Progress
-from graph.limits import Limits
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.models.choice import Choice
+from ridgeline.agent.outcome import Outcome
+from ridgeline.agent.progress import Progress
+from ridgeline.graph.limits import Limits
 
 __all__ = ["Outcome", "StartRequest"]
 

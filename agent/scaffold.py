@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.contract_file import FILE_NAME
-from agent.errors import UserError
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
 
 SOURCES: Mapping[str, str] = {".cu": "CUDA", ".hip": "HIP", ".py": "TRITON", ".c": "C", ".cpp": "HIP"}
 """Backend by extension, the most telling extension first."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.scaffold_texts import Argument
-from sandbox.judge.sizes import Sized
-from sandbox.judge.torch_source import Facts, InputSeen, Seen, StateSeen, TensorSeen, TorchSource
+from ridgeline.agent.scaffold_texts import Argument
+from ridgeline.sandbox.judge.sizes import Sized
+from ridgeline.sandbox.judge.torch_source import Facts, InputSeen, Seen, StateSeen, TensorSeen, TorchSource
 
 LARGE_ELEMENTS = 1 << 28
 """Of all tensors together, from which on judging on a processor takes minutes per call."""

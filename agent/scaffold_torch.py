@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from agent.errors import UserError
-from agent.scaffold_arrays import Found, arguments, elements_of, notes, outputs, shapes_of
-from agent.scaffold_texts import FILES, Plan, least_bytes, texts
-from graph.task import NAME, DType
-from sandbox.judge.sizes import Sized, power_law, sized
-from sandbox.judge.task_file import RESERVED
-from sandbox.judge.torch_source import Seen, SourceError, TorchSource
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.scaffold_arrays import Found, arguments, elements_of, notes, outputs, shapes_of
+from ridgeline.agent.scaffold_texts import FILES, Plan, least_bytes, texts
+from ridgeline.graph.task import NAME, DType
+from ridgeline.sandbox.judge.sizes import Sized, power_law, sized
+from ridgeline.sandbox.judge.task_file import RESERVED
+from ridgeline.sandbox.judge.torch_source import Seen, SourceError, TorchSource
 
 if TYPE_CHECKING:
-    from sandbox.judge.lint import Hole
+    from ridgeline.sandbox.judge.lint import Hole
 
 SMALL = 37
 """About the size of a small shape: no multiple of a tile, and quick in float64."""
@@ -189,11 +189,11 @@ def _tried(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[Hole, ...], t
     """Ask the new reference, at its smallest size, before anything is kept; its holes, and the worst of them."""
     import numpy as np
 
-    from sandbox.judge.holes import stopping
-    from sandbox.judge.inputs import draw
-    from sandbox.judge.lint import lint
-    from sandbox.judge.references import Reference
-    from sandbox.judge.task_file import load_task
+    from ridgeline.sandbox.judge.holes import stopping
+    from ridgeline.sandbox.judge.inputs import draw
+    from ridgeline.sandbox.judge.lint import lint
+    from ridgeline.sandbox.judge.references import Reference
+    from ridgeline.sandbox.judge.task_file import load_task
 
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as place:
         for name, text in written.items():

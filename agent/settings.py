@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from pydantic import ValidationError
 
-from agent.errors import UserError
-from graph.contract import Contract
-from graph.limits import PRESETS, Limits
-from graph.values import Value
-from sandbox.devices import device_kind
-from sandbox.nearness import nearest
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices import device_kind
+from ridgeline.sandbox.nearness import nearest
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from agent.console import note
-from agent.outcome import Outcome
-from graph.documents.noise import seen_noise
-from graph.policy.history import speedup_so_far
-from graph.record import (
+from ridgeline.agent.console import note
+from ridgeline.agent.outcome import Outcome
+from ridgeline.graph.documents.noise import seen_noise
+from ridgeline.graph.policy.history import speedup_so_far
+from ridgeline.graph.record import (
     BaselineClosed,
     Body,
     Calibrated,
@@ -20,7 +20,7 @@ from graph.record import (
     Rooflined,
     RoundClosed,
 )
-from graph.standing import History
+from ridgeline.graph.standing import History
 
 if TYPE_CHECKING:
     from rich.live import Live

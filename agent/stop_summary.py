@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime
 
-from graph.documents.performance import performance
-from graph.policy.history import fold
-from graph.ports import Ports
-from graph.record import Concluded, StopCheck
-from graph.values import Cost
-from prompts.render import render
+from ridgeline.graph.documents.performance import performance
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Concluded, StopCheck
+from ridgeline.graph.values import Cost
+from ridgeline.prompts.render import render
 
 
 def add_stop_summary(ports: Ports, why: str) -> None:

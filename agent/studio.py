@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from langgraph.graph.state import CompiledStateGraph
 
-from agent.errors import UserError
-from graph.build import build
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.build import build
 
 
 @dataclass(frozen=True)

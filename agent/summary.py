@@ -1,16 +1,16 @@
 """The one object that `run` and `resume` end in, folded from the ledger."""
 
-from agent.outcome import Outcome, Seen, Status
-from agent.wanted import wanted
-from agent.wiring import Place
-from graph.policy import history as fold
-from graph.policy.calibration import alarms
-from graph.policy.final import numbers
-from graph.policy.sequential import visible
-from graph.ports import Ports
-from graph.standing import History
-from graph.state import Request
-from graph.values import Cost
+from ridgeline.agent.outcome import Outcome, Seen, Status
+from ridgeline.agent.wanted import wanted
+from ridgeline.agent.wiring import Place
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.calibration import alarms
+from ridgeline.graph.policy.final import numbers
+from ridgeline.graph.policy.sequential import visible
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import Cost
 
 
 def without_device(place: Place, request: Request, ports: Ports, why: str) -> Outcome:

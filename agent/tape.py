@@ -16,11 +16,11 @@ from typing import Any, Literal, cast, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from agent.errors import UserError
-from graph import ports as declared
-from graph.briefing import Briefing
-from graph.values import SCHEMA, Value
-from sandbox.durable import Unsynced, append_whole
+from ridgeline.agent.errors import UserError
+from ridgeline.graph import ports as declared
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.values import SCHEMA, Value
+from ridgeline.sandbox.durable import Unsynced, append_whole
 
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {

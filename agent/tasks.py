@@ -3,11 +3,11 @@
 import shutil
 from pathlib import Path
 
-from agent.errors import UserError
-from agent.extensions import tasks
-from sandbox.errors import GitFailed
-from sandbox.nearness import nearest
-from sandbox.process import run
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.extensions import tasks
+from ridgeline.sandbox.errors import GitFailed
+from ridgeline.sandbox.nearness import nearest
+from ridgeline.sandbox.process import run
 
 IDENTITY = ("-c", "user.name=Ridgeline", "-c", "user.email=ridgeline@localhost")
 """Given for this one commit: nobody's git configuration is read or written."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agent.approvals import FOLDER, ApprovalFiles
-from agent.models.mailbox import open_request
+from ridgeline.agent.approvals import FOLDER, ApprovalFiles
+from ridgeline.agent.models.mailbox import open_request
 
 
 def wanted(campaign: Path) -> str | None:

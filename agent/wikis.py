@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import UserError
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from graph.contract import Contract
+    from ridgeline.graph.contract import Contract
 
 LAYOUT = "ops/, hardware/, backends/ or cards/"
 RULES = "`ridgeline knowledge check --wiki {folder}` names every line"
@@ -28,7 +28,7 @@ def attached(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
 
 def unreadable(folder: Path) -> str:
     """Why a folder is no readable wiki, and what to do; empty for one that is."""
-    from knowledge.library import paths
+    from ridgeline.knowledge.library import paths
 
     if not folder.is_dir():
         return f"no such folder; give one that holds {LAYOUT}"
@@ -44,8 +44,8 @@ def unsound(folder: Path) -> str:
 
     A planner rests its hypotheses on it: a number there needs its source as much as one that ships with Ridgeline.
     """
-    from knowledge.check import check
-    from knowledge.library import Library
+    from ridgeline.knowledge.check import check
+    from ridgeline.knowledge.library import Library
 
     library = Library((folder,))
     name = library.roots[-1].name

@@ -6,32 +6,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from agent.approvals import ApprovalFiles
-from agent.console import note
-from agent.errors import UserError
-from agent.models.choice import Choice
-from agent.tape import Tape, taped
-from graph.contract import Contract
-from graph.limits import Limits
-from graph.ports import Planner, Ports, Profiler
-from sandbox.artifacts import ArtifactStore
-from sandbox.builder import ContractBuilder
-from sandbox.checker import ContractChecker
-from sandbox.clock import SystemClock
-from sandbox.commands import Commands
-from sandbox.conditions.quiet import TOTAL_S
-from sandbox.durable import Unsynced, write_whole
-from sandbox.files import CampaignFiles
-from sandbox.gate.gate import CardGate
-from sandbox.gate.opened import gate_of
-from sandbox.ledger import JsonlLedger
-from sandbox.machine import LocalDevice
-from sandbox.patience import Patience
-from sandbox.profiler.cpu import CpuProfiler
-from sandbox.signals import StopFile
-from sandbox.timer import Bearing, ContractTimer
-from sandbox.trees import Trees
-from sandbox.worktree import GitWorkspace
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.console import note
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.choice import Choice
+from ridgeline.agent.tape import Tape, taped
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Planner, Ports, Profiler
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.builder import ContractBuilder
+from ridgeline.sandbox.checker import ContractChecker
+from ridgeline.sandbox.clock import SystemClock
+from ridgeline.sandbox.commands import Commands
+from ridgeline.sandbox.conditions.quiet import TOTAL_S
+from ridgeline.sandbox.durable import Unsynced, write_whole
+from ridgeline.sandbox.files import CampaignFiles
+from ridgeline.sandbox.gate.gate import CardGate
+from ridgeline.sandbox.gate.opened import gate_of
+from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.machine import LocalDevice
+from ridgeline.sandbox.patience import Patience
+from ridgeline.sandbox.profiler.cpu import CpuProfiler
+from ridgeline.sandbox.signals import StopFile
+from ridgeline.sandbox.timer import Bearing, ContractTimer
+from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.worktree import GitWorkspace
 
 TIPS = PurePosixPath("agent/historical_experience")
 
@@ -52,7 +52,7 @@ class Place:
 
 
 def _catalog(contract: Contract) -> Planner:
-    from agent.planners.catalog import CatalogPlanner
+    from ridgeline.agent.planners.catalog import CatalogPlanner
 
     return CatalogPlanner()
 
@@ -147,7 +147,7 @@ def _profiler(
     """By the kind of the contract's device."""
     if commands.kind == "cpu":
         return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
-    from sandbox.profiler.gpu_ladder import GpuProfiler
+    from ridgeline.sandbox.profiler.gpu_ladder import GpuProfiler
 
     return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
 
@@ -158,13 +158,13 @@ def _planner(
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
     if model is None or place.recording:
         return PLANNERS.get(name, _catalog)(workspace.contract)
-    from agent.models.opened import opened
-    from agent.planners.frugal import FrugalPlanner
-    from agent.planners.model import ModelPlanner
-    from agent.planners.model_books import ShippedBooks
-    from agent.planners.model_reader import TreeReader
-    from agent.wikis import attached, roots
-    from sandbox.caches import cache_folder
+    from ridgeline.agent.models.opened import opened
+    from ridgeline.agent.planners.frugal import FrugalPlanner
+    from ridgeline.agent.planners.model import ModelPlanner
+    from ridgeline.agent.planners.model_books import ShippedBooks
+    from ridgeline.agent.planners.model_reader import TreeReader
+    from ridgeline.agent.wikis import attached, roots
+    from ridgeline.sandbox.caches import cache_folder
 
     wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
     asked = opened(model, campaign=workspace.campaign_dir, limits=limits)

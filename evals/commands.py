@@ -32,9 +32,9 @@ MINUTES = 4.5
 
 def register(app: typer.Typer) -> None:
     """Add the commands; called through the entry-point group `ridgeline.commands`."""
-    from evals.decisions import commands as decisions
-    from evals.recordings import commands as recordings
-    from evals.rejudge import commands as rejudge
+    from ridgeline.evals.decisions import commands as decisions
+    from ridgeline.evals.recordings import commands as recordings
+    from ridgeline.evals.rejudge import commands as rejudge
 
     app.command()(demo)
     recordings.register(app)
@@ -59,10 +59,10 @@ def demo(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
-    from agent import console
-    from agent.commands.campaign import launch, resolved, tell, thinker
-    from agent.contract_file import load
-    from agent.tasks import copy
+    from ridgeline.agent import console
+    from ridgeline.agent.commands.campaign import launch, resolved, tell, thinker
+    from ridgeline.agent.contract_file import load
+    from ridgeline.agent.tasks import copy
 
     mind = thinker(planner, model, base_url, [])
     if max_minutes is None and mind is None:

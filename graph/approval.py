@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graph.values import Artifact, FileEdit, Value
+from ridgeline.graph.values import Artifact, FileEdit, Value
 
 Gate = Literal["target", "hypothesis", "change"]
 GATES: tuple[Gate, ...] = ("target", "hypothesis", "change")

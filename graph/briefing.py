@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from graph.contract import Contract
-from graph.evidence import Machine, Profiled
-from graph.limits import Limits
-from graph.record import Prompts, RoundClosed, ShapeRoof, Spec
-from graph.target import Target
-from graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Machine, Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.record import Prompts, RoundClosed, ShapeRoof, Spec
+from ridgeline.graph.target import Target
+from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
 
 OUT_OF_BUDGET = "budget: "
 """Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""

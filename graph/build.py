@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graph import (
+from ridgeline.graph import (
     approval,
     briefing,
     contract,
@@ -25,34 +25,34 @@ from graph import (
     values,
     verdict,
 )
-from graph import state as carried
-from graph.nodes.approve import approve_change, approve_hypothesis, approve_target
-from graph.nodes.close.check_stop import check_stop
-from graph.nodes.close.conclude import conclude, final_test, full_validation
-from graph.nodes.close.restart import restart
-from graph.nodes.close.review import review
-from graph.nodes.close.round import accept, rollback
-from graph.nodes.round.analyze import analyze
-from graph.nodes.round.apply import apply
-from graph.nodes.round.compile import compile  # noqa: A004 - the phase's name
-from graph.nodes.round.draft import draft
-from graph.nodes.round.format import format  # noqa: A004 - the phase's name
-from graph.nodes.round.judge import judge
-from graph.nodes.round.measure import measure
-from graph.nodes.round.propose import propose
-from graph.nodes.round.repair import repair
-from graph.nodes.round.revalidate import revalidate
-from graph.nodes.round.split import split
-from graph.nodes.round.trace import trace
-from graph.nodes.round.verify import verify
-from graph.nodes.setup.baseline import baseline, baseline_measure, baseline_profile, baseline_test
-from graph.nodes.setup.calibrate import calibrate, canary
-from graph.nodes.setup.define import define
-from graph.nodes.setup.prepare import prepare
-from graph.nodes.setup.recall import recall
-from graph.nodes.setup.roofline import roofline
-from graph.ports import Ports
-from graph.state import State, Update
+from ridgeline.graph import state as carried
+from ridgeline.graph.nodes.approve import approve_change, approve_hypothesis, approve_target
+from ridgeline.graph.nodes.close.check_stop import check_stop
+from ridgeline.graph.nodes.close.conclude import conclude, final_test, full_validation
+from ridgeline.graph.nodes.close.restart import restart
+from ridgeline.graph.nodes.close.review import review
+from ridgeline.graph.nodes.close.round import accept, rollback
+from ridgeline.graph.nodes.round.analyze import analyze
+from ridgeline.graph.nodes.round.apply import apply
+from ridgeline.graph.nodes.round.compile import compile  # noqa: A004 - the phase's name
+from ridgeline.graph.nodes.round.draft import draft
+from ridgeline.graph.nodes.round.format import format  # noqa: A004 - the phase's name
+from ridgeline.graph.nodes.round.judge import judge
+from ridgeline.graph.nodes.round.measure import measure
+from ridgeline.graph.nodes.round.propose import propose
+from ridgeline.graph.nodes.round.repair import repair
+from ridgeline.graph.nodes.round.revalidate import revalidate
+from ridgeline.graph.nodes.round.split import split
+from ridgeline.graph.nodes.round.trace import trace
+from ridgeline.graph.nodes.round.verify import verify
+from ridgeline.graph.nodes.setup.baseline import baseline, baseline_measure, baseline_profile, baseline_test
+from ridgeline.graph.nodes.setup.calibrate import calibrate, canary
+from ridgeline.graph.nodes.setup.define import define
+from ridgeline.graph.nodes.setup.prepare import prepare
+from ridgeline.graph.nodes.setup.recall import recall
+from ridgeline.graph.nodes.setup.roofline import roofline
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
 
 MODULES = (
     approval,

@@ -2,16 +2,16 @@
 
 from itertools import takewhile
 
-from graph.briefing import Briefing
-from graph.evidence import Profiled
-from graph.policy import history as fold
-from graph.policy import stagnate
-from graph.policy.counters import consecutive_rollbacks
-from graph.policy.score import aggregate
-from graph.policy.told import shapes_now, terms
-from graph.ports import Ports
-from graph.standing import History, Standing
-from graph.state import Analysis, State
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy import stagnate
+from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.policy.score import aggregate
+from ridgeline.graph.policy.told import shapes_now, terms
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.state import Analysis, State
 
 _folded: dict[str, History] = {}
 """The last fold, by the hash of the ledger's last line, which fixes every line before it."""

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from graph.finding import Allowable
-from graph.values import Engine, Value
+from ridgeline.graph.finding import Allowable
+from ridgeline.graph.values import Engine, Value
 
 OURSELVES = "ridgeline"
 """A command of this program is run by the very installation that reads the contract, wherever PATH leads."""
@@ -228,7 +228,7 @@ class Contract(Value):
     pass_environment: tuple[str, ...] = ()
     """Names of environment variables the commands need; everything else is withheld."""
     limits: dict[str, float | int | bool | str] = Field(default_factory=dict)
-    """Overrides of `graph.limits.Limits`, checked when the limits are resolved."""
+    """Overrides of `ridgeline.graph.limits.Limits`, checked when the limits are resolved."""
 
     @field_validator("test_command", "benchmark_command", "quick_command", "paired_command")
     @classmethod

@@ -4,16 +4,16 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.policy import calibration
-from graph.policy import history as fold
-from graph.policy.gates import needs_person
-from graph.policy.restart import possible
-from graph.policy.stagnate import trigger
-from graph.policy.stop import should_stop
-from graph.ports import Ports
-from graph.state import State
-from graph.trial import Broken, Built, Drafted, Failed, Judged
+from ridgeline.graph.context import history
+from ridgeline.graph.policy import calibration
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.gates import needs_person
+from ridgeline.graph.policy.restart import possible
+from ridgeline.graph.policy.stagnate import trigger
+from ridgeline.graph.policy.stop import should_stop
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged
 
 
 def where_to_begin(

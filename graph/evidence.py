@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from graph.kernel_profile import KernelProfile, Rung
-from graph.values import Artifact, Engine, Named, Value
+from ridgeline.graph.kernel_profile import KernelProfile, Rung
+from ridgeline.graph.values import Artifact, Engine, Named, Value
 
 Level = Literal["quick", "full"]
 Check = Literal["PASS", "FAIL", "ERROR"]

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from graph.values import Bucket, Value
+from ridgeline.graph.values import Bucket, Value
 
 Closer = Literal[
     "hit_rate_trace",

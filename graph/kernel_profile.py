@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graph.values import Artifact, Named, Value
+from ridgeline.graph.values import Artifact, Named, Value
 
 Vendor = Literal["amd", "nvidia"]
 KernelCategory = Literal["compute", "comm", "copy", "fill", "rng", "runtime"]

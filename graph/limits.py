@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from graph.approval import GATES, Gate, Late
-from graph.values import Value
+from ridgeline.graph.approval import GATES, Gate, Late
+from ridgeline.graph.values import Value
 
 Preset = Literal["evidence", "campaign", "router", "autonomous"]
 

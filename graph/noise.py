@@ -2,7 +2,7 @@
 
 import math
 
-from graph.values import Engine, Value
+from ridgeline.graph.values import Engine, Value
 
 FLOOR_SD = 0.001
 """Smallest standard deviation believed of pair means: 0.1 per cent. A few identical samples show a coarse clock, not

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from graph.approval import ApprovalRequest, Decision
-from graph.briefing import Briefing, Draft, Proposal, Review
-from graph.evidence import (
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.evidence import (
     Benchmark,
     BenchmarkFailed,
     BuildResult,
@@ -21,10 +21,10 @@ from graph.evidence import (
     Profiled,
     TestResult,
 )
-from graph.finding import Finding
-from graph.record import Body, Line, Reflection
-from graph.trial import Broken, Built, Judged
-from graph.values import Artifact, FileEdit, Value
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.record import Body, Line, Reflection
+from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.values import Artifact, FileEdit, Value
 
 
 class Applied(Value):
@@ -63,7 +63,7 @@ class Formatting(Value):
 
 
 class Planner(Protocol):
-    """Who proposes. Raises `agent.errors.Waiting` when an answer must come from outside first."""
+    """Who proposes. Raises `ridgeline.agent.errors.Waiting` when an answer must come from outside first."""
 
     def propose(self, briefing: Briefing) -> Proposal: ...
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft: ...

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graph.approval import Decision
-from graph.contract import Contract
-from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
-from graph.limits import Limits
-from graph.target import Target
-from graph.trial import Judged, proposed
-from graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
+from ridgeline.graph.approval import Decision
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.target import Target
+from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
 
 
 def _nothing(value: object) -> bool:

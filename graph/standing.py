@@ -4,12 +4,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graph.contract import Contract
-from graph.evidence import Benchmark, Level, Machine
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.record import BaselineClosed, Calibrated, Concluded, Opened, Restarted, Reviewed, Rooflined, RoundClosed
-from graph.values import Named, Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Level, Machine
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.record import (
+    BaselineClosed,
+    Calibrated,
+    Concluded,
+    Opened,
+    Restarted,
+    Reviewed,
+    Rooflined,
+    RoundClosed,
+)
+from ridgeline.graph.values import Named, Value
 
 
 class History(Value):

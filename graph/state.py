@@ -2,16 +2,16 @@
 
 from typing import TypedDict
 
-from graph.approval import Decision
-from graph.briefing import Proposal
-from graph.contract import Contract
-from graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
-from graph.limits import Limits
-from graph.ports import Base
-from graph.record import Spec, StopCheck
-from graph.target import Target
-from graph.trial import Trial
-from graph.values import SCHEMA, Bottleneck, Value
+from ridgeline.graph.approval import Decision
+from ridgeline.graph.briefing import Proposal
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Base
+from ridgeline.graph.record import Spec, StopCheck
+from ridgeline.graph.target import Target
+from ridgeline.graph.trial import Trial
+from ridgeline.graph.values import SCHEMA, Bottleneck, Value
 
 BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
 """Folder of the campaign's branch by preset (rules 24.26); `optimize` otherwise."""

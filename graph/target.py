@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 
 class Goal(Value):

@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 Language = Literal["c", "python", "triton", "cuda", "hip", "flydsl", "cutedsl"]
 """How the candidate is built and called. `python` is any module with an entry function, PyTorch or NumPy."""

@@ -4,10 +4,10 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
-from graph.finding import Finding
-from graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
-from graph.verdict import Verdict
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
+from ridgeline.graph.verdict import Verdict
 
 T = TypeVar("T", bound=Value)
 Evidence = Annotated[Benchmark | BenchmarkFailed | Comparison, Field(discriminator="kind")]

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from graph.values import Answer, Value
+from ridgeline.graph.values import Answer, Value
 
 Decision = Literal["accepted", "rolled_back", "split", "escalate"]
 """split: winners and losers diverge by configuration class. escalate is never recorded."""

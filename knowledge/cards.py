@@ -10,11 +10,11 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from knowledge.steps import Edit, Flags, Substitute
+from ridgeline.knowledge.steps import Edit, Flags, Substitute
 
 CARDS = Path(__file__).parent / "cards"
 CATEGORIES = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler")
-"""The same words as `graph.values.Category`; a test keeps the two together."""
+"""The same words as `ridgeline.graph.values.Category`; a test keeps the two together."""
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
 Language = Literal["c", "hip", "cuda", "triton", "ck", "flydsl", "cutedsl"]

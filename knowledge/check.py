@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from knowledge.documents import LONGEST, Document, Problem, Section, prose
-from knowledge.facts import Citation, citations, facts, hedged, unsourced, without
-from knowledge.library import File, Library
-from knowledge.registry import Registry, registry
-from knowledge.specs import HEADING, specs, wrong
+from ridgeline.knowledge.documents import LONGEST, Document, Problem, Section, prose
+from ridgeline.knowledge.facts import Citation, citations, facts, hedged, unsourced, without
+from ridgeline.knowledge.library import File, Library
+from ridgeline.knowledge.registry import Registry, registry
+from ridgeline.knowledge.specs import HEADING, specs, wrong
 
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^()\s]*)\)")
 _URL = re.compile(r"https?://[\w.-]+\.[a-z]{2,}(/\S*)?")
@@ -104,7 +104,7 @@ def _links(section: Section, library: Library) -> Iterator[Problem]:
 
 def _card(file: File, known: Registry) -> tuple[set[str], list[Problem]]:
     """Ids that a card cites, and what is wrong with it."""
-    from knowledge.cards import CardError, parse
+    from ridgeline.knowledge.cards import CardError, parse
 
     try:
         card = parse(file.text, file.path)

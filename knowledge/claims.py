@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.documents import Problem
-from knowledge.facts import hedge
-from knowledge.library import Library
-from knowledge.quantities import CLOSE, Quantity, quantities, quantity
-from knowledge.registered import ARROW, Measured, Registered, is_registered, misplaced, registered, unknown
-from knowledge.specs import MISSING, unit_of
+from ridgeline.knowledge.documents import Problem
+from ridgeline.knowledge.facts import hedge
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.quantities import CLOSE, Quantity, quantities, quantity
+from ridgeline.knowledge.registered import ARROW, Measured, Registered, is_registered, misplaced, registered, unknown
+from ridgeline.knowledge.specs import MISSING, unit_of
 
 TARGET = 0.90
 """Share of a peak that a target is set at where the file names no other (rules 5.2.4)."""

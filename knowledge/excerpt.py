@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from knowledge.vocabulary import Concept, spelled, stem
+from ridgeline.knowledge.vocabulary import Concept, spelled, stem
 
 CHARACTERS = 4
 """Of a token, for English and code in the tokenizers of today's models; a budget needs no more precision."""

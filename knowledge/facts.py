@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from knowledge.documents import Document, Item, Section
+from ridgeline.knowledge.documents import Document, Item, Section
 
 WORDS = r"approximately|approx\b\.?|should be|usually|similar products?|roughly|probably|presumably"
 BEFORE_NUMBER = r"(?:around|about|circa) (?=\d)|(?:~|≈) ?(?=\d)"

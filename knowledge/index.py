@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowledge.documents import Document, texts
-from knowledge.library import File, Library
-from knowledge.specs import Products
+from ridgeline.knowledge.documents import Document, texts
+from ridgeline.knowledge.library import File, Library
+from ridgeline.knowledge.specs import Products
 
 logger = logging.getLogger(__name__)
 

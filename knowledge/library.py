@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from knowledge.documents import Document, DocumentError, Problem, parse
+from ridgeline.knowledge.documents import Document, DocumentError, Problem, parse
 
 HERE = Path(__file__).parent
 FOLDERS = ("ops", "hardware", "backends")

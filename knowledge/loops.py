@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from knowledge.source import Token, closing, tokens
+from ridgeline.knowledge.source import Token, closing, tokens
 
 _TYPE_WORDS = frozenset({"return", "else", "case", "goto", "typedef"})
 

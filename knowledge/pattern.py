@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from knowledge.source import Lang, Token, closing, tokens
+from ridgeline.knowledge.source import Lang, Token, closing, tokens
 
 Kind = str
 Bindings = dict[str, tuple[Token, ...]]

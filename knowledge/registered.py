@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowledge.documents import Problem
-from knowledge.library import Library
-from knowledge.quantities import Quantity, quantities, quantity
-from knowledge.specs import MISSING, Spec, specs
+from ridgeline.knowledge.documents import Problem
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.quantities import Quantity, quantities, quantity
+from ridgeline.knowledge.specs import MISSING, Spec, specs
 
 ARROW = "<-"
 PRINTED = 1e-4

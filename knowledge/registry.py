@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from knowledge.documents import Problem
-from knowledge.library import File, Library
+from ridgeline.knowledge.documents import Problem
+from ridgeline.knowledge.library import File, Library
 
 FIELDS = ("title", "url", "repo", "path", "publisher", "accessed", "note")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

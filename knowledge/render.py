@@ -2,8 +2,8 @@
 
 import re
 
-from knowledge.pattern import Match, macro_arguments
-from knowledge.source import Lang, Token, fresh_name, tokens
+from ridgeline.knowledge.pattern import Match, macro_arguments
+from ridgeline.knowledge.source import Lang, Token, fresh_name, tokens
 
 _SLOT = re.compile(r"\$\{(\w+)((?:\|[^}|]+)*)\}|\$\((\w+)\)|\$(\w+)")
 _FOR = re.compile(r"\$for\(")

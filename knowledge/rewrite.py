@@ -6,12 +6,12 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import assert_never
 
-from knowledge.loops import add_restrict, before_loops
-from knowledge.pattern import ADVICE, Match, search
-from knowledge.render import render
-from knowledge.source import lang_of
-from knowledge.steps import AnyEdit, Decorator, Edit, Flags, Insert, LoopPragma, Restrict, Substitute
-from knowledge.sweeps import set_constant
+from ridgeline.knowledge.loops import add_restrict, before_loops
+from ridgeline.knowledge.pattern import ADVICE, Match, search
+from ridgeline.knowledge.render import render
+from ridgeline.knowledge.source import lang_of
+from ridgeline.knowledge.steps import AnyEdit, Decorator, Edit, Flags, Insert, LoopPragma, Restrict, Substitute
+from ridgeline.knowledge.sweeps import set_constant
 
 SOURCES = {
     "c": (".c", ".h", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".hip", ".hpp"),

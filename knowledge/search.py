@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.documents import PHASES
-from knowledge.excerpt import excerpt, tokens_of
-from knowledge.index import Entry, Index, opened
-from knowledge.library import Library
-from knowledge.specs import normal
-from knowledge.vocabulary import Concept, concepts, operators, vocabulary
+from ridgeline.knowledge.documents import PHASES
+from ridgeline.knowledge.excerpt import excerpt, tokens_of
+from ridgeline.knowledge.index import Entry, Index, opened
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.specs import normal
+from ridgeline.knowledge.vocabulary import Concept, concepts, operators, vocabulary
 
 WEIGHTS = (4.0, 2.0, 1.5, 1.0)
 """Worth of a word in the heading, in what the document is about, in its tags, in the text."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from knowledge.documents import Document, Item, Problem
-from knowledge.facts import Citation, citations, without
-from knowledge.library import Library
+from ridgeline.knowledge.documents import Document, Item, Problem
+from ridgeline.knowledge.facts import Citation, citations, without
+from ridgeline.knowledge.library import Library
 
 MISSING = "gpu-wiki not found"
 """Rules 5.1.6: what stands in place of a number that no document gives."""

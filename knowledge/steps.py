@@ -39,7 +39,7 @@ class Case(Step):
     find: str
     replace: str
     where: tuple[str, ...] = ()
-    """Conditions on the holes, see `knowledge.pattern.holds`."""
+    """Conditions on the holes, see `ridgeline.knowledge.pattern.holds`."""
 
 
 class Substitute(Step):

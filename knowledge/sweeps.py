@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from knowledge.source import closing, lang_of, tokens
-from knowledge.steps import Constant
+from ridgeline.knowledge.source import closing, lang_of, tokens
+from ridgeline.knowledge.steps import Constant
 
 _DEFINED = (
     r"^([ \t]*#[ \t]*define[ \t]+(?P<name>{names})[ \t]+)\(?(?P<value>\d+)\)?(?=[ \t]*(?:$|//|/\*))",

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from graph.contract import Argv, Contract
-from graph.evidence import BenchmarkFailed, Row
-from graph.values import Value
-from sandbox.conditions.rules import Disturbed
-from sandbox.conditions.values import Conditions
-from sandbox.csv_run import Run, Stopwatch, unusable
-from sandbox.csv_schema import Problem, read
-from sandbox.pairs import Pair, Side, Slot, read_slots
+from ridgeline.graph.contract import Argv, Contract
+from ridgeline.graph.evidence import BenchmarkFailed, Row
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.conditions.rules import Disturbed
+from ridgeline.sandbox.conditions.values import Conditions
+from ridgeline.sandbox.csv_run import Run, Stopwatch, unusable
+from ridgeline.sandbox.csv_schema import Problem, read
+from ridgeline.sandbox.pairs import Pair, Side, Slot, read_slots
 
 ORDERS: tuple[tuple[Side, Side, Side, Side], ...] = (
     ("best", "candidate", "candidate", "best"),

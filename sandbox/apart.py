@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from sandbox.confine import located, namespaces, pinned, tied, works
+from ridgeline.sandbox.confine import located, namespaces, pinned, tied, works
 
 SHARED = "/dev/shm"
 """The one place that POSIX shared memory has on Linux."""

@@ -4,9 +4,9 @@ import hashlib
 import os
 from pathlib import Path
 
-from graph.values import Artifact
-from sandbox.durable import Unsynced, write_whole
-from sandbox.errors import ArtifactLost
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.durable import Unsynced, write_whole
+from ridgeline.sandbox.errors import ArtifactLost
 
 
 class ArtifactStore:

@@ -4,12 +4,12 @@ import logging
 import re
 from pathlib import Path
 
-from graph.contract import Argv
-from graph.evidence import TOUCHED, BuildResult, Exit
-from graph.ports import Formatting
-from graph.values import FileEdit
-from sandbox.commands import Commands, said
-from sandbox.scratch import scratch_copy
+from ridgeline.graph.contract import Argv
+from ridgeline.graph.evidence import TOUCHED, BuildResult, Exit
+from ridgeline.graph.ports import Formatting
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.commands import Commands, said
+from ridgeline.sandbox.scratch import scratch_copy
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from graph.contract import Contract
-from graph.evidence import Comparison
-from graph.values import SCHEMA, Value
-from sandbox.durable import write_whole
-from sandbox.errors import DiskFull
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.values import SCHEMA, Value
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.errors import DiskFull
 
 logger = logging.getLogger(__name__)
 

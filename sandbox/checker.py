@@ -5,13 +5,13 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from graph.contract import Argv
-from graph.evidence import Exit, Printed, TestResult
-from sandbox.builder import BuildBroken, ContractBuilder
-from sandbox.commands import Commands, Ran, fill, said, tail
-from sandbox.correctness import Unreadable, wrong
-from sandbox.globs import matches
-from sandbox.printed import has, printed
+from ridgeline.graph.contract import Argv
+from ridgeline.graph.evidence import Exit, Printed, TestResult
+from ridgeline.sandbox.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.commands import Commands, Ran, fill, said, tail
+from ridgeline.sandbox.correctness import Unreadable, wrong
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.printed import has, printed
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
 EVIDENCE_LINES = 30

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.contract import OURSELVES, Contract
-from graph.evidence import Exit
-from sandbox.devices import Kind, device_kind
-from sandbox.environment import passed
-from sandbox.gate.choose import unbound
-from sandbox.gate.gate import Bound, CardGate
-from sandbox.globs import matches
-from sandbox.lease import lease
-from sandbox.patience import Patience
-from sandbox.process import run
-from sandbox.seal import Seals, discard
-from sandbox.trees import Trees
+from ridgeline.graph.contract import OURSELVES, Contract
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox.devices import Kind, device_kind
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.gate.choose import unbound
+from ridgeline.sandbox.gate.gate import Bound, CardGate
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.patience import Patience
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.seal import Seals, discard
+from ridgeline.sandbox.trees import Trees
 
 BUILD_LINES = 8
 """Of a failed build, that one line shows: the compiler's error stands above what make says of it."""
@@ -79,7 +79,7 @@ class Commands:
 
         After it they are compared and restored; a tree whose sealed files were changed is made anew at its next use.
         Files that earlier runs added are gone before it. Nothing may be changed in, or added to, the checkouts of
-        other versions. Raises what `sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
+        other versions. Raises what `ridgeline.sandbox.process.run` raises: `ProgramMissing` and other broken-world errors.
         """
         self.trees.tidied()
         for commit in commits:
@@ -166,7 +166,7 @@ class Commands:
 
 def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
     """A command that begins with `ridgeline` is run by this very installation, wherever PATH leads."""
-    return (sys.executable, "-P", "-B", "-m", "agent", *argv[1:]) if argv[:1] == (OURSELVES,) else argv
+    return (sys.executable, "-P", "-B", "-m", "ridgeline", *argv[1:]) if argv[:1] == (OURSELVES,) else argv
 
 
 def pinned_core() -> int:

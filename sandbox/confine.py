@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import Literal
 
-from sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
 
 MIB = 1024 * 1024
 TABLE = ("--pid", "--fork", "--kill-child=KILL", "--mount-proc")

@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable
 
-from graph.contract import Correctness
+from ridgeline.graph.contract import Correctness
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,

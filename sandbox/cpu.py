@@ -4,7 +4,7 @@ import platform
 import re
 from pathlib import Path
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 VECTOR = re.compile(
     r"^(sse.*|ssse3|avx.*|fma4?|f16c|bmi[12]|popcnt|abm|vaes|vpclmulqdq|gfni|amx.*|neon|asimd.*|sve.*|fp16|fphp|i8mm|bf16)$"

@@ -7,16 +7,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from graph.contract import Argv
-from graph.evidence import BenchmarkFailed, Exit
-from sandbox.commands import Commands, fill, pinned_core, said
-from sandbox.conditions.core_watch import CoreWatch
-from sandbox.conditions.smi import CardWatch, smi_of
-from sandbox.conditions.values import Conditions
-from sandbox.csv_schema import Problem
-from sandbox.environment import passed
-from sandbox.fresh import fresh_folder
-from sandbox.gate.gate import Bound
+from ridgeline.graph.contract import Argv
+from ridgeline.graph.evidence import BenchmarkFailed, Exit
+from ridgeline.sandbox.commands import Commands, fill, pinned_core, said
+from ridgeline.sandbox.conditions.core_watch import CoreWatch
+from ridgeline.sandbox.conditions.smi import CardWatch, smi_of
+from ridgeline.sandbox.conditions.values import Conditions
+from ridgeline.sandbox.csv_schema import Problem
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.gate.gate import Bound
 
 Reason = Literal["crash", "timeout", "tampered"]
 

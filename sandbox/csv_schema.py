@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.contract import BenchmarkOutput, Contract
-from graph.evidence import Check, Row
-from graph.values import Named, Value
+from ridgeline.graph.contract import BenchmarkOutput, Contract
+from ridgeline.graph.evidence import Check, Row
+from ridgeline.graph.values import Named, Value
 
 ABSENT = "-"
 """A cell that was left out on purpose, for example a backward time where there is no backward pass (rules 8.5)."""

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.errors import ProgramMissing
+from ridgeline.sandbox.errors import ProgramMissing
 
 
 def launch(argv: Sequence[str], *, cwd: Path, log: Path, without: Sequence[str] = ()) -> "subprocess.Popen[bytes]":

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from graph.contract import Backend, Contract
+from ridgeline.graph.contract import Backend, Contract
 
 Kind = Literal["cpu", "nvidia", "amd"]
 

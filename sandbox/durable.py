@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sandbox.errors import DiskFull
+from ridgeline.sandbox.errors import DiskFull
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from graph.contract import Contract
-from graph.values import FileEdit
-from sandbox.git import Entry
-from sandbox.globs import matches
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.globs import matches
 
 MAX_BYTES = 4 * 1024 * 1024
 """More than any kernel that a person or a model writes."""

@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from graph.ports import Artifacts
-from graph.values import Artifact
-from sandbox.artifacts import ArtifactStore
-from sandbox.durable import append_whole, locked, write_whole
-from sandbox.errors import FilesConflict
+from ridgeline.graph.ports import Artifacts
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.durable import append_whole, locked, write_whole
+from ridgeline.sandbox.errors import FilesConflict
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from sandbox.errors import GitFailed, NoSuchBase
-from sandbox.process import Captured, capture
-from sandbox.stream import Change, Grown, grown, stream
+from ridgeline.sandbox.errors import GitFailed, NoSuchBase
+from ridgeline.sandbox.process import Captured, capture
+from ridgeline.sandbox.stream import Change, Grown, grown, stream
 
 TIMEOUT_S = 600
 NAME, EMAIL = "Ridgeline", "ridgeline@localhost"
@@ -173,7 +173,7 @@ def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, st
 @cache
 def _fixed() -> Mapping[str, str]:
     return {
-        "GIT_CONFIG_GLOBAL": str(files("sandbox").joinpath("harness", "gitconfig")),
+        "GIT_CONFIG_GLOBAL": str(files("ridgeline.sandbox").joinpath("harness", "gitconfig")),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",  # status must not rewrite the user's index

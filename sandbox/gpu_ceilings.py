@@ -15,14 +15,14 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from graph.contract import Contract
-from graph.evidence import Ceilings, Exit, Machine, Rate
-from graph.values import SCHEMA, Value
-from sandbox.durable import write_whole
-from sandbox.environment import passed
-from sandbox.errors import DiskFull, ProgramMissing
-from sandbox.gate.choose import unbound
-from sandbox.process import run
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate
+from ridgeline.graph.values import SCHEMA, Value
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.errors import DiskFull, ProgramMissing
+from ridgeline.sandbox.gate.choose import unbound
+from ridgeline.sandbox.process import run
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ def interpreter_of(contract: Contract, root: Path) -> tuple[str, ...] | None:
 
 
 def _source() -> bytes:
-    with as_file(files("sandbox") / "harness" / SCRIPT) as path:
+    with as_file(files("ridgeline.sandbox") / "harness" / SCRIPT) as path:
         return path.read_bytes()
 
 

@@ -5,9 +5,9 @@ import json
 import re
 from pathlib import Path
 
-from graph.evidence import Machine
-from sandbox.errors import ProgramMissing
-from sandbox.process import run
+from ridgeline.graph.evidence import Machine
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.process import run
 
 NVIDIA_QUERY = (
     "nvidia-smi",

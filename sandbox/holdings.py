@@ -2,8 +2,8 @@
 
 from pathlib import PurePosixPath
 
-from sandbox.git import Entry, Git
-from sandbox.stream import Grown
+from ridgeline.sandbox.git import Entry, Git
+from ridgeline.sandbox.stream import Grown
 
 KEPT = 3
 """Trees whose lists of files are remembered: the best version's, a candidate's, and its formatted form's."""

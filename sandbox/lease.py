@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.durable import full_disk_named
-from sandbox.errors import DeviceBusy
+from ridgeline.sandbox.durable import full_disk_named
+from ridgeline.sandbox.errors import DeviceBusy
 
 STEP_S = 0.05
 HOLDER_BYTES = 32

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from graph.record import Body, Line, key
-from graph.values import SCHEMA, Value
-from sandbox.durable import Unsynced, append_whole, full_disk_named, locked
-from sandbox.errors import LedgerCorrupt, SchemaMismatch
+from ridgeline.graph.record import Body, Line, key
+from ridgeline.graph.values import SCHEMA, Value
+from ridgeline.sandbox.durable import Unsynced, append_whole, full_disk_named, locked
+from ridgeline.sandbox.errors import LedgerCorrupt, SchemaMismatch
 
 logger = logging.getLogger(__name__)
 

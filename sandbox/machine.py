@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from graph.contract import Contract
-from graph.evidence import Ceilings, Machine
-from sandbox.caches import cache_folder
-from sandbox.commands import pinned_core, said
-from sandbox.cpu import Cpu, read_cpu
-from sandbox.devices import device_kind
-from sandbox.errors import DeviceLost, ProgramMissing
-from sandbox.gate.gate import CardGate
-from sandbox.gate.opened import card_for
-from sandbox.gpu_ceilings import GpuCeilings
-from sandbox.gpus import amd_machine, nvidia_machine
-from sandbox.lease import lease
-from sandbox.process import run
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Ceilings, Machine
+from ridgeline.sandbox.caches import cache_folder
+from ridgeline.sandbox.commands import pinned_core, said
+from ridgeline.sandbox.cpu import Cpu, read_cpu
+from ridgeline.sandbox.devices import device_kind
+from ridgeline.sandbox.errors import DeviceLost, ProgramMissing
+from ridgeline.sandbox.gate.gate import CardGate
+from ridgeline.sandbox.gate.opened import card_for
+from ridgeline.sandbox.gpu_ceilings import GpuCeilings
+from ridgeline.sandbox.gpus import amd_machine, nvidia_machine
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.process import run
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def _run_ceiling(buffer: int, ctype: str, wait_s: float) -> dict[str, float] | s
     """The two numbers, or why there are none. Raises `ProgramMissing` without gcc."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as name:
         folder = Path(name)
-        with as_file(files("sandbox") / "harness" / "cpu_ceiling.c") as source:
+        with as_file(files("ridgeline.sandbox") / "harness" / "cpu_ceiling.c") as source:
             (folder / "cpu_ceiling.c").write_bytes(source.read_bytes())
         flags = ("-O3", "-march=native", "-ffp-contract=fast")
         built = run(("gcc", *flags, "cpu_ceiling.c", "-o", "cpu_ceiling"), cwd=folder, timeout_s=60)

@@ -4,9 +4,9 @@ import logging
 import shutil
 from pathlib import Path
 
-from sandbox.errors import NoSuchBase
-from sandbox.git import Git, git
-from sandbox.repository import Repository
+from ridgeline.sandbox.errors import NoSuchBase
+from ridgeline.sandbox.git import Git, git
+from ridgeline.sandbox.repository import Repository
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal
 
-from graph.evidence import ShapePairs
-from graph.values import Value
-from sandbox.csv_schema import ABSENT, Cells, Problem, header, table
+from ridgeline.graph.evidence import ShapePairs
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.csv_schema import ABSENT, Cells, Problem, header, table
 
 HEADER = ("label", "block", "slot", "side", "time_us")
 PLACED_HEADER = (*HEADER, "at_us")

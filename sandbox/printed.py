@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from graph.evidence import Printed, PrintedLine
+from ridgeline.graph.evidence import Printed, PrintedLine
 
 MOST = 300
 """Different lines that are kept, the last ones: what an early end takes away stands at the end."""

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-from sandbox.edits import LINK
-from sandbox.git import Entry, Git
-from sandbox.signs import Signs, contents, is_folder, settled, signs_of
+from ridgeline.sandbox.edits import LINK
+from ridgeline.sandbox.git import Entry, Git
+from ridgeline.sandbox.signs import Signs, contents, is_folder, settled, signs_of
 
 EXECUTABLE = "100755"
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypedDict, Unpack
 
-from graph.evidence import Exit
-from sandbox import orphans
-from sandbox.apart import first_process, how_it_ended
-from sandbox.confine import which, wrapped
-from sandbox.environment import scrubbed
-from sandbox.errors import ProgramMissing, WorldError
-from sandbox.fresh import fresh_folder
-from sandbox.patience import How, Patience, Progress, watched
-from sandbox.reap import end, exited_within, forks_so_far, sweep, worked_s
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox import orphans
+from ridgeline.sandbox.apart import first_process, how_it_ended
+from ridgeline.sandbox.confine import which, wrapped
+from ridgeline.sandbox.environment import scrubbed
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.patience import How, Patience, Progress, watched
+from ridgeline.sandbox.reap import end, exited_within, forks_so_far, sweep, worked_s
 
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from sandbox.environment import MARK
+from ridgeline.sandbox.environment import MARK
 
 FEW = 100
 """So many ids are tried one by one faster than the processes of the machine are listed."""

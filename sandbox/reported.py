@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, get_args
 
-from graph.values import Engine, Value
+from ridgeline.graph.values import Engine, Value
 
 CHECK = "Check"
 """Column that says whether a row is right; a row that is not PASS has no speed."""

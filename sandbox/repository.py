@@ -5,11 +5,11 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.contract import Contract
-from sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NotAGitRepository
-from sandbox.git import Git, git
-from sandbox.globs import matches
-from sandbox.signs import signs_of
+from ridgeline.graph.contract import Contract
+from ridgeline.sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NotAGitRepository
+from ridgeline.sandbox.git import Git, git
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.signs import signs_of
 
 logger = logging.getLogger(__name__)
 

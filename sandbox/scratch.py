@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandbox.signs import contents
+from ridgeline.sandbox.signs import contents
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.signs import Signs, contents, settled, signs_of
+from ridgeline.sandbox.signs import Signs, contents, settled, signs_of
 
 OWN = frozenset({".pytest_cache", ".git"})
 """What test runners and git write for themselves; nothing runs what is in it."""

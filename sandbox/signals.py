@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sandbox.durable import write_whole
+from ridgeline.sandbox.durable import write_whole
 
 NAME = "stop.request"
 

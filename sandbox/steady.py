@@ -1,19 +1,19 @@
 """Times a pair again when the machine disturbed it, and says what of several pairs is fit to be compared.
 
 Whether a pair is timed again, which of its tries counts and which blocks are left out depends on conditions alone:
-`sandbox.conditions.rules` is never shown a time.
+`ridgeline.sandbox.conditions.rules` is never shown a time.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from graph.evidence import BenchmarkFailed
-from graph.values import Value
-from sandbox.abba import Interleaver, Question, Timed
-from sandbox.conditions.quiet import Quiet
-from sandbox.conditions.rules import Block, Disturbed, Span, disturbed
-from sandbox.conditions.words import left_out
-from sandbox.pairs import Pair
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.abba import Interleaver, Question, Timed
+from ridgeline.sandbox.conditions.quiet import Quiet
+from ridgeline.sandbox.conditions.rules import Block, Disturbed, Span, disturbed
+from ridgeline.sandbox.conditions.words import left_out
+from ridgeline.sandbox.pairs import Pair
 
 EXTRA_TRIES = 2
 """Of a disturbed pair, each in fresh processes: what lasts longer than three tries belongs to the machine."""

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sandbox.durable import write_whole
-from sandbox.signs import SETTLED_NS
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.signs import SETTLED_NS
 
 Folder = frozenset[str]
 """Names in one folder."""

@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
-from graph.limits import Limits
-from graph.ports import Artifacts, Device
-from sandbox.abba import Interleaver, PairedHarness, Question, Timed, WholeProcesses
-from sandbox.builder import BuildBroken, ContractBuilder
-from sandbox.caches import cache_folder
-from sandbox.calibrations import Asked, Calibrations, Kept, conditions
-from sandbox.commands import Commands, pinned_core
-from sandbox.conditions.quiet import Quiet
-from sandbox.csv_run import Stopwatch, unusable
-from sandbox.csv_schema import Problem, read
-from sandbox.pairs import shapes_of
-from sandbox.steady import Steady, fit
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.sandbox.abba import Interleaver, PairedHarness, Question, Timed, WholeProcesses
+from ridgeline.sandbox.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.caches import cache_folder
+from ridgeline.sandbox.calibrations import Asked, Calibrations, Kept, conditions
+from ridgeline.sandbox.commands import Commands, pinned_core
+from ridgeline.sandbox.conditions.quiet import Quiet
+from ridgeline.sandbox.csv_run import Stopwatch, unusable
+from ridgeline.sandbox.csv_schema import Problem, read
+from ridgeline.sandbox.pairs import shapes_of
+from ridgeline.sandbox.steady import Steady, fit
 
 SOME_FAILED = 1
 """Exit code of a benchmark that ran to its end and found a wrong row (rules 8.3)."""

@@ -6,16 +6,16 @@ import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from graph.contract import Contract
-from sandbox.durable import write_whole
-from sandbox.edits import MODULE
-from sandbox.errors import WorldError
-from sandbox.git import Entry, Git
-from sandbox.globs import matches
-from sandbox.pristine import Pristine
-from sandbox.signs import is_folder, signs_of
-from sandbox.strays import Standing
-from sandbox.worktree import GitWorkspace
+from ridgeline.graph.contract import Contract
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.edits import MODULE
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.git import Entry, Git
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.pristine import Pristine
+from ridgeline.sandbox.signs import is_folder, signs_of
+from ridgeline.sandbox.strays import Standing
+from ridgeline.sandbox.worktree import GitWorkspace
 
 SLOTS = ("a", "b", "c")
 TWIN_SLOT = "d"

@@ -5,10 +5,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sandbox.errors import NotAGitRepository
-from sandbox.git import Git, git
-from sandbox.mirror import ATTRIBUTES
-from sandbox.repository import find_repository
+from ridgeline.sandbox.errors import NotAGitRepository
+from ridgeline.sandbox.git import Git, git
+from ridgeline.sandbox.mirror import ATTRIBUTES
+from ridgeline.sandbox.repository import find_repository
 
 BRANCH = "ridgeline-bench"
 STAMP = "2000-01-01T00:00:00+00:00"

@@ -11,21 +11,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.evidence import BenchmarkFailed, Comparison, Exit
-from graph.values import Artifact, Engine
-from sandbox.abba import ORDERS, Process, Question, Timed
-from sandbox.conditions.core_watch import CoreWatch
-from sandbox.conditions.values import Conditions
-from sandbox.csv_schema import Problem
-from sandbox.environment import SECRET
-from sandbox.errors import WorldError
-from sandbox.gate.choose import unbound
-from sandbox.gate.gate import CardGate
-from sandbox.lease import lease
-from sandbox.pairs import Pair, Slot, shapes_of
-from sandbox.process import run
-from sandbox.reported import Reader, Reported, Unreadable
-from sandbox.steady import Steady, fit
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison, Exit
+from ridgeline.graph.values import Artifact, Engine
+from ridgeline.sandbox.abba import ORDERS, Process, Question, Timed
+from ridgeline.sandbox.conditions.core_watch import CoreWatch
+from ridgeline.sandbox.conditions.values import Conditions
+from ridgeline.sandbox.csv_schema import Problem
+from ridgeline.sandbox.environment import SECRET
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.gate.choose import unbound
+from ridgeline.sandbox.gate.gate import CardGate
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.pairs import Pair, Slot, shapes_of
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.reported import Reader, Reported, Unreadable
+from ridgeline.sandbox.steady import Steady, fit
 
 OUTPUT_BYTES = 1_000_000
 """Of a run's output that a pattern or a CSV is looked for in; more is cut in the middle."""

@@ -5,21 +5,21 @@ import re
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from graph.contract import Contract
-from graph.finding import Finding
-from graph.ports import Applied, Artifacts, Base, Refused
-from graph.values import Artifact, FileEdit
-from sandbox.audit.examine import added
-from sandbox.audit.shared import native, nearest, shared
-from sandbox.durable import write_whole
-from sandbox.edits import CONTRACT_FILE, LINK, MODULE, refusal
-from sandbox.errors import BranchTaken, NoSuchBase
-from sandbox.git import Entry, Git
-from sandbox.globs import matches
-from sandbox.holdings import Holdings
-from sandbox.mirror import mirror_of
-from sandbox.repository import Repository, find_repository
-from sandbox.stream import Change, Grown
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.ports import Applied, Artifacts, Base, Refused
+from ridgeline.graph.values import Artifact, FileEdit
+from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.shared import native, nearest, shared
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.edits import CONTRACT_FILE, LINK, MODULE, refusal
+from ridgeline.sandbox.errors import BranchTaken, NoSuchBase
+from ridgeline.sandbox.git import Entry, Git
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.holdings import Holdings
+from ridgeline.sandbox.mirror import mirror_of
+from ridgeline.sandbox.repository import Repository, find_repository
+from ridgeline.sandbox.stream import Change, Grown
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sandbox.nearness import nearest
+from ridgeline.sandbox.nearness import nearest
 
 SHOWN = 60
 """Characters of a wrong value that are repeated."""

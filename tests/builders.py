@@ -6,15 +6,27 @@ offered here.
 
 from collections.abc import Mapping, Sequence
 
-from graph.evidence import BuildResult, Exit, Profiled
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy.noise import noise_of
-from graph.record import BaselineClosed, PredictionCheck, Reflection, RoundClosed
-from graph.standing import History, Standing
-from graph.trial import Applied, Built, Drafted, Evidence, Failed, Formatted, Judged, Proposed, Timed, Traced, Verified
-from graph.values import Cost, FileEdit, Hypothesis, Prediction
-from graph.verdict import Decision, Reason, Verdict
+from ridgeline.graph.evidence import BuildResult, Exit, Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.record import BaselineClosed, PredictionCheck, Reflection, RoundClosed
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.trial import (
+    Applied,
+    Built,
+    Drafted,
+    Evidence,
+    Failed,
+    Formatted,
+    Judged,
+    Proposed,
+    Timed,
+    Traced,
+    Verified,
+)
+from ridgeline.graph.values import Cost, FileEdit, Hypothesis, Prediction
+from ridgeline.graph.verdict import Decision, Reason, Verdict
 from tests.builders_campaign import make_contract, make_limits, make_opened, make_target
 from tests.builders_evidence import (
     BASE,

@@ -1,9 +1,9 @@
 """Small, valid contracts, limits and targets for tests. Used through `tests.builders`."""
 
-from graph.contract import Contract
-from graph.limits import PRESETS, Limits, Preset
-from graph.record import Opened
-from graph.target import Target
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.limits import PRESETS, Limits, Preset
+from ridgeline.graph.record import Opened
+from ridgeline.graph.target import Target
 from tests.builders_evidence import BASE, COLUMNS, METRIC, make_machine
 
 

@@ -6,8 +6,8 @@ Numbers of the default benchmark are GFLOPS, higher is better, of three shapes `
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from graph.evidence import Benchmark, Comparison, Machine, Profiled, Row, ShapePairs, TestResult
-from graph.values import Artifact, Named
+from ridgeline.graph.evidence import Benchmark, Comparison, Machine, Profiled, Row, ShapePairs, TestResult
+from ridgeline.graph.values import Artifact, Named
 
 BASE = "b" * 40
 """Commit of the original and, unless a test says otherwise, of the best version."""

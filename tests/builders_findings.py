@@ -1,6 +1,6 @@
 """Findings of the audit for tests."""
 
-from graph.finding import Finding
+from ridgeline.graph.finding import Finding
 
 
 def make_finding(severity: str = "routes", **fields) -> Finding:

@@ -7,18 +7,18 @@ from pathlib import Path
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agent.approvals import ApprovalFiles
-from agent.campaign import drive
-from agent.live import Unseen
-from agent.tape import PROTOCOLS, Tape, taped
-from graph.build import CHECKPOINTED
-from graph.limits import Limits
-from graph.nodes.close.publish import restore_files
-from graph.policy.history import fold
-from graph.ports import Ports
-from graph.standing import History
-from graph.state import Request
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign import drive
+from ridgeline.agent.live import Unseen
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.graph.build import CHECKPOINTED
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.nodes.close.publish import restore_files
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import Request
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_contract, make_limits
 from tests.fakes import FakeFiles, FakeWorkspace
 from tests.world import (

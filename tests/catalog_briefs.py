@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from graph.briefing import Briefing
-from graph.record import RoundClosed
-from graph.values import FileEdit
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.values import FileEdit
 from tests.builders import make_contract, make_machine, make_target
 
 TASKS = Path(__file__).parents[1] / "evals" / "tasks"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from graph.evidence import Ceilings
-from graph.record import (
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.record import (
     Attribution,
     Calibrated,
     Concluded,
@@ -16,9 +16,9 @@ from graph.record import (
     Spec,
     StopCheck,
 )
-from graph.standing import History
-from graph.trial import Broken, Failed, Repair
-from graph.values import Cost
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Broken, Failed, Repair
+from ridgeline.graph.values import Cost
 from tests.builders import (
     BASE,
     VALUES,

@@ -5,7 +5,7 @@ python -m tests.document_golden
 
 from pathlib import Path
 
-from graph.documents import commit_message, render, tip_entry
+from ridgeline.graph.documents import commit_message, render, tip_entry
 from tests.document_builders import complete, training
 
 FOLDER = Path(__file__).parent / "data" / "documents"

@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-from agent import wiring
-from agent.campaign import resume, start
-from agent.contract_file import load
-from agent.progress import SilentProgress
-from agent.request import StartRequest
-from graph.limits import Limits
-from graph.values import FileEdit
+from ridgeline.agent import wiring
+from ridgeline.agent.campaign import resume, start
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.progress import SilentProgress
+from ridgeline.agent.request import StartRequest
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import FileEdit
 from tests.world import ScriptedPlanner
 
 SCRIPTS = (

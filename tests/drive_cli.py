@@ -2,8 +2,8 @@
 
 import sys
 
-from agent import wiring
-from agent.cli import run
+from ridgeline.agent import wiring
+from ridgeline.agent.cli import run
 from tests.drive import SCRIPTS, TextPlanner
 
 

@@ -4,16 +4,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from graph.contract import Contract
-from graph.ports import Applied, Base, Refused
-from graph.record import Body, Line, key
-from graph.values import Artifact, FileEdit
-from sandbox.audit.examine import added
-from sandbox.edits import CONTRACT_FILE, refusal
-from sandbox.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
-from sandbox.git import Entry
-from sandbox.globs import matches
-from sandbox.ledger import FIRST, sealed
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.ports import Applied, Base, Refused
+from ridgeline.graph.record import Body, Line, key
+from ridgeline.graph.values import Artifact, FileEdit
+from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.edits import CONTRACT_FILE, refusal
+from ridgeline.sandbox.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
+from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.ledger import FIRST, sealed
 from tests.builders import make_contract
 
 BASE_AT = "2026-01-01T00:00:00Z"

@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from agent.console import complain, note, say
+from ridgeline.agent.console import complain, note, say
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "dist" / "gpu"

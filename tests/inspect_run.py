@@ -9,13 +9,13 @@ from pathlib import Path
 
 from inspect_ai.log import list_eval_logs, read_eval_log
 
-from agent.models.base import Ask, Said, Unreachable
-from agent.models.tape import counted
-from evals.decisions.contest import gathered
-from evals.decisions.points import decisions
-from evals.decisions.prompts import prompt
-from evals.decisions.running import ask
-from graph.values import Cost
+from ridgeline.agent.models.base import Ask, Said, Unreachable
+from ridgeline.agent.models.tape import counted
+from ridgeline.evals.decisions.contest import gathered
+from ridgeline.evals.decisions.points import decisions
+from ridgeline.evals.decisions.prompts import prompt
+from ridgeline.evals.decisions.running import ask
+from ridgeline.graph.values import Cost
 
 CAMPAIGNS = Path(__file__).parents[1] / "evals" / "campaigns"
 ONE = CAMPAIGNS / "matmul_c_mailbox"

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from graph.evidence import Benchmark, Measured, Profiled
-from graph.limits import Limits
-from graph.policy.accept import judge
-from graph.policy.measure import wanted
-from graph.standing import BenchmarkWant, CompareWant, Standing
-from graph.trial import Timed, Traced
-from graph.values import Hypothesis
-from graph.verdict import Verdict
+from ridgeline.graph.evidence import Benchmark, Measured, Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
+from ridgeline.graph.trial import Timed, Traced
+from ridgeline.graph.values import Hypothesis
+from ridgeline.graph.verdict import Verdict
 from tests.builders import BASE, CANDIDATE, VALUES, make_benchmark, make_comparison, make_standing, make_traced
 
 World = Callable[[BenchmarkWant | CompareWant], Measured]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from knowledge.library import Library
+from ridgeline.knowledge.library import Library
 
 PRODUCT = """---
 title: Acme Roadrunner

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable
 
-from agent.models.base import Ask, Call, Said
-from graph.values import Cost
+from ridgeline.agent.models.base import Ask, Call, Said
+from ridgeline.graph.values import Cost
 
 Answer = str | tuple[Call, ...] | Said | Callable[[Ask], str]
 
 
 class ScriptedModel:
-    """`agent.models.base.Model` with its answers written down; fails when they run out."""
+    """`ridgeline.agent.models.base.Model` with its answers written down; fails when they run out."""
 
     name = "scripted"
 

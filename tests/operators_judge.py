@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.bounds import noise
-from sandbox.judge.dtypes import from_float64, to_float32, to_float64
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.numerics import Fault, compare, compare_exact
-from sandbox.judge.probes import probes
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.bounds import noise
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float32, to_float64
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.numerics import Fault, compare, compare_exact
+from ridgeline.sandbox.judge.probes import probes
 
 Arrays = Mapping[str, np.ndarray]
 Way = Callable[[Arrays], np.ndarray]

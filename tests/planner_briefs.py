@@ -1,8 +1,8 @@
 """Briefings after many rounds, for tests and benchmarks of the planner that asks a model."""
 
-from graph.briefing import Briefing
-from graph.record import Reflection, RoundClosed
-from graph.values import Prediction
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import Reflection, RoundClosed
+from ridgeline.graph.values import Prediction
 from tests.builders import make_hypothesis, make_profiled, make_round, make_target
 from tests.catalog_briefs import brief, naive
 

@@ -5,16 +5,16 @@ python -m tests.prompt_golden
 
 from pathlib import Path
 
-from agent.models.base import Ask, Message
-from agent.planners.model import ModelPlanner
-from agent.planners.model_tools import offered
-from graph.briefing import Proposal, ShapeNow, Terms
-from graph.evidence import BuildResult, Exit
-from graph.record import ShapeRoof
-from graph.trial import Broken, Built
-from graph.values import Cost, FileEdit
-from graph.verdict import ShapeChange
-from knowledge.search import Hit
+from ridgeline.agent.models.base import Ask, Message
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planners.model_tools import offered
+from ridgeline.graph.briefing import Proposal, ShapeNow, Terms
+from ridgeline.graph.evidence import BuildResult, Exit
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.trial import Broken, Built
+from ridgeline.graph.values import Cost, FileEdit
+from ridgeline.graph.verdict import ShapeChange
+from ridgeline.knowledge.search import Hit
 from tests.builders import (
     make_applied,
     make_built,

@@ -4,10 +4,10 @@ import hashlib
 import subprocess
 from pathlib import Path, PurePosixPath
 
-from graph.ports import Applied
-from graph.values import FileEdit
-from sandbox.artifacts import ArtifactStore
-from sandbox.worktree import GitWorkspace
+from ridgeline.graph.ports import Applied
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.worktree import GitWorkspace
 from tests.builders import make_contract
 
 FILES = {

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from graph.contract import Contract
-from graph.evidence import Machine
-from graph.ports import Applied
-from graph.values import FileEdit
-from sandbox.artifacts import ArtifactStore
-from sandbox.builder import ContractBuilder
-from sandbox.checker import ContractChecker
-from sandbox.commands import Commands
-from sandbox.machine import LocalDevice
-from sandbox.profiler.cpu import CpuProfiler
-from sandbox.timer import ContractTimer
-from sandbox.trees import Trees
-from sandbox.worktree import GitWorkspace
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Machine
+from ridgeline.graph.ports import Applied
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.builder import ContractBuilder
+from ridgeline.sandbox.checker import ContractChecker
+from ridgeline.sandbox.commands import Commands
+from ridgeline.sandbox.machine import LocalDevice
+from ridgeline.sandbox.profiler.cpu import CpuProfiler
+from ridgeline.sandbox.timer import ContractTimer
+from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.worktree import GitWorkspace
 from tests.builders import make_contract
 
 COLUMNS = ("label", "n", "Check", "GFLOPS", "GFLOPS_stddev", "Time (ms)")

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from graph.task import Constness, DType, Input, Output, Shape, Task
-from sandbox.judge.freeze import frozen
-from sandbox.judge.session import Session
+from ridgeline.graph.task import Constness, DType, Input, Output, Shape, Task
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.session import Session
 
 N = 1000
 DIMS = {"n": N}

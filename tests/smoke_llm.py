@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agent.console import note, say
-from agent.models.tape import FILE, ModelTape
+from ridgeline.agent.console import note, say
+from ridgeline.agent.models.tape import FILE, ModelTape
 
 ROUNDS = 3
 MINUTES = "8"
@@ -67,7 +67,7 @@ def serve() -> Any:
 
 def campaign(project: Path, url: str, rounds: int) -> dict[str, Any]:
     """The JSON object of the run; empty when it gave none."""
-    program = (sys.executable, "-m", "agent")
+    program = (sys.executable, "-m", "ridgeline")
     subprocess.run((*program, "init", str(project), "--task", "matmul_c"), check=True, timeout=120)
     words = [word for limit in QUICK for word in ("--set", limit)]
     asked = (

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from agent.approvals import ApprovalFiles
-from graph.approval import ApprovalRequest, Section
-from graph.record import Reflection
-from graph.standing import History
-from graph.trial import Traced
-from sandbox.artifacts import ArtifactStore
-from sandbox.ledger import FIRST, _canonical, sealed
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.graph.approval import ApprovalRequest, Section
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Traced
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.ledger import FIRST, _canonical, sealed
 from tests.builders import (
     make_applied,
     make_baseline,

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from hashlib import sha256
 from math import log
 
-from graph.briefing import Briefing, Draft, Proposal, Review
-from graph.evidence import BuildResult, Comparison, Exit, Profiled, ShapePairs, TestResult
-from graph.ports import Formatting
-from graph.record import Reflection
-from graph.trial import Broken, Built, Judged
-from graph.values import FileEdit, Named
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.evidence import BuildResult, Comparison, Exit, Profiled, ShapePairs, TestResult
+from ridgeline.graph.ports import Formatting
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.values import FileEdit, Named
 from tests.builders import MACHINE, VALUES, make_artifact, make_benchmark, make_hypothesis, make_machine
 
 KERNEL = "kernel.c"

@@ -2,13 +2,13 @@
 
 import math
 
-from agent.bench.asked import Asked
-from agent.bench.course import Ended, Found, Verdict
-from agent.bench.lab import About
-from graph.noise import Noise
-from graph.policy.paired import merge
-from graph.policy.sequential import Estimate, visible
-from graph.values import SCHEMA, Engine, Value
+from ridgeline.agent.bench.asked import Asked
+from ridgeline.agent.bench.course import Ended, Found, Verdict
+from ridgeline.agent.bench.lab import About
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.paired import merge
+from ridgeline.graph.policy.sequential import Estimate, visible
+from ridgeline.graph.values import SCHEMA, Engine, Value
 
 
 class ShapeAnswer(Value):

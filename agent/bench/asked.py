@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from agent import settings
-from agent.errors import UserError
-from graph.limits import Limits
-from graph.values import Engine, Value
-from sandbox.nearness import nearest
-from sandbox.reported import ByCsv, ByRegex
-from sandbox.versus import Metric
+from ridgeline.agent import settings
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import Engine, Value
+from ridgeline.sandbox.nearness import nearest
+from ridgeline.sandbox.reported import ByCsv, ByRegex
+from ridgeline.sandbox.versus import Metric
 
 MAX_PAIRS = 30
 """Pairs at most where nobody says: somebody who asks wants an answer, a campaign has other candidates to look at."""

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.bench.asked import Asked
-from agent.bench.lab import About, Tell
-from agent.bench.words import Side
-from agent.console import note
-from graph.evidence import BenchmarkFailed, Comparison
-from sandbox.abba import Timed
-from sandbox.commands import pinned_core
-from sandbox.cpu import read_cpu
-from sandbox.gate.opened import any_gate
-from sandbox.versus import Conduct, Metric, Runs, Versus, encoded
+from ridgeline.agent.bench.asked import Asked
+from ridgeline.agent.bench.lab import About, Tell
+from ridgeline.agent.bench.words import Side
+from ridgeline.agent.console import note
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.sandbox.abba import Timed
+from ridgeline.sandbox.commands import pinned_core
+from ridgeline.sandbox.cpu import read_cpu
+from ridgeline.sandbox.gate.opened import any_gate
+from ridgeline.sandbox.versus import Conduct, Metric, Runs, Versus, encoded
 
 LEAST_PAIRS = 2
 """Of an A/A run: one shows no scatter."""

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from agent.bench.asked import Asked
-from agent.bench.lab import Lab
-from graph.evidence import BenchmarkFailed, Comparison
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy.noise import noise_of
-from graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
-from graph.values import Value
+from ridgeline.agent.bench.asked import Asked
+from ridgeline.agent.bench.lab import Lab
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
+from ridgeline.graph.values import Value
 
 Verdict = Literal["faster", "not_faster", "undecided"]
 Ended = Literal["decided", "pairs", "time", "unstable", "interrupted"]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from graph.evidence import BenchmarkFailed, Comparison
-from graph.values import Engine
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.values import Engine
 
 Tell = Callable[[int], None]
 """Called with the number of pairs of identical versions that are done."""

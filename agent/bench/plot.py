@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.bench.answer import Answer, signed
-from agent.bench.course import Found
-from graph.evidence import Comparison
-from graph.policy.paired import pair_means
+from ridgeline.agent.bench.answer import Answer, signed
+from ridgeline.agent.bench.course import Found
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.policy.paired import pair_means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 
 class Request(Value):

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent import console, settings
-from agent.bench.answer import Answer, answer
-from agent.bench.asked import PLOTS, Asked, limits_of, metric, output_file, positive, whole
-from agent.bench.course import Course, Found
-from agent.bench.lab import Lab
-from agent.bench.request import Request
-from agent.bench.watch import watcher
-from agent.bench.words import Side, understood
-from agent.errors import UserError
-from graph.policy.paired import PairedError
-from graph.policy.score import MixedEvidence
-from graph.values import SCHEMA
-from sandbox.durable import write_whole
-from sandbox.versus import CommandFailed
+from ridgeline.agent import console, settings
+from ridgeline.agent.bench.answer import Answer, answer
+from ridgeline.agent.bench.asked import PLOTS, Asked, limits_of, metric, output_file, positive, whole
+from ridgeline.agent.bench.course import Course, Found
+from ridgeline.agent.bench.lab import Lab
+from ridgeline.agent.bench.request import Request
+from ridgeline.agent.bench.watch import watcher
+from ridgeline.agent.bench.words import Side, understood
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.policy.paired import PairedError
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.values import SCHEMA
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.versus import CommandFailed
 
 INTERRUPTED = 130
 LAST_LINES = 10
@@ -67,7 +67,7 @@ def _checked(request: Request) -> None:
 
 def _drawn(request: Request) -> Path | None:
     """Where a picture goes; None without one, and where nothing can draw it, which is said now and not afterwards."""
-    from agent.bench.plot import MISSING, available
+    from ridgeline.agent.bench.plot import MISSING, available
 
     if request.plot is not None and not available():
         console.note(MISSING)
@@ -80,7 +80,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
-    from agent.bench.versions import VersionLab, gathered
+    from ridgeline.agent.bench.versions import VersionLab, gathered
 
     given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
     given |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
@@ -93,7 +93,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
 
 
 def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
-    from agent.bench.commands import CommandLab, conduct
+    from ridgeline.agent.bench.commands import CommandLab, conduct
 
     what = metric(
         regex=request.metric_regex,
@@ -144,7 +144,7 @@ def _keep(path: Path, found: Found, said: Answer, asked: Asked, lab: Lab) -> Non
 def _with_plot(path: Path | None, found: Found, said: Answer) -> Answer:
     if path is None:
         return said
-    from agent.bench.plot import draw
+    from ridgeline.agent.bench.plot import draw
 
     said = said.model_copy(update={"plot": str(path)})
     draw(path, found, said)

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.bench.lab import About, Tell
-from agent.bench.words import Side
-from agent.contract_file import FILE_NAME, LoadedContract, load
-from agent.errors import UserError
-from agent.rehearsal import unusable
-from agent.wiring import Place, connect
-from graph.contract import Contract
-from graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
-from graph.ports import Ports
-from graph.values import Artifact
-from sandbox.artifacts import ArtifactStore
-from sandbox.commands import BUILD_LINES, in_a_line
-from sandbox.globs import matches
-from sandbox.versions import Gathering, Version
-from sandbox.worktree import GitWorkspace
+from ridgeline.agent.bench.lab import About, Tell
+from ridgeline.agent.bench.words import Side
+from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.rehearsal import unusable
+from ridgeline.agent.wiring import Place, connect
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.commands import BUILD_LINES, in_a_line
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.versions import Gathering, Version
+from ridgeline.sandbox.worktree import GitWorkspace
 
 Say = Callable[[str], None]
 DECIDING = (

@@ -4,14 +4,14 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from agent.bench.answer import percent, signed
-from agent.bench.course import Watch
-from agent.console import note
-from graph.evidence import Comparison
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy.paired import pair_means
-from graph.policy.sequential import Estimate, visible
+from ridgeline.agent.bench.answer import percent, signed
+from ridgeline.agent.bench.course import Watch
+from ridgeline.agent.console import note
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.paired import pair_means
+from ridgeline.graph.policy.sequential import Estimate, visible
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from agent.contract_file import FILE_NAME
-from agent.errors import UserError
-from graph.contract import SHELL_WORDS
-from graph.values import Value
-from sandbox.versions import revision
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.contract import SHELL_WORDS
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.versions import revision
 
 Kind = Literal["command", "commit", "folder"]
 PREFIXES: dict[str, Kind] = {"cmd": "command", "commit": "commit", "dir": "folder"}

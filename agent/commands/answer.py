@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import campaigns, console
-from agent.errors import UserError
+from ridgeline.agent import campaigns, console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.answering import Stored
-    from agent.models.mailbox import Asked
+    from ridgeline.agent.answering import Stored
+    from ridgeline.agent.models.mailbox import Asked
 
 Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.")]
 File = Annotated[str, typer.Argument(help="The file that holds the answer; - reads standard input.")]
@@ -42,7 +42,7 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
 
     The campaign goes on as far as nothing has to be measured, so that the next question may be there at once.
     """
-    from agent.answering import Given, open_question, store
+    from ridgeline.agent.answering import Given, open_question, store
 
     found = campaigns.find(campaign)
     asked = open_question(found, replace=replace)
@@ -50,7 +50,7 @@ def answer(  # noqa: PLR0913 -- one parameter per option of the command line
     stored = store(found, asked, Given(data=_read(file), source=source, by=by, dollars=dollars, tokens=tokens))
     if resume:
         console.note(f"{found.name}: answer {asked.number:03d} stored{_without(stored.dropped)}; going on")
-        from agent.commands.campaign import resume as go_on
+        from ridgeline.agent.commands.campaign import resume as go_on
 
         go_on(str(found), as_json)
     else:
@@ -63,7 +63,7 @@ def _without(dropped: tuple[str, ...]) -> str:
 
 def _tell(campaign: Path, asked: "Asked", stored: "Stored", *, as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
-    from agent.answering import following
+    from ridgeline.agent.answering import following
 
     follows = following(campaign)
     if as_json:
@@ -78,7 +78,7 @@ def _tell(campaign: Path, asked: "Asked", stored: "Stored", *, as_json: bool) ->
 
 
 def _read(file: str) -> bytes:
-    from agent.models.mailbox import LONGEST
+    from ridgeline.agent.models.mailbox import LONGEST
 
     if file == "-":
         return sys.stdin.buffer.read(LONGEST + 1)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import campaigns, console
-from agent.errors import UserError
+from ridgeline.agent import campaigns, console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.approvals import Waits
+    from ridgeline.agent.approvals import Waits
 
 Folders = Annotated[
     list[Path] | None,
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 def queue(folders: Folders = None, as_json: Json = False) -> None:
     """What campaigns wait for a person to decide. Oldest first."""
-    from agent.approving import open_questions
+    from ridgeline.agent.approving import open_questions
 
     found = open_questions(folders or [])
     if as_json:
@@ -73,7 +73,7 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
-    from agent.approving import Answer, asked, store
+    from ridgeline.agent.approving import Answer, asked, store
 
     found = campaigns.find(campaign)
     one = asked(found, key)
@@ -84,9 +84,9 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
     answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, reason=reason, by=by or getpass.getuser())
     stored = store(found, one, answer)
     if go_on and stored != "defer":
-        from agent.campaign import resume
-        from agent.commands.campaign import tell
-        from agent.spectator import progress
+        from ridgeline.agent.campaign import resume
+        from ridgeline.agent.commands.campaign import tell
+        from ridgeline.agent.spectator import progress
 
         tell(resume(found, progress()), as_json=as_json)
         return
@@ -98,7 +98,7 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _row(one: "Waits") -> tuple[str, ...]:
-    from agent.models.redaction import plain
+    from ridgeline.agent.models.redaction import plain
 
     request = one.request
     later = f" (deferred by {one.deferred.by}: {one.deferred.reason})" if one.deferred else ""
@@ -109,7 +109,7 @@ def _row(one: "Waits") -> tuple[str, ...]:
 
 def _shown(one: "Waits") -> tuple[bool, str | None]:
     """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
-    from agent.models.redaction import plain
+    from ridgeline.agent.models.redaction import plain
 
     if not sys.stdin.isatty():
         raise UserError(f"{one.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {one.page}")

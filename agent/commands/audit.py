@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
+from ridgeline.agent import console
 
 if TYPE_CHECKING:
-    from agent.auditing import Audited
+    from ridgeline.agent.auditing import Audited
 
 Source = Annotated[
     str, typer.Argument(metavar="PATH|DIFF", help="A source, a folder, a unified diff, or - for standard input.")
@@ -37,7 +37,7 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
 
     Exit code 0 whatever the verdict is: it stands in the answer.
     """
-    from agent.auditing import audited
+    from ridgeline.agent.auditing import audited
 
     text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else None
     found = audited(path, text=text, contract=contract, python=python)
@@ -48,7 +48,7 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
 
 
 def _tell(found: "Audited") -> None:
-    from agent.auditing import rows
+    from ridgeline.agent.auditing import rows
 
     if found.findings:
         console.table(HEADER, rows(found.findings))

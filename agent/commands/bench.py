@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.bench.answer import Answer, ShapeAnswer
+    from ridgeline.agent.bench.answer import Answer, ShapeAnswer
 
 Word = "A command in quotes, a commit, or a folder; cmd:, commit: and dir: say which."
 A = Annotated[str, typer.Argument(metavar="A", help=Word, show_default=False)]
@@ -67,8 +67,8 @@ def bench(  # noqa: PLR0913 -- one parameter per option of the command line
 ) -> None:
     """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
     given = dict(locals())  # every option is a field of the request
-    from agent.bench.request import Request
-    from agent.bench.run import INTERRUPTED, compared
+    from ridgeline.agent.bench.request import Request
+    from ridgeline.agent.bench.run import INTERRUPTED, compared
 
     said = compared(Request.model_validate(given), Path.cwd())
     if as_json:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import campaigns, console
-from agent.errors import UserError
+from ridgeline.agent import campaigns, console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.contract_file import LoadedContract
-    from agent.models.choice import Choice
-    from agent.outcome import Outcome
-    from agent.settings import Raw, Settings
+    from ridgeline.agent.contract_file import LoadedContract
+    from ridgeline.agent.models.choice import Choice
+    from ridgeline.agent.outcome import Outcome
+    from ridgeline.agent.settings import Raw, Settings
 
 EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "no_device": 4, "interrupted": 130}
 
@@ -115,16 +115,16 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
     found = campaigns.find(campaign)
     if (found / campaigns.LEDGER).is_file() and campaigns.history(found).concluded is not None:
         console.note(f"{found.name}: has concluded; nothing to resume. Read it with `ridgeline report {found.name}`")
-    from agent.campaign import resume as go_on
-    from agent.spectator import progress
+    from ridgeline.agent.campaign import resume as go_on
+    from ridgeline.agent.spectator import progress
 
     tell(go_on(found, progress()), as_json=as_json)
 
 
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:
     """Ask a running campaign to conclude. It finishes its round and writes its report."""
-    from agent.inspection import status_of
-    from sandbox.signals import request_stop
+    from ridgeline.agent.inspection import status_of
+    from ridgeline.sandbox.signals import request_stop
 
     found = campaigns.find(campaign)
     before = status_of(found)
@@ -140,7 +140,7 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
 
 def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
     """The limits of a campaign, layer by layer."""
-    from agent import settings
+    from ridgeline.agent import settings
 
     return settings.resolve(
         [
@@ -167,12 +167,12 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
 
     With a `model`, that thinks instead of the planner; what it may cost is said before anything is measured.
     """
-    from agent.campaign import start
-    from agent.request import StartRequest
-    from agent.spectator import progress
+    from ridgeline.agent.campaign import start
+    from ridgeline.agent.request import StartRequest
+    from ridgeline.agent.spectator import progress
 
     if model is not None:
-        from agent.models.forecast import forecast
+        from ridgeline.agent.models.forecast import forecast
 
         for line in forecast(model, settings.limits):
             console.note(line)
@@ -194,8 +194,8 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
 
 
 def _require_known(planner: str) -> None:
-    from agent.wiring import PLANNERS
-    from sandbox.nearness import nearest
+    from ridgeline.agent.wiring import PLANNERS
+    from ridgeline.sandbox.nearness import nearest
 
     if planner not in PLANNERS:
         raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
@@ -210,7 +210,7 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     if outcome.problem:
         console.complain(outcome.problem)
     if outcome.request:
-        from agent.wanted import how
+        from ridgeline.agent.wanted import how
 
         console.complain(f"{outcome.campaign}: {how(outcome.dir, outcome.request)}")
     if code := EXIT_CODES[outcome.status]:
@@ -221,7 +221,7 @@ def _notified(command: str | None) -> tuple[str, ...]:
     """The words of `--notify`, remembered as this user's own."""
     if command is None:
         return ()
-    from agent.notify import allow, parsed
+    from ridgeline.agent.notify import allow, parsed
 
     words = parsed(command, "--notify")
     allow(words)
@@ -229,14 +229,14 @@ def _notified(command: str | None) -> tuple[str, ...]:
 
 
 def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":
-    from agent.contract_file import load, with_wikis
+    from ridgeline.agent.contract_file import load, with_wikis
 
     return with_wikis(load(contract), wikis)
 
 
 def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
     """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
-    from agent.models.choice import choose
+    from ridgeline.agent.models.choice import choose
 
     if planner is None:
         return choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)

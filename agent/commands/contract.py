@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.rehearsal import Rehearsal
+    from ridgeline.agent.rehearsal import Rehearsal
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of the kernel; with --task and --from, the folder to make.")]
@@ -50,19 +50,19 @@ def init(  # noqa: PLR0913 -- one parameter per option of the command line
         _made(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
         return
     if task is not None:
-        from agent.tasks import copy
+        from ridgeline.agent.tasks import copy
 
         folder = copy(task, path)
         console.say(f"{folder}: task {task}, committed; run it with `ridgeline run {quote(str(folder))}`")
         return
-    from agent.scaffold import write
+    from ridgeline.agent.scaffold import write
 
     file = write(path, test=test, benchmark=benchmark)
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
 
 
 def _made(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
-    from agent.scaffold_torch import write as made
+    from ridgeline.agent.scaffold_torch import write as made
 
     written = made(path, given, entry=entry, kernelbench=kernelbench)
     console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
@@ -88,8 +88,8 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
     """Try a contract on the unmodified kernel. Validate, build, test and benchmark once; estimate noise and time."""
     import os
 
-    from agent import settings
-    from agent.contract_file import load
+    from ridgeline.agent import settings
+    from ridgeline.agent.contract_file import load
 
     loaded = load(contract)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
@@ -100,7 +100,7 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
         else:
             console.say(f"{loaded.path}: valid")
         return
-    from agent.rehearsal import rehearse
+    from ridgeline.agent.rehearsal import rehearse
 
     rehearsal = rehearse(loaded, found.limits, console.note)
     if as_json:

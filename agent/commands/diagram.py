@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
-from sandbox.nearness import nearest
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+from ridgeline.sandbox.nearness import nearest
 
 Json = Annotated[bool, typer.Option("--json", help="Print nodes and edges as one JSON object.")]
 Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (one line of ledger.jsonl) or outcome.")]
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def graph(as_json: Json = False) -> None:
     """The loop, drawn from the compiled graph (Mermaid)."""
-    from graph.build import build
+    from ridgeline.graph.build import build
 
     drawn = build().get_graph()
     if not as_json:
@@ -37,9 +37,9 @@ def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
     from pydantic import BaseModel
 
-    from agent.outcome import Outcome
-    from graph.contract import Contract
-    from graph.record import Line
+    from ridgeline.agent.outcome import Outcome
+    from ridgeline.graph.contract import Contract
+    from ridgeline.graph.record import Line
 
     known: dict[str, type[BaseModel]] = {"contract": Contract, "ledger": Line, "outcome": Outcome}
     if which not in known:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agent import console
+from ridgeline.agent import console
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 MACHINE = 5
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: Json = False) -> None:
     """What this machine has for the work. Also what each missing thing costs. Exit code 5: a campaign cannot run."""
-    from agent.checkup import examine
+    from ridgeline.agent.checkup import examine
 
     findings = examine(Path.cwd())
     lacking = [finding for finding in findings if finding.required and not finding.found]

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.gate_report import CardView, GateReport
+    from ridgeline.agent.gate_report import CardView, GateReport
 
 NONE_IDLE = 4
 
@@ -43,7 +43,7 @@ def gate(
 
     Unknown counts as busy. Thresholds: RIDGELINE_GATE="key=value key=value", for example allowed=NAME+NAME.
     """
-    from agent.gate_report import present
+    from ridgeline.agent.gate_report import present
 
     if more and not recorded:
         raise UserError(f"{more[0]}: is given without --from; write `ridgeline gate --from FILE...`")
@@ -61,8 +61,8 @@ def gate(
 
 def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
     """With --json an unreadable file still gives the one object: unknown, and what the problem is."""
-    from agent.gate_report import recorded, report
-    from sandbox.gate.values import Unreadable
+    from ridgeline.agent.gate_report import recorded, report
+    from ridgeline.sandbox.gate.values import Unreadable
 
     try:
         return recorded(files)

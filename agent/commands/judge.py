@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from agent import console
+from ridgeline.agent import console
 
 if TYPE_CHECKING:
-    from sandbox.judge.judgment import Judgment
-    from sandbox.judge.options import Options
-    from sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.judgment import Judgment
+    from ridgeline.sandbox.judge.options import Options
+    from ridgeline.sandbox.judge.timing import Refused
 
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its folder has the reference.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -54,7 +54,7 @@ def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
     Exit code 0 when the candidate is accepted, 1 when it is not. In a task whose known holes let a wrong kernel pass,
     as `judge lint` tells them, nothing is accepted.
     """
-    from agent.judging import WRONG, judged, opened, require_device
+    from ridgeline.agent.judging import WRONG, judged, opened, require_device
 
     require_device(device)
     opened(task)
@@ -71,7 +71,7 @@ def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
 
 def check(task: TaskFile, candidate: Candidate = None, without: Without = None, as_json: Json = False) -> None:
     """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
-    from agent.judging import WRONG, tested
+    from ridgeline.agent.judging import WRONG, tested
 
     found = tested(task, candidate, _options(without))
     if as_json:
@@ -88,8 +88,8 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
 
 def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     """Time each size in fresh processes; every timed call is judged."""
-    from agent.judging import benched, write_bench
-    from sandbox.judge.timing import Refused
+    from ridgeline.agent.judging import benched, write_bench
+    from ridgeline.sandbox.judge.timing import Refused
 
     read, found = benched(task, _labels(shapes), _options(None))
     if isinstance(found, Refused):
@@ -107,8 +107,8 @@ def pair(
     seed: Annotated[int, typer.Option(help="Accepted and not used: order and values come from the system.")] = 0,
 ) -> None:
     """Time two versions against each other, A B B A, in one process pair; every timed call is judged."""
-    from agent.judging import paired, write_pairs
-    from sandbox.judge.timing import Refused
+    from ridgeline.agent.judging import paired, write_pairs
+    from ridgeline.sandbox.judge.timing import Refused
 
     found = paired(task, a, b, shapes=_labels(shapes), blocks=blocks, options=_options(None))
     if isinstance(found, Refused):
@@ -118,7 +118,7 @@ def pair(
 
 def lint(task: TaskFile, as_json: Json = False) -> None:
     """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
-    from agent.judging import WRONG, linted
+    from ridgeline.agent.judging import WRONG, linted
 
     found = linted(task)
     if as_json:
@@ -136,14 +136,14 @@ def _labels(shapes: str) -> tuple[str, ...]:
 
 
 def _options(without: list[str] | None, **more: float | str) -> "Options":
-    from agent.judging import defences
-    from sandbox.judge.options import Options
+    from ridgeline.agent.judging import defences
+    from ridgeline.sandbox.judge.options import Options
 
     return Options.model_validate({"without": defences(without or ()), **more})
 
 
 def _own_only(task: Path) -> bool:
-    from agent.judging import opened
+    from ridgeline.agent.judging import opened
 
     return opened(task)[0].library == "forbidden"
 

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
-from agent.wikis import attached
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.wikis import attached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from knowledge.documents import Problem
-    from knowledge.library import Library
-    from knowledge.specs import Spec
+    from ridgeline.knowledge.documents import Problem
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.specs import Spec
 
 app = typer.Typer(
     help="Facts, levers and hardware numbers, each with its source: search them, read one, check them.",
@@ -57,9 +57,9 @@ def search(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """Sections and levers that answer, best first, each with file and line."""
-    from knowledge.index import opened
-    from knowledge.search import Route, Search
-    from sandbox.caches import cache_folder
+    from ridgeline.knowledge.index import opened
+    from ridgeline.knowledge.search import Route, Search
+    from ridgeline.sandbox.caches import cache_folder
 
     try:
         route = Route(op=op, gpu=gpu, lang=lang, phase=phase)
@@ -82,7 +82,7 @@ def search(  # noqa: PLR0913 -- one parameter per option of the command line
 @app.command()
 def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Json = False) -> None:
     """A hardware number and the line it stands at. What no document gives is UNKNOWN, never inferred."""
-    from knowledge.specs import Products
+    from ridgeline.knowledge.specs import Products
 
     products = Products(_library(wiki))
     found = (products.spec(product, metric),) if metric else products.all(product)
@@ -102,7 +102,7 @@ def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Js
 def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -> None:
     """Whether every fact has a source that exists, or every number in a campaign's files stands where it says."""
     if campaign is None:
-        from knowledge.check import check as checked
+        from ridgeline.knowledge.check import check as checked
 
         library = _library(wiki)
         base = checked(library)
@@ -110,7 +110,7 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
         problems: Sequence[Problem] = base.problems
         extra: dict[str, object] = {"unused_sources": list(base.unused)}
     else:
-        from agent.campaign_numbers import numbers, wikis_of
+        from ridgeline.agent.campaign_numbers import numbers, wikis_of
 
         library = _library((*wikis_of(campaign), *(wiki or ())))
         claims = numbers(campaign, library)
@@ -128,7 +128,7 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
 
 
 def _library(wikis: "Sequence[Path] | None") -> "Library":
-    from knowledge.library import Library
+    from ridgeline.knowledge.library import Library
 
     return Library(attached(wikis or (), "--wiki"))
 

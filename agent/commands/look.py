@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import campaigns, console
-from agent.errors import UserError
+from ridgeline.agent import campaigns, console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.inspection import CampaignStatus
+    from ridgeline.agent.inspection import CampaignStatus
 
 Campaign = Annotated[
     str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def status(campaign: Campaign = None, as_json: Json = False) -> None:
     """Where a campaign stands. Also whether its ledger is whole."""
-    from agent.inspection import status_of
+    from ridgeline.agent.inspection import status_of
 
     found = status_of(campaigns.find(campaign))
     if as_json:
@@ -48,9 +48,9 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
 
 def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
     """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
-    from agent.inspection import status_of
-    from agent.spectator import progress
-    from sandbox.ledger import JsonlLedger
+    from ridgeline.agent.inspection import status_of
+    from ridgeline.agent.spectator import progress
+    from ridgeline.sandbox.ledger import JsonlLedger
 
     found = campaigns.find(campaign)
     view = progress()
@@ -83,7 +83,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
         return
     written: dict[str, object] = {}
     if html is not None:
-        from agent.evidence_pack import page
+        from ridgeline.agent.evidence_pack import page
 
         try:
             html.write_text(page(found), encoding="utf-8")
@@ -91,7 +91,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
             raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that exists") from None
         written["html"] = str(html)
     if pack is not None:
-        from agent.evidence_pack import write_pack
+        from ridgeline.agent.evidence_pack import write_pack
 
         made = write_pack(found, pack)
         written["pack"] = made.model_dump(mode="json")
@@ -104,11 +104,11 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
 
 
 def _told(found: Path, *, as_json: bool) -> None:
-    from graph.documents import report as render
+    from ridgeline.graph.documents import report as render
 
     text = render(campaigns.history(found))
     if as_json:
-        from agent.inspection import status_of
+        from ridgeline.agent.inspection import status_of
 
         console.emit({**status_of(found).model_dump(mode="json"), "text": text})
     else:
@@ -120,7 +120,7 @@ def _stands(now: "CampaignStatus") -> str:
     if now.status == "concluded":
         return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
     if now.request:
-        from agent.wanted import how
+        from ridgeline.agent.wanted import how
 
         return f"{now.campaign}: {how(now.campaign, now.request)}"
     return f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`"

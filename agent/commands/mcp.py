@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agent import campaigns
+from ridgeline.agent import campaigns
 
 Folders = Annotated[
     list[Path] | None,
@@ -24,8 +24,8 @@ def mcp(folders: Folders = None, read_only: ReadOnly = False) -> None:
 
     The protocol is MCP; a client starts this command itself.
     """
-    from agent.mcp.roots import Roots
-    from agent.mcp.server import serve
+    from ridgeline.agent.mcp.roots import Roots
+    from ridgeline.agent.mcp.server import serve
 
     here = Path.cwd()
     serve(Roots(folders or [campaigns.repository(here) or here]), read_only=read_only)

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agent import campaigns, console, memory_files
-from agent.errors import UserError
+from ridgeline.agent import campaigns, console, memory_files
+from ridgeline.agent.errors import UserError
 
 app = typer.Typer(
     help="Versioned memory files v<N>.json. A running campaign plans from its ledger and renders these from it.",

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.profiles.difference import KernelMoved
-    from agent.profiles.document import Judged
-    from graph.kernel_profile import Recording
+    from ridgeline.agent.profiles.difference import KernelMoved
+    from ridgeline.agent.profiles.document import Judged
+    from ridgeline.graph.kernel_profile import Recording
 
 app = typer.Typer(
     help="Profiles of kernels on any vendor's GPU: parse recordings, compare two, or make one.", no_args_is_help=True
@@ -41,12 +41,12 @@ def register(parent: typer.Typer) -> None:
 @app.command()
 def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json = False) -> None:
     """Read recordings, rank their kernels and say what bounds them. Several paths are one run seen several ways."""
-    from agent.profiles import loading
+    from ridgeline.agent.profiles import loading
 
     found = loading.recordings(paths)
     kernels = loading.kernels(found, kernel)
     if html is not None:
-        from agent.profiles.page import render
+        from ridgeline.agent.profiles.page import render
 
         _write(html, render(", ".join(path.name or str(path) for path in paths), found, kernels))
     _show(found, kernels, as_json=as_json)
@@ -55,9 +55,9 @@ def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json 
 @app.command()
 def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> None:
     """What changed from A to B: time with its resolution, registers, occupancy, traffic, stalls."""
-    from agent.profiles import loading
-    from agent.profiles.difference import difference
-    from agent.profiles.listing import plain
+    from ridgeline.agent.profiles import loading
+    from ridgeline.agent.profiles.difference import difference
+    from ridgeline.agent.profiles.listing import plain
 
     sides = [loading.kernels(loading.recordings([path]), kernel, every=True) for path in (a, b)]
     found = difference(sides[0], sides[1], one_each=kernel is not None)
@@ -78,8 +78,8 @@ def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> No
 @app.command()
 def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Json = False) -> None:
     """Run the contract's profile command, else its benchmark, under the best profiler that this machine permits."""
-    from agent.profiles import listing, loading
-    from agent.profiles.run import record
+    from ridgeline.agent.profiles import listing, loading
+    from ridgeline.agent.profiles.run import record
 
     made = record(contract, kernel=kernel, out=out, progress=console.note)
     for note in made.notes:
@@ -93,8 +93,8 @@ def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Jso
 
 
 def _show(found: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_json: bool) -> None:
-    from agent.profiles import listing
-    from agent.profiles.document import document
+    from ridgeline.agent.profiles import listing
+    from ridgeline.agent.profiles.document import document
 
     if as_json:
         console.emit(document(found, kernels))
@@ -113,7 +113,7 @@ def _show(found: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_j
 
 
 def _tell(moved: "KernelMoved") -> None:
-    from agent.profiles.listing import number, plain
+    from ridgeline.agent.profiles.listing import number, plain
 
     time = moved.time
     console.say(plain(moved.a, 100) if moved.a == moved.b else f"{plain(moved.a, 80)} -> {plain(moved.b, 80)}")

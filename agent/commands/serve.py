@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from agent import console
-from agent.errors import UserError
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
 
 Folders = Annotated[
     list[Path] | None,
@@ -54,7 +54,7 @@ def serve(
 ) -> None:
     """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
     try:
-        from agent.web.server import Listening, listen
+        from ridgeline.agent.web.server import Listening, listen
     except ModuleNotFoundError as error:
         raise UserError(f"serve: needs the package {error.name}; install `ridgeline[web]`", exit_code=5) from None
     if token is not None and len(token) < SHORTEST:

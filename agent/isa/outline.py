@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 
 class Outline(Value):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
-from agent.isa.hot import Placed
-from agent.isa.section import Section
-from agent.isa.table import header, listing, rows
-from sandbox.isa.report import Inspected
-from sandbox.isa.values import IsaFinding
+from ridgeline.agent.isa.hot import Placed
+from ridgeline.agent.isa.section import Section
+from ridgeline.agent.isa.table import header, listing, rows
+from ridgeline.sandbox.isa.report import Inspected
+from ridgeline.sandbox.isa.values import IsaFinding
 
 STYLE = (
     "body{font:14px/1.5 sans-serif;margin:2em;max-width:110em}table{border-collapse:collapse}"

@@ -5,16 +5,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.errors import UserError
-from agent.isa.outline import Outline, outlines
-from graph.values import Value
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.given import is_compiled
-from sandbox.isa.native import is_flydsl
-from sandbox.isa.noted import CALL, FILE_NAME, Noted, entries, listed
-from sandbox.isa.targets import KNOWN, UnknownTarget, target_of
-from sandbox.isa.triton import Call, Wanted
-from sandbox.isa.values import Target
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.isa.outline import Outline, outlines
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.given import is_compiled
+from ridgeline.sandbox.isa.native import is_flydsl
+from ridgeline.sandbox.isa.noted import CALL, FILE_NAME, Noted, entries, listed
+from ridgeline.sandbox.isa.targets import KNOWN, UnknownTarget, target_of
+from ridgeline.sandbox.isa.triton import Call, Wanted
+from ridgeline.sandbox.isa.values import Target
 
 WORDS = ("target", "signature", "constants", "call", "num_warps", "num_stages", "python")
 """Options that a command for one kernel of several repeats."""
@@ -104,7 +104,7 @@ def targets(asked: Asked) -> tuple[Target, ...]:
 def _source(path: Path) -> Path:
     """The kernel's file; a folder with a contract stands for its first kernel source."""
     if path.is_dir():
-        from agent.contract_file import load
+        from ridgeline.agent.contract_file import load
 
         loaded = load(path)
         sources = [loaded.root / name for name in loaded.contract.kernel_source]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from agent.isa.hot import Placed, placed
-from graph.kernel_profile import Hotspot
-from graph.values import Value
-from sandbox.isa.difference import compared
-from sandbox.isa.report import Inspected
-from sandbox.isa.values import IsaFinding
+from ridgeline.agent.isa.hot import Placed, placed
+from ridgeline.graph.kernel_profile import Hotspot
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isa.difference import compared
+from ridgeline.sandbox.isa.report import Inspected
+from ridgeline.sandbox.isa.values import IsaFinding
 
 
 class Section(Value):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from agent.errors import UserError
-from agent.isa.request import Asked, command, each, is_triton, targets, wanted
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.report import Inspected, inspect
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.isa.request import Asked, command, each, is_triton, targets, wanted
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.report import Inspected, inspect
 
 MOST = 32
 """Kernels of one file that are reported without being asked for by name."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sandbox.isa.values import Code, Kind, Loop, Report
+from ridgeline.sandbox.isa.values import Code, Kind, Loop, Report
 
 Row = tuple[str, ...]
 UNKNOWN = "-"

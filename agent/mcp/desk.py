@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from agent import campaigns
-from agent.approvals import Waits
-from agent.errors import UserError
-from agent.mcp.errors import KNOWN, one_line
-from agent.mcp.questions import AboutCampaigns, AboutCsv, AboutQueue, AboutReport, AnswerRequest, Decide
-from agent.mcp.roots import Roots
-from agent.models.redaction import plain, without_keys
+from ridgeline.agent import campaigns
+from ridgeline.agent.approvals import Waits
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.mcp.errors import KNOWN, one_line
+from ridgeline.agent.mcp.questions import AboutCampaigns, AboutCsv, AboutQueue, AboutReport, AnswerRequest, Decide
+from ridgeline.agent.mcp.roots import Roots
+from ridgeline.agent.models.redaction import plain, without_keys
 
 MOST = 100
 """Entries of a list."""
@@ -28,7 +28,7 @@ class Desk:
 
     def status(self, asked: AboutCampaigns) -> Told:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
-        from agent.inspection import status_of
+        from ridgeline.agent.inspection import status_of
 
         if asked.campaign:
             found: Told = status_of(self._roots.campaign(asked.campaign)).model_dump(mode="json")
@@ -38,8 +38,8 @@ class Desk:
 
     def parse_bench_csv(self, asked: AboutCsv) -> Told:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
-        from graph.policy.score import ScoreError, aggregates
-        from sandbox.csv_schema import Problem, read
+        from ridgeline.graph.policy.score import ScoreError, aggregates
+        from ridgeline.sandbox.csv_schema import Problem, read
 
         if bool(asked.file) == bool(asked.text):
             raise UserError("give one of `file` and `text`")
@@ -65,8 +65,8 @@ class Desk:
 
     def queue(self, asked: AboutQueue) -> Told:
         """What campaigns wait for somebody to decide, oldest first; of one campaign also the evidence for it."""
-        from agent.approving import asked as chosen
-        from agent.approving import open_questions
+        from ridgeline.agent.approving import asked as chosen
+        from ridgeline.agent.approving import open_questions
 
         if not asked.campaign:
             found = open_questions(self._roots.all()) if self._roots.all() else []
@@ -81,8 +81,8 @@ class Desk:
 
     def approve(self, asked: Decide) -> Told:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
-        from agent.approving import Answer, store
-        from agent.approving import asked as chosen
+        from ridgeline.agent.approving import Answer, store
+        from ridgeline.agent.approving import asked as chosen
 
         campaign = self._roots.campaign(asked.campaign)
         reason = plain(asked.reason, limit=10_000).strip()
@@ -101,7 +101,7 @@ class Desk:
 
     def answer(self, asked: AnswerRequest) -> Told:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
-        from agent.answering import Given, open_question, store
+        from ridgeline.agent.answering import Given, open_question, store
 
         campaign = self._roots.campaign(asked.campaign)
         request = open_question(campaign)
@@ -119,7 +119,7 @@ class Desk:
 
     def report(self, asked: AboutReport) -> Told:
         """What was gained and how sure, what was tried, costs, and how to reproduce it; also in the middle."""
-        from graph.documents import report as render
+        from ridgeline.graph.documents import report as render
 
         campaign = self._roots.campaign(asked.campaign)
         return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), asked.offset)}
@@ -137,7 +137,7 @@ def _part(text: str, offset: int) -> Told:
 
 def _after(campaign: Path) -> Told:
     """What an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
-    from agent.answering import following
+    from ridgeline.agent.answering import following
 
     goes_on = f"ridgeline resume {campaign}"
     try:
@@ -149,7 +149,7 @@ def _after(campaign: Path) -> Told:
 
 def _brief(campaign: Path) -> Told:
     """A line of the list. A campaign that cannot be read is told as such and hides no other."""
-    from agent.inspection import status_of
+    from ridgeline.agent.inspection import status_of
 
     try:
         found = status_of(campaign)

@@ -2,10 +2,10 @@
 
 from pydantic import ValidationError
 
-from agent.errors import UserError, Waiting
-from agent.models.redaction import told
-from graph.errors import CampaignError
-from sandbox.errors import WorldError
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.models.redaction import told
+from ridgeline.graph.errors import CampaignError
+from ridgeline.sandbox.errors import WorldError
 
 KNOWN = (UserError, Waiting, CampaignError, WorldError, ValidationError, OSError)
 """A client's mistakes, and a world that is not as it should be; all else is a fault of ours and ends up in the log."""

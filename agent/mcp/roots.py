@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent import campaigns
-from agent.errors import UserError
+from ridgeline.agent import campaigns
+from ridgeline.agent.errors import UserError
 
 LARGEST_TEXT = 4_000_000
 """Bytes of a file that is read for a client."""

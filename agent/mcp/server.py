@@ -8,14 +8,14 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import UserError
-from agent.mcp import questions
-from agent.mcp.desk import Desk, Told
-from agent.mcp.errors import KNOWN, one_line
-from agent.mcp.roots import Roots
-from agent.models.redaction import told, without_keys
-from agent.version import VERSION
-from graph.values import Value
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.mcp import questions
+from ridgeline.agent.mcp.desk import Desk, Told
+from ridgeline.agent.mcp.errors import KNOWN, one_line
+from ridgeline.agent.mcp.roots import Roots
+from ridgeline.agent.models.redaction import told, without_keys
+from ridgeline.agent.version import VERSION
+from ridgeline.graph.values import Value
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

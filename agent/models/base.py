@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from agent.errors import UserError
-from graph.values import Cost, Value
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.values import Cost, Value
 
 
 class Call(Value):
@@ -78,7 +78,7 @@ class Said(Value):
 
 
 class Model(Protocol):
-    """Raises the errors below, and `agent.errors.Waiting` where the answer must come from outside first."""
+    """Raises the errors below, and `ridgeline.agent.errors.Waiting` where the answer must come from outside first."""
 
     name: str
     tools: bool

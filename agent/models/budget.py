@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from agent.models.base import Ask, BudgetSpent, Client, Said
-from graph.limits import Limits
-from graph.values import Cost
+from ridgeline.agent.models.base import Ask, BudgetSpent, Client, Said
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import Cost
 
 
 class BudgetedModel:

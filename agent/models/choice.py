@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from agent.errors import UserError
-from graph.values import Value
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.values import Value
 
 MAILBOX = "mailbox"
 TIMEOUT_S = 300.0

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agent.models.base import Ask, ModelError, Said, Unanswerable
-from agent.models.choice import Choice, Price
-from agent.models.faults import fault
-from agent.models.library import failures, library, tokens
-from agent.models.patience import Patience, within
-from agent.models.prices import MILLION, dollars, listed, price
-from agent.models.providers import LOCAL, own_server, require
-from agent.models.wire import answer, arguments
-from graph.values import Cost
+from ridgeline.agent.models.base import Ask, ModelError, Said, Unanswerable
+from ridgeline.agent.models.choice import Choice, Price
+from ridgeline.agent.models.faults import fault
+from ridgeline.agent.models.library import failures, library, tokens
+from ridgeline.agent.models.patience import Patience, within
+from ridgeline.agent.models.prices import MILLION, dollars, listed, price
+from ridgeline.agent.models.providers import LOCAL, own_server, require
+from ridgeline.agent.models.wire import answer, arguments
+from ridgeline.graph.values import Cost
 
 logger = logging.getLogger(__name__)
 COUNTED_SHORT = 1.3
@@ -73,7 +73,7 @@ class LitellmModel:
         return Cost(tokens=given + ask.max_output_tokens, dollars=top if len(known) == len(prices) else None)
 
     def ask(self, ask: Ask) -> Said:
-        """Raises the typed failures of `agent.models.base`."""
+        """Raises the typed failures of `ridgeline.agent.models.base`."""
         failures: list[ModelError] = []
         for at, model in enumerate(self._models):
             try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 
-from agent.models.base import Ask
+from ridgeline.agent.models.base import Ask
 
 LINES = 60
 WIDTH = 200

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from agent.models.base import KeyMissing, ModelError, Unanswerable
-from agent.models.patience import Again
-from agent.models.providers import variables
-from agent.models.redaction import told
+from ridgeline.agent.models.base import KeyMissing, ModelError, Unanswerable
+from ridgeline.agent.models.patience import Again
+from ridgeline.agent.models.providers import variables
+from ridgeline.agent.models.redaction import told
 
 LONGEST_WAIT_S = 86_400.0
 SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit")

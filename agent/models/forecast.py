@@ -1,9 +1,9 @@
 """What a campaign may cost, said before it starts; rough, and said to be."""
 
-from agent.errors import UserError
-from agent.models.choice import MAILBOX, Choice, Price
-from agent.models.prices import MILLION
-from graph.limits import Limits
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.choice import MAILBOX, Choice, Price
+from ridgeline.agent.models.prices import MILLION
+from ridgeline.graph.limits import Limits
 
 QUESTIONS = (2, 6)
 """Questions of one round: a direction and its edits; with tool calls, a repair and the lesson beside them."""
@@ -22,7 +22,7 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
                 "--budget-usd: nobody knows what answers to a mailbox cost; leave it out or use --budget-tokens"
             )
         return ("model mailbox: the campaign stops with exit code 3 at every question, until it is answered",)
-    from agent.models.client import LitellmModel
+    from ridgeline.agent.models.client import LitellmModel
 
     prices = LitellmModel(choice).prices
     unknown = [name for name, price in prices if price is None]

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UserError, Waiting
-from agent.models.base import Ask, Said
-from agent.models.redaction import plain
-from agent.models.request_page import page
-from agent.models.schema import problem
-from agent.models.tape import counted
-from graph.values import SCHEMA, Cost, Value
-from sandbox.durable import write_whole
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.models.base import Ask, Said
+from ridgeline.agent.models.redaction import plain
+from ridgeline.agent.models.request_page import page
+from ridgeline.agent.models.schema import problem
+from ridgeline.agent.models.tape import counted
+from ridgeline.graph.values import SCHEMA, Cost, Value
+from ridgeline.sandbox.durable import write_whole
 
 FOLDER = "mailbox"
 LONGEST = 2_000_000

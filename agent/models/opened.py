@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from agent.models.base import Client
-from agent.models.budget import BudgetedModel
-from agent.models.choice import MAILBOX, Choice
-from agent.models.mailbox import MailboxModel
-from agent.models.tape import FILE, ModelTape, TapedModel
-from graph.limits import Limits
+from ridgeline.agent.models.base import Client
+from ridgeline.agent.models.budget import BudgetedModel
+from ridgeline.agent.models.choice import MAILBOX, Choice
+from ridgeline.agent.models.mailbox import MailboxModel
+from ridgeline.agent.models.tape import FILE, ModelTape, TapedModel
+from ridgeline.graph.limits import Limits
 
 
 def opened(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
@@ -21,6 +21,6 @@ def client(choice: Choice, campaign: Path) -> Client:
     """The model itself. litellm is imported only for one that needs it."""
     if choice.name == MAILBOX:
         return MailboxModel(campaign)
-    from agent.models.client import LitellmModel
+    from ridgeline.agent.models.client import LitellmModel
 
     return LitellmModel(choice)

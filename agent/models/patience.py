@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
-from agent.models.base import Unreachable
+from ridgeline.agent.models.base import Unreachable
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

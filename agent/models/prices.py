@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from agent.models.choice import Price
-from agent.models.library import failures, library
+from ridgeline.agent.models.choice import Price
+from ridgeline.agent.models.library import failures, library
 
 MILLION = 1_000_000
 

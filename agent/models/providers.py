@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.models.base import KeyMissing
-from agent.models.library import library
+from ridgeline.agent.models.base import KeyMissing
+from ridgeline.agent.models.library import library
 
 AWS = (
     "AWS_ACCESS_KEY_ID",

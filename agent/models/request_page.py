@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agent.models.base import Ask, Message
+from ridgeline.agent.models.base import Ask, Message
 
 MARK = "~" * 12
 """Rules around what is quoted; the fences of a prompt's own are of backquotes."""

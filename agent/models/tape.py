@@ -12,13 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UserError
-from agent.models.base import Ask, BudgetSpent, Message, Model, Said, Tool
-from agent.models.difference import difference
-from agent.tape import TapeMiss
-from graph.limits import Limits
-from graph.values import SCHEMA, Cost, Value
-from sandbox.durable import append_whole
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import Ask, BudgetSpent, Message, Model, Said, Tool
+from ridgeline.agent.models.difference import difference
+from ridgeline.agent.tape import TapeMiss
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import SCHEMA, Cost, Value
+from ridgeline.sandbox.durable import append_whole
 
 FILE = "model_tape.jsonl"
 LONGEST = Limits().answer_tokens

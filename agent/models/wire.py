@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from agent.models.base import Ask, Call, Message, Said
-from agent.models.redaction import plain, without_keys
-from graph.values import Cost
+from ridgeline.agent.models.base import Ask, Call, Message, Said
+from ridgeline.agent.models.redaction import plain, without_keys
+from ridgeline.graph.values import Cost
 
 LONGEST_TEXT = 400_000
 """Characters of an answer that are kept: ten times the largest kernel file."""

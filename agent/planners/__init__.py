@@ -1,1 +1,1 @@
-"""Who proposes: adapters of `graph.ports.Planner`."""
+"""Who proposes: adapters of `ridgeline.graph.ports.Planner`."""

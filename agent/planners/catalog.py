@@ -2,16 +2,16 @@
 
 from itertools import islice
 
-from agent.planners.catalog_candidates import Candidate, Drop, barred, candidates, of_language, texts
-from agent.planners.catalog_rank import ranked
-from agent.planners.catalog_words import directions, explanation, hypothesis, reflection
-from graph.briefing import Briefing, Draft, Proposal, Review
-from graph.policy.change import forbidden
-from graph.record import Reflection
-from graph.trial import Broken, Built, Judged, proposed
-from graph.values import FileEdit, Hypothesis
-from knowledge.cards import Card, filled, load
-from knowledge.rewrite import apply
+from ridgeline.agent.planners.catalog_candidates import Candidate, Drop, barred, candidates, of_language, texts
+from ridgeline.agent.planners.catalog_rank import ranked
+from ridgeline.agent.planners.catalog_words import directions, explanation, hypothesis, reflection
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.policy.change import forbidden
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Judged, proposed
+from ridgeline.graph.values import FileEdit, Hypothesis
+from ridgeline.knowledge.cards import Card, filled, load
+from ridgeline.knowledge.rewrite import apply
 
 OFFERED = 4
 """Levers that a proposal names, the chosen one among them: making the edits of all is most of what a round thinks."""

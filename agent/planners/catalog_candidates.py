@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graph.briefing import Briefing
-from graph.record import RoundClosed
-from graph.trial import proposed
-from graph.values import Hypothesis
-from knowledge.cards import Card, Needs, Variant
-from knowledge.rewrite import apply, code
-from knowledge.steps import Constant, Edit
-from knowledge.sweeps import neighbours, settings
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import proposed
+from ridgeline.graph.values import Hypothesis
+from ridgeline.knowledge.cards import Card, Needs, Variant
+from ridgeline.knowledge.rewrite import apply, code
+from ridgeline.knowledge.steps import Constant, Edit
+from ridgeline.knowledge.sweeps import neighbours, settings
 
 MAX_TRIES = 2
 """A lever that could not be resolved is tried this often at most, each time on another best version."""

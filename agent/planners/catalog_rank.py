@@ -2,9 +2,9 @@
 
 import math
 
-from agent.planners.catalog_candidates import Candidate, hypothesis_of
-from graph.briefing import Briefing
-from graph.record import RoundClosed
+from ridgeline.agent.planners.catalog_candidates import Candidate, hypothesis_of
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import RoundClosed
 
 OFF_BOTTLENECK = 0.7
 """A lever that treats another bottleneck than the measured one is worth this share of what its card says."""

@@ -4,16 +4,16 @@ import re
 from functools import lru_cache
 from typing import get_args
 
-from agent.planners.catalog_candidates import Candidate, hypothesis_of, texts
-from graph.briefing import Briefing
-from graph.policy import predict
-from graph.record import PredictionCheck, Reflection
-from graph.trial import Failed, Judged, Traced, find, proposed
-from graph.values import Category, Hypothesis, Prediction
-from knowledge.cards import Card
-from knowledge.rewrite import where_first
-from knowledge.source import line_of
-from knowledge.steps import Edit
+from ridgeline.agent.planners.catalog_candidates import Candidate, hypothesis_of, texts
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.policy import predict
+from ridgeline.graph.record import PredictionCheck, Reflection
+from ridgeline.graph.trial import Failed, Judged, Traced, find, proposed
+from ridgeline.graph.values import Category, Hypothesis, Prediction
+from ridgeline.knowledge.cards import Card
+from ridgeline.knowledge.rewrite import where_first
+from ridgeline.knowledge.source import line_of
+from ridgeline.knowledge.steps import Edit
 
 NOTHING_LEFT = {
     "tile": "work on larger or smaller pieces; no card for it applies to this source any more",

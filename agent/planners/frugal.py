@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from agent.models.base import BudgetSpent
-from graph.briefing import OUT_OF_BUDGET, Briefing, Draft, Proposal, Review
-from graph.ports import Planner
-from graph.record import Reflection
-from graph.trial import Broken, Built, Judged
-from graph.values import Cost
+from ridgeline.agent.models.base import BudgetSpent
+from ridgeline.graph.briefing import OUT_OF_BUDGET, Briefing, Draft, Proposal, Review
+from ridgeline.graph.ports import Planner
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.values import Cost
 
 
 class FrugalPlanner:

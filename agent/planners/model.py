@@ -6,29 +6,29 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from agent.models.base import Model, Tool
-from agent.models.choice import MAILBOX
-from agent.planners import model_answers as answers
-from agent.planners import model_evidence as seen
-from agent.planners.catalog_words import reflection
-from agent.planners.model_books import ShippedBooks
-from agent.planners.model_checks import Checks, of_edits, of_planning
-from agent.planners.model_cite import Texts, resolver
-from agent.planners.model_context import Context
-from agent.planners.model_directions import Answer, Chosen, Directions, checked, none_usable
-from agent.planners.model_edits import WHOLE_LINES, Edited, edited
-from agent.planners.model_fit import ELIDED, fenced
-from agent.planners.model_history import unusable_streak
-from agent.planners.model_novelty import NO_DIRECTION
-from agent.planners.model_parse import Wrong
-from agent.planners.model_talk import Heard, Question, talk
-from agent.planners.model_tools import Books, BriefedReader, Reader, Toolbox, offered
-from agent.planners.model_wording import Wording
-from graph.briefing import Briefing, Draft, Proposal, Review
-from graph.limits import Limits
-from graph.record import Reflection
-from graph.trial import Broken, Built, Drafted, Judged, find, proposed
-from graph.values import Hypothesis
+from ridgeline.agent.models.base import Model, Tool
+from ridgeline.agent.models.choice import MAILBOX
+from ridgeline.agent.planners import model_answers as answers
+from ridgeline.agent.planners import model_evidence as seen
+from ridgeline.agent.planners.catalog_words import reflection
+from ridgeline.agent.planners.model_books import ShippedBooks
+from ridgeline.agent.planners.model_checks import Checks, of_edits, of_planning
+from ridgeline.agent.planners.model_cite import Texts, resolver
+from ridgeline.agent.planners.model_context import Context
+from ridgeline.agent.planners.model_directions import Answer, Chosen, Directions, checked, none_usable
+from ridgeline.agent.planners.model_edits import WHOLE_LINES, Edited, edited
+from ridgeline.agent.planners.model_fit import ELIDED, fenced
+from ridgeline.agent.planners.model_history import unusable_streak
+from ridgeline.agent.planners.model_novelty import NO_DIRECTION
+from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.agent.planners.model_talk import Heard, Question, talk
+from ridgeline.agent.planners.model_tools import Books, BriefedReader, Reader, Toolbox, offered
+from ridgeline.agent.planners.model_wording import Wording
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, proposed
+from ridgeline.graph.values import Hypothesis
 
 T = TypeVar("T")
 MOST = 5
@@ -42,12 +42,12 @@ TOOL_SHARE = 12
 
 
 class ModelPlanner:
-    """`graph.ports.Planner` on a language model.
+    """`ridgeline.graph.ports.Planner` on a language model.
 
     The same briefing asks the same questions in the same order, so a recorded or mailed answer fits after a crash.
     What the model sends is checked here: forbidden buckets, repeated directions, citations that do not resolve and
     edits outside the editable files are dropped with the reason. An answer that cannot be used twice is a refusal.
-    Raises what the model raises: `agent.models.base.ModelError`, `agent.errors.Waiting`.
+    Raises what the model raises: `ridgeline.agent.models.base.ModelError`, `ridgeline.agent.errors.Waiting`.
     """
 
     def __init__(

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from agent.planners.catalog_words import categories_of
-from agent.planners.model_directions import Answer, complaint
-from agent.planners.model_fit import clipped
-from agent.planners.model_history import disturbed, explored
-from agent.planners.model_parse import Wrong, json_of
-from graph.briefing import Briefing
-from graph.policy.lesson import contradiction
-from graph.record import Reflection, RoundClosed
-from graph.trial import Failed, Judged, find
-from graph.values import Category
-from prompts.render import render
+from ridgeline.agent.planners.catalog_words import categories_of
+from ridgeline.agent.planners.model_directions import Answer, complaint
+from ridgeline.agent.planners.model_fit import clipped
+from ridgeline.agent.planners.model_history import disturbed, explored
+from ridgeline.agent.planners.model_parse import Wrong, json_of
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.policy.lesson import contradiction
+from ridgeline.graph.record import Reflection, RoundClosed
+from ridgeline.graph.trial import Failed, Judged, find
+from ridgeline.graph.values import Category
+from ridgeline.prompts.render import render
 
 FEWEST = 3
 """Different directions that a review owes (rules 17.2)."""

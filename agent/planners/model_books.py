@@ -4,13 +4,13 @@ from functools import cached_property
 from pathlib import Path
 from threading import local
 
-from agent.planners.model_history import asked
-from agent.planners.model_levers import levers
-from graph.briefing import Briefing
-from knowledge.cards import Card, load
-from knowledge.index import opened
-from knowledge.library import Library
-from knowledge.search import Hit, Route, Search
+from ridgeline.agent.planners.model_history import asked
+from ridgeline.agent.planners.model_levers import levers
+from ridgeline.graph.briefing import Briefing
+from ridgeline.knowledge.cards import Card, load
+from ridgeline.knowledge.index import opened
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.search import Hit, Route, Search
 
 STALLED = 3
 """Rollbacks in a row from which excerpts that earlier rounds rested on make room for others (rules 9.9)."""

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from graph.briefing import Briefing
-from graph.contract import Contract
-from graph.record import RoundClosed
-from graph.trial import proposed
-from graph.values import Hypothesis, Value
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import proposed
+from ridgeline.graph.values import Hypothesis, Value
 
 Kind = Literal["propose", "edits", "review", "reflect"]
 LISTED = 40

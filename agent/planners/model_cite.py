@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
-from agent.planners.model_checks import Length
-from agent.planners.model_tools import Reader
-from graph.briefing import Briefing
+from ridgeline.agent.planners.model_checks import Length
+from ridgeline.agent.planners.model_tools import Reader
+from ridgeline.graph.briefing import Briefing
 
 _FORM = re.compile(r"(?P<path>[^\s:]+):L?(?P<first>\d+)(?:-L?(?P<last>\d+))?(?::.*)?")
 

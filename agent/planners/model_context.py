@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from agent.planners import model_history as past
-from agent.planners.model_cite import focus
-from agent.planners.model_fit import Count, Part, bounded, clipped, composed, excerpt, fenced, numbered
-from agent.planners.model_levers import distinct, others, shown, spoken
-from agent.planners.model_numbers import by_shape
-from agent.planners.model_problem import benchmark_says, problem
-from agent.planners.model_profile import profile_of
-from agent.planners.model_relevance import alien, for_machine, of_other_dtype, relevant
-from agent.planners.model_score import averaged, counted_work, of_score, timed_by
-from agent.planners.model_tools import Books, Reader, cite
-from graph.briefing import Briefing
-from graph.record import Spec
-from graph.values import Bucket, Hypothesis
+from ridgeline.agent.planners import model_history as past
+from ridgeline.agent.planners.model_cite import focus
+from ridgeline.agent.planners.model_fit import Count, Part, bounded, clipped, composed, excerpt, fenced, numbered
+from ridgeline.agent.planners.model_levers import distinct, others, shown, spoken
+from ridgeline.agent.planners.model_numbers import by_shape
+from ridgeline.agent.planners.model_problem import benchmark_says, problem
+from ridgeline.agent.planners.model_profile import profile_of
+from ridgeline.agent.planners.model_relevance import alien, for_machine, of_other_dtype, relevant
+from ridgeline.agent.planners.model_score import averaged, counted_work, of_score, timed_by
+from ridgeline.agent.planners.model_tools import Books, Reader, cite
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import Spec
+from ridgeline.graph.values import Bucket, Hypothesis
 
 FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from agent.planners.model_checks import Checks, accepted, meant, names
-from agent.planners.model_fit import clipped
-from agent.planners.model_novelty import NO_DIRECTION, repeated, same
-from agent.planners.model_parse import Wrong, json_of
-from graph.policy.change import forbidden, single_change
-from graph.values import Bucket, Category, Hypothesis, Prediction, Value
+from ridgeline.agent.planners.model_checks import Checks, accepted, meant, names
+from ridgeline.agent.planners.model_fit import clipped
+from ridgeline.agent.planners.model_novelty import NO_DIRECTION, repeated, same
+from ridgeline.agent.planners.model_parse import Wrong, json_of
+from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.values import Bucket, Category, Hypothesis, Prediction, Value
 
 LONGEST = 600
 """Characters of one field that are kept."""

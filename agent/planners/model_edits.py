@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent.planners.model_fit import clipped
-from agent.planners.model_parse import Wrong, without_thoughts
-from graph.contract import Contract
-from graph.values import FileEdit, Value
-from sandbox.edits import refusal
-from sandbox.git import Entry
+from ridgeline.agent.planners.model_fit import clipped
+from ridgeline.agent.planners.model_parse import Wrong, without_thoughts
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.values import FileEdit, Value
+from ridgeline.sandbox.edits import refusal
+from ridgeline.sandbox.git import Entry
 
 WHOLE_LINES = 400
 """A longer file is changed by blocks: a model that copies it again changes more than it was asked to."""

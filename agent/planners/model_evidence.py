@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from difflib import unified_diff
 
-from agent.planners.model_numbers import changes, how_timed, speeds
-from agent.planners.model_score import class_speedup, is_metric
-from graph.briefing import Briefing
-from graph.policy import predict
-from graph.trial import Broken, Built, Drafted, Failed, Judged, Traced, find, proposed
-from graph.values import FileEdit
+from ridgeline.agent.planners.model_numbers import changes, how_timed, speeds
+from ridgeline.agent.planners.model_score import class_speedup, is_metric
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.policy import predict
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Traced, find, proposed
+from ridgeline.graph.values import FileEdit
 
 FLAGGED = "suspicious: "
 """Begins a note that asks people to look again (rules 11.9)."""

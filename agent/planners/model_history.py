@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from agent.planners.model_fit import Count, bounded, clipped
-from agent.planners.model_novelty import NO_DIRECTION
-from agent.planners.model_numbers import changes, foreseen
-from graph.evidence import BenchmarkFailed
-from graph.record import RoundClosed
-from graph.trial import Failed, Judged, Timed, find, proposed
-from graph.values import Hypothesis
+from ridgeline.agent.planners.model_fit import Count, bounded, clipped
+from ridgeline.agent.planners.model_novelty import NO_DIRECTION
+from ridgeline.agent.planners.model_numbers import changes, foreseen
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import Failed, Judged, Timed, find, proposed
+from ridgeline.graph.values import Hypothesis
 
 LAST = 3
 """Rounds that are told in full."""

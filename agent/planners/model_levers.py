@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from agent.planners.catalog_candidates import Candidate, candidates, excluded, texts, unmet
-from agent.planners.catalog_rank import OFF_BOTTLENECK
-from agent.planners.model_fit import clipped
-from agent.planners.model_history import asked
-from graph.briefing import Briefing
-from knowledge.cards import Card, Needs
-from knowledge.vocabulary import operators, spelled, stem, vocabulary
+from ridgeline.agent.planners.catalog_candidates import Candidate, candidates, excluded, texts, unmet
+from ridgeline.agent.planners.catalog_rank import OFF_BOTTLENECK
+from ridgeline.agent.planners.model_fit import clipped
+from ridgeline.agent.planners.model_history import asked
+from ridgeline.graph.briefing import Briefing
+from ridgeline.knowledge.cards import Card, Needs
+from ridgeline.knowledge.vocabulary import operators, spelled, stem, vocabulary
 
 UNMEASURED = 0.08
 """Nats (1.08x) that a card is ranked with which nobody measured: less than what a measured good one showed."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from agent.planners.model_checks import Tried
-from graph.values import Hypothesis
+from ridgeline.agent.planners.model_checks import Tried
+from ridgeline.graph.values import Hypothesis
 
 ALIKE = 0.75
 """Share of common words from which two changes with the same numbers are one direction."""

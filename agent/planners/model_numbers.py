@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from math import exp, fsum, log
 
-from agent.planners.model_score import GLOBAL, class_speedup
-from graph.briefing import Briefing, ShapeNow
-from graph.contract import Scoring
-from graph.evidence import Benchmark, Comparison
-from graph.policy.score import higher_wins
-from graph.record import PredictionCheck, RoundClosed, ShapeRoof
-from graph.trial import Judged, Timed, find, proposed
+from ridgeline.agent.planners.model_score import GLOBAL, class_speedup
+from ridgeline.graph.briefing import Briefing, ShapeNow
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Benchmark, Comparison
+from ridgeline.graph.policy.score import higher_wins
+from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
+from ridgeline.graph.trial import Judged, Timed, find, proposed
 
 ALMOST = 10.0
 """Gains above it, as a ratio, are told as a factor: +900 % and more says less than 10x."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 QUOTED = 160
 """Characters of the answer that a complaint quotes around the mistake."""

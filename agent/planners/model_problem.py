@@ -6,9 +6,9 @@ from fnmatch import fnmatch
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from agent.planners.model_fit import Count, bounded, clipped
-from agent.planners.model_tools import Reader
-from graph.briefing import Briefing
+from ridgeline.agent.planners.model_fit import Count, bounded, clipped
+from ridgeline.agent.planners.model_tools import Reader
+from ridgeline.graph.briefing import Briefing
 
 TELLING = re.compile(r"problem|reference|shape|spec|tolerance|^task\.ya?ml$", re.IGNORECASE)
 """Names of files that usually define what is right."""

@@ -1,8 +1,8 @@
 """The profile of the best version as a model is told it: bottleneck, then counters with what they are of."""
 
-from agent.planners.model_fit import clipped
-from graph.briefing import Briefing
-from graph.evidence import Profiled
+from ridgeline.agent.planners.model_fit import clipped
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.evidence import Profiled
 
 FIRST = ("spill", "register", "regs", "vgpr", "sgpr", "occupancy", "shared", "smem", "lds", "scratch", "local")
 """In the names of counters that are told first: they say what a patch may still take."""

@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 
-from graph.values import Artifact
-from sandbox.artifacts import ArtifactStore
-from sandbox.edits import LINK, MODULE
-from sandbox.errors import ArtifactLost
-from sandbox.git import Entry
-from sandbox.worktree import GitWorkspace
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.edits import LINK, MODULE
+from ridgeline.sandbox.errors import ArtifactLost
+from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.worktree import GitWorkspace
 
 LARGEST = 1 << 20
 """Bytes of a file that is still shown."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from agent.planners.model_answers import categories, reflected
-from agent.planners.model_checks import Checks
-from agent.planners.model_cite import resolver
-from agent.planners.model_directions import Chosen, checked
-from agent.planners.model_edits import edited
-from agent.planners.model_parse import Wrong
-from graph.values import Value
+from ridgeline.agent.planners.model_answers import categories, reflected
+from ridgeline.agent.planners.model_checks import Checks
+from ridgeline.agent.planners.model_cite import resolver
+from ridgeline.agent.planners.model_directions import Chosen, checked
+from ridgeline.agent.planners.model_edits import edited
+from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.graph.values import Value
 
 Line = Callable[[str, int], str | None]
 """A line of the knowledge by path and number; None where there is no such line."""

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from graph.briefing import Briefing
-from knowledge.search import Hit
-from knowledge.vocabulary import operators
+from ridgeline.graph.briefing import Briefing
+from ridgeline.knowledge.search import Hit
+from ridgeline.knowledge.vocabulary import operators
 
 FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
 OF_GPUS = "/ops/"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import exp, fsum, log
 
-from graph.briefing import Briefing, ShapeNow
-from graph.contract import Contract, Scoring
-from graph.policy.score import higher_wins
-from graph.trial import Judged, proposed
-from graph.values import Engine, Hypothesis
+from ridgeline.graph.briefing import Briefing, ShapeNow
+from ridgeline.graph.contract import Contract, Scoring
+from ridgeline.graph.policy.score import higher_wins
+from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.values import Engine, Hypothesis
 
 GLOBAL = "global"
 TIMED: dict[Engine, str] = {

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from agent.models.base import Ask, Call, Message, Model, Said, Tool
-from agent.planners.model_fit import bounded, fenced
-from agent.planners.model_parse import Wrong
-from graph.values import Cost
-from prompts.render import render
+from ridgeline.agent.models.base import Ask, Call, Message, Model, Said, Tool
+from ridgeline.agent.planners.model_fit import bounded, fenced
+from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.graph.values import Cost
+from ridgeline.prompts.render import render
 
 T = TypeVar("T")
 REASK = "reask.v2.md"
@@ -36,7 +36,7 @@ class Question:
     """Tool calls that may be made."""
     desk: Desk | None = None
     checks: str = ""
-    """What whoever takes the answer can check it by: `agent.planners.model_checks.Checks` as JSON."""
+    """What whoever takes the answer can check it by: `ridgeline.agent.planners.model_checks.Checks` as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from difflib import unified_diff
 from typing import Any, Protocol
 
-from agent.models.base import Call, Tool
-from agent.planners.model_fit import Count, bounded, clipped, fenced, numbered
-from agent.planners.model_history import told
-from agent.planners.model_relevance import for_machine
-from graph.briefing import Briefing
-from graph.trial import Applied, Drafted, find
-from graph.values import Artifact
-from knowledge.cards import Card
-from knowledge.search import Hit
-from prompts.render import render
+from ridgeline.agent.models.base import Call, Tool
+from ridgeline.agent.planners.model_fit import Count, bounded, clipped, fenced, numbered
+from ridgeline.agent.planners.model_history import told
+from ridgeline.agent.planners.model_relevance import for_machine
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.trial import Applied, Drafted, find
+from ridgeline.graph.values import Artifact
+from ridgeline.knowledge.cards import Card
+from ridgeline.knowledge.search import Hit
+from ridgeline.prompts.render import render
 
 TEMPLATE = "tools.v1.toml"
 HITS = 40

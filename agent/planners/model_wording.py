@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.planners.model_tools import TEMPLATE
-from prompts.render import SHIPPED, Templates
+from ridgeline.agent.planners.model_tools import TEMPLATE
+from ridgeline.prompts.render import SHIPPED, Templates
 
 SYSTEM = "system.v1.md"
 PROMPTS: dict[str, tuple[str, ...]] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from graph.kernel_profile import (
+from ridgeline.graph.kernel_profile import (
     Axes,
     Bounded,
     Hotspot,
@@ -14,8 +14,8 @@ from graph.kernel_profile import (
     ThreadTrace,
     TracedKind,
 )
-from graph.policy.bound import classify
-from graph.values import Named, Value
+from ridgeline.graph.policy.bound import classify
+from ridgeline.graph.values import Named, Value
 
 _CHANGED = frozenset({"kernels", "att", "counters", "facts"})
 """Fields of a recording that are printed in another form."""

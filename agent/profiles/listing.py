@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.profiles.document import Judged
-from graph.kernel_profile import Hotspot, KernelCalls, KernelProfile, Recording, StallShare
+from ridgeline.agent.profiles.document import Judged
+from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, KernelProfile, Recording, StallShare
 
 HEADER = (
     "#",

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agent.profiles.document import Judged
-from agent.profiles.listing import HEADER, headline, rows, verdicts
-from graph.kernel_profile import Recording
+from ridgeline.agent.profiles.document import Judged
+from ridgeline.agent.profiles.listing import HEADER, headline, rows, verdicts
+from ridgeline.graph.kernel_profile import Recording
 
 SPOTS = 20
 TEMPLATE = """<!doctype html>

@@ -4,18 +4,18 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.contract_file import LoadedContract, load
-from agent.errors import UserError
-from graph.kernel_profile import Recording, Vendor
-from graph.values import Value
-from sandbox.commands import BUILD_LINES, fill, in_a_line
-from sandbox.devices import device_kind
-from sandbox.environment import passed
-from sandbox.gate.opened import card_for
-from sandbox.process import run
-from sandbox.profiler.gpu import Session
-from sandbox.profiler.gpu import record as record_with
-from sandbox.scratch import scratch_copy
+from ridgeline.agent.contract_file import LoadedContract, load
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.kernel_profile import Recording, Vendor
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.commands import BUILD_LINES, fill, in_a_line
+from ridgeline.sandbox.devices import device_kind
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.gate.opened import card_for
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.profiler.gpu import Session
+from ridgeline.sandbox.profiler.gpu import record as record_with
+from ridgeline.sandbox.scratch import scratch_copy
 
 WAIT_S = 600.0
 Say = Callable[[str], None]

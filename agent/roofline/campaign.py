@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.roofline.picture import Picture, of_campaign
-from graph.contract import Contract
-from graph.evidence import Ceilings, Row
-from graph.policy.history import best_round
-from graph.policy.reach import Reach, of_best
-from graph.policy.roofline import Bound, bound_of, shape_roofs, shares
-from graph.policy.stop import hardware
-from graph.record import ShapeRoof
-from graph.standing import History
-from graph.values import Value
+from ridgeline.agent.roofline.picture import Picture, of_campaign
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Ceilings, Row
+from ridgeline.graph.policy.history import best_round
+from ridgeline.graph.policy.reach import Reach, of_best
+from ridgeline.graph.policy.roofline import Bound, bound_of, shape_roofs, shares
+from ridgeline.graph.policy.stop import hardware
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
 
 
 class ShapeStands(ShapeRoof):
@@ -70,7 +70,7 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
 
 
 def _shapes(history: History) -> tuple[ShapeStands, ...]:
-    from graph.documents import figures
+    from ridgeline.graph.documents import figures
 
     baseline, best, contract = history.baseline, figures.best(history), history.contract
     if baseline is None or best is None:

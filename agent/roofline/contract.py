@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.contract_file import LoadedContract
-from agent.roofline.picture import Picture, series
-from agent.roofline.stated import of_machine
-from agent.wikis import roots
-from graph.contract import Contract
-from graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
-from graph.limits import Limits
-from graph.policy import ends
-from graph.policy.ceilings import bounds
-from graph.policy.goal import GoalError, parse_goal
-from graph.policy.reach import Device, Reach, reach
-from graph.policy.roofline import Bound, bound_of, shape_roofs, shares, specs
-from graph.policy.stop import nothing_left
-from graph.ports import Ports
-from graph.record import ShapeRoof, Spec
-from graph.target import Goal
-from graph.values import Value
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.roofline.picture import Picture, series
+from ridgeline.agent.roofline.stated import of_machine
+from ridgeline.agent.wikis import roots
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.ceilings import bounds
+from ridgeline.graph.policy.goal import GoalError, parse_goal
+from ridgeline.graph.policy.reach import Device, Reach, reach
+from ridgeline.graph.policy.roofline import Bound, bound_of, shape_roofs, shares, specs
+from ridgeline.graph.policy.stop import nothing_left
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import ShapeRoof, Spec
+from ridgeline.graph.target import Goal
+from ridgeline.graph.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class Measured(Value):
 
 def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]") -> tuple[Measured, Picture]:
     """Measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
-    from agent.rehearsal import measuring, unusable
+    from ridgeline.agent.rehearsal import measuring, unusable
 
     with measuring(loaded) as (ports, commit):
         say("measuring the ceilings of this machine")

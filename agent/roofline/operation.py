@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from agent.errors import UserError
-from graph.policy.ceilings import CACHES, MIB, CeilingError, bandwidth_of, bounds, peak_of, units_of
-from graph.policy.operations import families
-from graph.policy.operations.amount import Amount, Types
-from graph.policy.operations.families import Family, SizeError
-from graph.policy.roofline import Bound, ridge, roof
-from graph.policy.waves import Wave, tiles, wave
-from graph.record import Spec
-from graph.values import Value
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.policy.ceilings import CACHES, MIB, CeilingError, bandwidth_of, bounds, peak_of, units_of
+from ridgeline.graph.policy.operations import families
+from ridgeline.graph.policy.operations.amount import Amount, Types
+from ridgeline.graph.policy.operations.families import Family, SizeError
+from ridgeline.graph.policy.roofline import Bound, ridge, roof
+from ridgeline.graph.policy.waves import Wave, tiles, wave
+from ridgeline.graph.record import Spec
+from ridgeline.graph.values import Value
 
 FRACTION = 0.90
 """Share of the peak that is the absolute target (rules 5.2.4)."""
@@ -114,7 +114,7 @@ def _specs(asked: Asked, found: Family, types: Types) -> tuple[tuple[Spec, ...],
     """Registered numbers of the product, and what there is to say about those that are missing."""
     if asked.gpu is None:
         return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
-    from agent.roofline.stated import products, stated
+    from ridgeline.agent.roofline.stated import products, stated
 
     known = products(asked.wikis)
     specs = stated(known, asked.gpu, types.main, units=found.units)

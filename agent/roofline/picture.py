@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from graph.contract import Scoring
-from graph.evidence import Ceilings, Row
-from graph.record import ShapeRoof
-from graph.standing import History
-from graph.values import Value
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Ceilings, Row
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
 
 
 class Point(Value):
@@ -78,8 +78,8 @@ def series(
 
 def of_campaign(history: History, said: str) -> Picture:
     """Original, every measured round, and the best version last."""
-    from graph.documents import figures
-    from graph.policy.roofline import shape_roofs
+    from ridgeline.graph.documents import figures
+    from ridgeline.graph.policy.roofline import shape_roofs
 
     ceilings = history.roofline.ceilings if history.roofline else None
     contract = history.contract

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import UserError
-from agent.roofline.picture import Picture, Series
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.roofline.picture import Picture, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ NAMED = 12
 
 def check(path: Path) -> None:
     """Raises UserError for a file that could not be drawn once the numbers are there."""
-    from agent.bench.asked import output_file
+    from ridgeline.agent.bench.asked import output_file
 
     if find_spec("matplotlib") is None:
         raise UserError("--plot: matplotlib is not installed here; pip install matplotlib, or leave --plot out")

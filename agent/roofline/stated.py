@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graph.contract import Contract
-from graph.evidence import Machine
-from graph.policy.operations.amount import canonical
-from graph.policy.operations.families import Units
-from graph.record import Spec
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Machine
+from ridgeline.graph.policy.operations.amount import canonical
+from ridgeline.graph.policy.operations.families import Units
+from ridgeline.graph.record import Spec
 
 if TYPE_CHECKING:
-    from knowledge.specs import Products
-    from knowledge.specs import Spec as Known
+    from ridgeline.knowledge.specs import Products
+    from ridgeline.knowledge.specs import Spec as Known
 
 OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity", "lds_capacity")
 """Registered beside peak and bandwidth where a document gives them; nobody is asked for the ones it does not."""
@@ -20,8 +20,8 @@ OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity
 
 def products(wikis: tuple[Path, ...] = ()) -> "Products":
     """Every product of the knowledge base and of attached folders of the same layout."""
-    from knowledge.library import Library
-    from knowledge.specs import Products
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.specs import Products
 
     return Products(Library(wikis))
 
@@ -57,7 +57,7 @@ def peaks(dtype: str, units: Units) -> Iterator[str]:
 
 def registered(spec: "Known") -> Spec:
     """The same number as the graph has it."""
-    from knowledge.specs import MISSING
+    from ridgeline.knowledge.specs import MISSING
 
     source = spec.place if spec.value is not None else MISSING
     return Spec(metric=spec.metric, value=spec.value, unit=spec.unit, source=source)

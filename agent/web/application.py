@@ -19,17 +19,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from agent.errors import UserError
-from agent.evidence_pack import page
-from agent.web import pages, queue
-from agent.web.catalogue import CORE, Catalogue
-from agent.web.forms import NAME, fields, words
-from agent.web.gatekeeper import Access, Gatekeeper, Refused
-from agent.web.going_on import Continuing
-from agent.web.live import Streams
-from graph.documents.report_html import style
-from prompts.render import render
-from sandbox.errors import WorldError
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.evidence_pack import page
+from ridgeline.agent.web import pages, queue
+from ridgeline.agent.web.catalogue import CORE, Catalogue
+from ridgeline.agent.web.forms import NAME, fields, words
+from ridgeline.agent.web.gatekeeper import Access, Gatekeeper, Refused
+from ridgeline.agent.web.going_on import Continuing
+from ridgeline.agent.web.live import Streams
+from ridgeline.graph.documents.report_html import style
+from ridgeline.prompts.render import render
+from ridgeline.sandbox.errors import WorldError
 
 Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
 OfCampaign = Annotated[str | None, Query(pattern="^[0-9a-f]{12}$")]

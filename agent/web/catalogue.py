@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent import campaigns
-from agent.approvals import FOLDER, REQUEST, Waits
-from agent.approving import open_questions
-from agent.errors import UserError
-from agent.inspection import state_of
-from agent.outcome import Status
-from graph.policy.history import fold, speedup_so_far, total_cost
-from graph.record import Body
-from graph.standing import History
-from graph.values import Cost, Value
-from sandbox.errors import WorldError
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent import campaigns
+from ridgeline.agent.approvals import FOLDER, REQUEST, Waits
+from ridgeline.agent.approving import open_questions
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.inspection import state_of
+from ridgeline.agent.outcome import Status
+from ridgeline.graph.policy.history import fold, speedup_so_far, total_cost
+from ridgeline.graph.record import Body
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Cost, Value
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.ledger import JsonlLedger
 
 RESCAN_S = 2.0
 """How long a list of campaigns is believed."""

@@ -5,8 +5,8 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from agent.web.gatekeeper import Refused
-from graph.documents.text import clip
+from ridgeline.agent.web.gatekeeper import Refused
+from ridgeline.graph.documents.text import clip
 
 FIELDS = 64
 """Fields of a form: some files and a few words."""

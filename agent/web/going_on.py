@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.approvals import overdue
-from agent.models.redaction import plain, told, without_keys
-from agent.web.catalogue import Catalogue
-from sandbox.detached import launch
-from sandbox.errors import DeviceBusy, WorldError
-from sandbox.lease import lease
+from ridgeline.agent.approvals import overdue
+from ridgeline.agent.models.redaction import plain, told, without_keys
+from ridgeline.agent.web.catalogue import Catalogue
+from ridgeline.sandbox.detached import launch
+from ridgeline.sandbox.errors import DeviceBusy, WorldError
+from ridgeline.sandbox.lease import lease
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 """So long the process that asked may take to leave."""
 LOOK_S = 20.0
 """Between two looks at questions whose time may have run out."""
-RESUME = (sys.executable, "-P", "-m", "agent", "resume")  # -P: a campaign's folder is no place to import from
+RESUME = (sys.executable, "-P", "-m", "ridgeline", "resume")  # -P: a campaign's folder is no place to import from
 
 
 class Continuing:

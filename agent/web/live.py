@@ -5,12 +5,12 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from agent import campaigns
-from agent.approvals import DECISION, FOLDER, REQUEST
-from agent.inspection import state_of
-from agent.web.catalogue import stamp_of
-from agent.web.going_on import size_of
-from graph.values import Value
+from ridgeline.agent import campaigns
+from ridgeline.agent.approvals import DECISION, FOLDER, REQUEST
+from ridgeline.agent.inspection import state_of
+from ridgeline.agent.web.catalogue import stamp_of
+from ridgeline.agent.web.going_on import size_of
+from ridgeline.graph.values import Value
 
 EVERY_S = 1.0
 SILENT_S = 15.0

@@ -1,22 +1,22 @@
 """The pages: a template each, with what they show. Everything foreign is escaped by the templates' environment."""
 
-from agent.errors import UserError
-from agent.evidence_pack import change_of
-from agent.spectator import Course
-from agent.web.catalogue import CORE, Catalogue, Row, Whole
-from agent.web.going_on import said
-from agent.web.live import beat
-from graph.documents.conclusion import headline
-from graph.documents.figures import hypothesis
-from graph.documents.noise import noise_lines
-from graph.documents.report_html import cost_rows, facts, predicted
-from graph.documents.report_html_plots import roofline_plot, trend_plot
-from graph.documents.report_html_text import diff, markdown
-from graph.documents.rounds import summary
-from graph.documents.text import clip, interval
-from graph.standing import History
-from prompts.render import render
-from sandbox.artifacts import ArtifactStore
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.evidence_pack import change_of
+from ridgeline.agent.spectator import Course
+from ridgeline.agent.web.catalogue import CORE, Catalogue, Row, Whole
+from ridgeline.agent.web.going_on import said
+from ridgeline.agent.web.live import beat
+from ridgeline.graph.documents.conclusion import headline
+from ridgeline.graph.documents.figures import hypothesis
+from ridgeline.graph.documents.noise import noise_lines
+from ridgeline.graph.documents.report_html import cost_rows, facts, predicted
+from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plot
+from ridgeline.graph.documents.report_html_text import diff, markdown
+from ridgeline.graph.documents.rounds import summary
+from ridgeline.graph.documents.text import clip, interval
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
+from ridgeline.sandbox.artifacts import ArtifactStore
 
 LOG_LINES = 60
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from agent.approvals import Waits
-from agent.approving import Answer, asked, store
-from agent.errors import UserError
-from agent.evidence_pack import shown
-from agent.web.catalogue import CORE, Catalogue
-from agent.web.forms import NAME, source, words
-from graph.documents.report_html_text import diff, markdown
-from graph.values import Artifact
-from prompts.render import render
-from sandbox.artifacts import ArtifactStore
-from sandbox.errors import ArtifactLost
-from sandbox.globs import matches
+from ridgeline.agent.approvals import Waits
+from ridgeline.agent.approving import Answer, asked, store
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.evidence_pack import shown
+from ridgeline.agent.web.catalogue import CORE, Catalogue
+from ridgeline.agent.web.forms import NAME, source, words
+from ridgeline.graph.documents.report_html_text import diff, markdown
+from ridgeline.graph.values import Artifact
+from ridgeline.prompts.render import render
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.errors import ArtifactLost
+from ridgeline.sandbox.globs import matches
 
 Choice = Literal["approve", "reject", "edit", "defer"]
 MOST_FILES = 20

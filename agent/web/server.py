@@ -9,13 +9,13 @@ from types import FrameType
 
 import uvicorn
 
-from agent.errors import UserError
-from agent.web.application import application
-from agent.web.gatekeeper import LOOPBACK, Access, make_token
-from agent.web.going_on import Continuing
-from agent.web.live import Streams
-from graph.documents.report_html import style
-from graph.values import Value
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.web.application import application
+from ridgeline.agent.web.gatekeeper import LOOPBACK, Access, make_token
+from ridgeline.agent.web.going_on import Continuing
+from ridgeline.agent.web.live import Streams
+from ridgeline.graph.documents.report_html import style
+from ridgeline.graph.values import Value
 
 BACKLOG = 64
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.errors import UserError
-from agent.models.base import Ask
-from agent.models.tape import counted
-from evals.decisions.asking import Point, Situation
-from graph.values import Value
-from sandbox.durable import append_whole
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import Ask
+from ridgeline.agent.models.tape import counted
+from ridgeline.evals.decisions.asking import Point, Situation
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.durable import append_whole
 
 FILE = "answers.jsonl"
 REQUESTS = "requests"

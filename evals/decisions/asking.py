@@ -10,27 +10,27 @@ from typing import Any, Never
 
 from jinja2 import UndefinedError
 
-from agent.errors import UserError
-from agent.models.base import Ask
-from agent.models.choice import MAILBOX
-from agent.models.tape import counted
-from agent.planners.model import ModelPlanner
-from agent.planners.model_books import ShippedBooks
-from agent.planners.model_checks import Checks
-from agent.planners.model_tools import BriefedReader
-from agent.tape import PROTOCOLS, Tape, taped
-from evals.decisions.points import Kind
-from evals.decisions.prompts import Prompt
-from evals.decisions.shipped import task_of
-from evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
-from evals.recordings.stage import perform, wired
-from evals.recordings.workspace import ToldWorkspace, playing
-from graph.briefing import Briefing, Draft, Proposal, Review
-from graph.limits import Limits
-from graph.ports import Planner
-from graph.record import Reflection
-from graph.trial import Broken, Built, Judged
-from graph.values import Value
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import Ask
+from ridgeline.agent.models.choice import MAILBOX
+from ridgeline.agent.models.tape import counted
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planners.model_books import ShippedBooks
+from ridgeline.agent.planners.model_checks import Checks
+from ridgeline.agent.planners.model_tools import BriefedReader
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.evals.decisions.points import Kind
+from ridgeline.evals.decisions.prompts import Prompt
+from ridgeline.evals.decisions.shipped import task_of
+from ridgeline.evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
+from ridgeline.evals.recordings.stage import perform, wired
+from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Planner
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.values import Value
 
 
 class Point(Value):

@@ -8,25 +8,25 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from agent.contract_file import load
-from agent.errors import UserError
-from agent.isa.request import Asked
-from agent.isa.several import inspected
-from agent.planners.model_checks import Checks
-from agent.planners.model_edits import edited
-from agent.planners.model_parse import Wrong
-from agent.tasks import copy
-from evals.decisions.points import Decision
-from evals.decisions.shipped import task_of
-from graph.ports import Applied
-from graph.values import FileEdit, Value
-from sandbox.artifacts import ArtifactStore
-from sandbox.builder import ContractBuilder
-from sandbox.checker import ContractChecker
-from sandbox.commands import Commands
-from sandbox.isa.errors import CompilerMissing, NotCompiled
-from sandbox.trees import Trees
-from sandbox.worktree import GitWorkspace
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.isa.request import Asked
+from ridgeline.agent.isa.several import inspected
+from ridgeline.agent.planners.model_checks import Checks
+from ridgeline.agent.planners.model_edits import edited
+from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.agent.tasks import copy
+from ridgeline.evals.decisions.points import Decision
+from ridgeline.evals.decisions.shipped import task_of
+from ridgeline.graph.ports import Applied
+from ridgeline.graph.values import FileEdit, Value
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.builder import ContractBuilder
+from ridgeline.sandbox.checker import ContractChecker
+from ridgeline.sandbox.commands import Commands
+from ridgeline.sandbox.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.worktree import GitWorkspace
 
 AT = "2026-01-01T00:00:00Z"
 """Commits of a trial carry no real time, so that the same edits are the same commit."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from evals.decisions.points import Decision
+    from ridgeline.evals.decisions.points import Decision
 
 Recordings = Annotated[
     list[Path] | None,
@@ -83,7 +83,7 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """Score what models answered at recorded decision points; with --prompts or --model, compare wordings or models."""
-    from evals.decisions import comparing
+    from ridgeline.evals.decisions import comparing
 
     paths, kept = [*(recordings or []), *(more or [])] or comparing.shipped_recordings(), answers or comparing.KEPT
     if scores:
@@ -107,9 +107,9 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
 
 def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_json: bool) -> None:
     """Recorded answers against the scores that were written down."""
-    from agent import console
-    from evals.decisions import regression
-    from evals.decisions.answers import Answers
+    from ridgeline.agent import console
+    from ridgeline.evals.decisions import regression
+    from ridgeline.evals.decisions.answers import Answers
 
     now = regression.measured(paths, Answers(answers))
     if write:
@@ -131,8 +131,8 @@ def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_js
 
 
 def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
-    from agent import console
-    from evals.decisions.points import decisions
+    from ridgeline.agent import console
+    from ridgeline.evals.decisions.points import decisions
 
     found = [decision for path in paths for decision in decisions(path)]
     if listed:
@@ -150,7 +150,7 @@ def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
 
 
 def _count(found: "list[Decision]", *, as_json: bool) -> None:
-    from agent import console
+    from ridgeline.agent import console
 
     names = list(dict.fromkeys(one.recording for one in found))
     rows = [
@@ -170,8 +170,8 @@ def _count(found: "list[Decision]", *, as_json: bool) -> None:
 
 def _scored(found: "list[Decision]") -> dict[str, Any]:
     """Of the recorded answers; empty for no decision."""
-    from evals.decisions.scores import score, summary
-    from knowledge.library import Library
+    from ridgeline.evals.decisions.scores import score, summary
+    from ridgeline.knowledge.library import Library
 
     if not found:
         return {}

@@ -11,8 +11,8 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from evals.decisions.scores import FEW, Score
-from graph.values import Value
+from ridgeline.evals.decisions.scores import FEW, Score
+from ridgeline.graph.values import Value
 
 DECIDES = "usable"
 LEVEL = 0.95

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent import console
-from agent.errors import UserError
-from agent.models.choice import MAILBOX
-from evals.decisions.answers import Answers, taken_up, write_request
-from evals.decisions.compare import Compared, Difference
-from evals.decisions.contest import KINDS, Asked, Contestant, Scored, compared, gathered, repeated, scored
-from evals.decisions.prompts import prompt
-from knowledge.library import Library
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.choice import MAILBOX
+from ridgeline.evals.decisions.answers import Answers, taken_up, write_request
+from ridgeline.evals.decisions.compare import Compared, Difference
+from ridgeline.evals.decisions.contest import KINDS, Asked, Contestant, Scored, compared, gathered, repeated, scored
+from ridgeline.evals.decisions.prompts import prompt
+from ridgeline.knowledge.library import Library
 
 EVALS = Path(__file__).parent.parent
 KEPT = EVALS / "answers"
@@ -127,7 +127,7 @@ def _answered(
 def _asked(
     left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
-    from evals.decisions.running import ask
+    from ridgeline.evals.decisions.running import ask
 
     if not left:
         return ()
@@ -141,7 +141,7 @@ def told(report: Report, *, html: Path | None, as_json: bool) -> None:
     """Print it. Ends with exit code 3 where pages wait to be answered, and with 5 where a model gave no answer."""
     import typer
 
-    from evals.decisions.page import page
+    from ridgeline.evals.decisions.page import page
 
     if html:
         html.write_text(page(report), encoding="utf-8")

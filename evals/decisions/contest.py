@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evals.decisions.answers import Answers, Given
-from evals.decisions.asking import Point, Situation, situations
-from evals.decisions.building import tried
-from evals.decisions.compare import Compared, compare
-from evals.decisions.points import Decision, decisions
-from evals.decisions.prompts import Prompt
-from evals.decisions.scores import Line, Score, Summary, score, summary
+from ridgeline.evals.decisions.answers import Answers, Given
+from ridgeline.evals.decisions.asking import Point, Situation, situations
+from ridgeline.evals.decisions.building import tried
+from ridgeline.evals.decisions.compare import Compared, compare
+from ridgeline.evals.decisions.points import Decision, decisions
+from ridgeline.evals.decisions.prompts import Prompt
+from ridgeline.evals.decisions.scores import Line, Score, Summary, score, summary
 
 KINDS = ("propose", "draft", "repair")
 

@@ -28,13 +28,13 @@ from inspect_ai.scorer import Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState, generate
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from agent.models.base import Ask, Client, Message
-from agent.models.choice import Choice
-from agent.models.client import LitellmModel
-from evals.decisions.contest import Asked, gathered
-from evals.decisions.prompts import SHIPPED, prompt
-from evals.decisions.scores import Score, score
-from knowledge.library import Library
+from ridgeline.agent.models.base import Ask, Client, Message
+from ridgeline.agent.models.choice import Choice
+from ridgeline.agent.models.client import LitellmModel
+from ridgeline.evals.decisions.contest import Asked, gathered
+from ridgeline.evals.decisions.prompts import SHIPPED, prompt
+from ridgeline.evals.decisions.scores import Score, score
+from ridgeline.knowledge.library import Library
 
 CACHED = CachePolicy(expiry=None, per_epoch=True)
 """The same question to the same model is paid for once."""

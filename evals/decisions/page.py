@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from agent.version import VERSION
-from evals.decisions.asking import Point
-from evals.decisions.compare import DECIDES, METRICS, Compared, Difference
-from evals.decisions.contest import KINDS, Scored
-from graph.values import Value
-from prompts.render import render
+from ridgeline.agent.version import VERSION
+from ridgeline.evals.decisions.asking import Point
+from ridgeline.evals.decisions.compare import DECIDES, METRICS, Compared, Difference
+from ridgeline.evals.decisions.contest import KINDS, Scored
+from ridgeline.graph.values import Value
+from ridgeline.prompts.render import render
 
 if TYPE_CHECKING:
-    from evals.decisions.comparing import Report
+    from ridgeline.evals.decisions.comparing import Report
 
 COLUMNS = (
     "answers",
@@ -81,7 +81,7 @@ def _comparison(one: Compared) -> dict[str, Any]:
 
 
 def _row(one: Difference) -> dict[str, Any]:
-    from evals.decisions.comparing import interval, p_value
+    from ridgeline.evals.decisions.comparing import interval, p_value
 
     return {
         "metric": one.metric,

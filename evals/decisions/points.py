@@ -6,18 +6,18 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from agent.models.base import Ask
-from agent.models.tape import FILE, ModelTape
-from agent.planners.model_checks import Tried, meant, tried
-from agent.tape import Tape
-from evals.recordings.folder import WORKSPACE, Folder
-from evals.recordings.workspace import ToldWorkspace, playing
-from graph.contract import Contract
-from graph.policy import history as fold
-from graph.record import Line, RoundClosed
-from graph.standing import History
-from graph.trial import proposed
-from graph.values import Hypothesis, Value
+from ridgeline.agent.models.base import Ask
+from ridgeline.agent.models.tape import FILE, ModelTape
+from ridgeline.agent.planners.model_checks import Tried, meant, tried
+from ridgeline.agent.tape import Tape
+from ridgeline.evals.recordings.folder import WORKSPACE, Folder
+from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.record import Line, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import proposed
+from ridgeline.graph.values import Hypothesis, Value
 
 Kind = Literal["propose", "draft", "repair"]
 PURPOSE = re.compile(r"round-(\d+) (propose|draft|repair)\b.* (\d+)")

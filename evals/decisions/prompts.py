@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import UserError
-from agent.planners.model_wording import PROMPTS, SYSTEM, Wording
-from prompts.render import TEMPLATES, Templates
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.planners.model_wording import PROMPTS, SYSTEM, Wording
+from ridgeline.prompts.render import TEMPLATES, Templates
 
 SHIPPED = "shipped"
 OTHERS = Path(__file__).parent.parent / "prompts"

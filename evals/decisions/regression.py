@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.errors import UserError
-from evals.decisions.answers import Answers
-from evals.decisions.contest import KINDS, Contestant, gathered, scored
-from evals.decisions.points import decisions
-from evals.decisions.prompts import SHIPPED, prompt
-from evals.decisions.scores import score, summary
-from graph.values import Value
-from knowledge.library import Library
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.decisions.answers import Answers
+from ridgeline.evals.decisions.contest import KINDS, Contestant, gathered, scored
+from ridgeline.evals.decisions.points import decisions
+from ridgeline.evals.decisions.prompts import SHIPPED, prompt
+from ridgeline.evals.decisions.scores import score, summary
+from ridgeline.graph.values import Value
+from ridgeline.knowledge.library import Library
 
 RECORDED = "as recorded"
 BETTER = {

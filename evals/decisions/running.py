@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UserError
-from evals.decisions.answers import Given
-from evals.decisions.asking import Situation
-from evals.decisions.contest import Asked
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.decisions.answers import Given
+from ridgeline.evals.decisions.asking import Situation
+from ridgeline.evals.decisions.contest import Asked
 
 EXTRA = "asking a model needs Inspect AI: pip install 'ridgeline[evals,model]'; recorded answers need neither"
 
@@ -24,7 +24,7 @@ def ask(
         from inspect_ai import eval as run
         from inspect_ai.model import get_model
 
-        from evals.decisions import inspect_task
+        from ridgeline.evals.decisions import inspect_task
     except ImportError as error:
         raise UserError(f"{EXTRA} ({error})") from error
     model_args = {"client": client} if client else {}

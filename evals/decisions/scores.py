@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 
-from agent.planners.model_checks import Checks
-from agent.planners.model_cite import resolver
-from agent.planners.model_directions import MOST, Direction, checked, cited, hypothesis
-from agent.planners.model_edits import edited
-from agent.planners.model_novelty import repeated, same
-from agent.planners.model_parse import Wrong, json_of
-from evals.decisions.points import Decision
-from graph.policy.change import forbidden, single_change
-from graph.values import Hypothesis, Value
+from ridgeline.agent.planners.model_checks import Checks
+from ridgeline.agent.planners.model_cite import resolver
+from ridgeline.agent.planners.model_directions import MOST, Direction, checked, cited, hypothesis
+from ridgeline.agent.planners.model_edits import edited
+from ridgeline.agent.planners.model_novelty import repeated, same
+from ridgeline.agent.planners.model_parse import Wrong, json_of
+from ridgeline.evals.decisions.points import Decision
+from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.values import Hypothesis, Value
 
 FEW = 30
 """Fewer decision points than this are said to be few: no rate of them is known to better than some ten per cent."""

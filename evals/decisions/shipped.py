@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from graph.contract import Contract
+from ridgeline.graph.contract import Contract
 
 TASKS = Path(__file__).parent.parent / "tasks"
 

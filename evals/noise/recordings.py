@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from graph.evidence import Comparison, ShapePairs
-from graph.values import Artifact, Value
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.values import Artifact, Value
 
 FOLDER = Path(__file__).parent / "recordings"
 Role = Literal["A", "B", "C", "D"]

@@ -6,14 +6,14 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from evals.noise.recordings import Recorded, Role
-from graph.evidence import Comparison
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy.interleaved import Stand, stand_of
-from graph.policy.noise import noise_of
-from graph.policy.sequential import estimate
-from graph.values import Value
+from ridgeline.evals.noise.recordings import Recorded, Role
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.interleaved import Stand, stand_of
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.sequential import estimate
+from ridgeline.graph.values import Value
 
 SEED = 20261121
 

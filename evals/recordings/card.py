@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from agent.errors import UserError
-from evals.recordings.folder import ARTIFACTS, CARD
-from graph.record import Line
-from graph.values import Artifact, Value
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.recordings.folder import ARTIFACTS, CARD
+from ridgeline.graph.record import Line
+from ridgeline.graph.values import Artifact, Value
 
 VERSION = 1
 """Of the recordings' format; see `ridgeline schema recording`."""

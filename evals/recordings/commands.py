@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from evals.recordings.replay import Replayed
-    from evals.recordings.scrub import Private
+    from ridgeline.evals.recordings.replay import Replayed
+    from ridgeline.evals.recordings.scrub import Private
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
 Campaign = Annotated[Path, typer.Argument(help="The campaign's folder; a recording, to have it written again.")]
@@ -38,8 +38,8 @@ def register(app: typer.Typer) -> None:
 
 def replay(recordings: Recordings, as_json: Json = False) -> None:
     """Run the real graph on a recording: no GPU, no model. Does it write the same ledger? Exit code 1 if not."""
-    from agent import console
-    from evals.recordings.replay import replay as play
+    from ridgeline.agent import console
+    from ridgeline.evals.recordings.replay import replay as play
 
     found = [play(path) for path in recordings]
     if as_json:
@@ -78,8 +78,8 @@ def export_recording(
     as_json: Json = False,
 ) -> None:
     """Make a recording of a campaign to give away: no names, no paths, under 3 MB, refused where a key stands."""
-    from agent import console
-    from evals.recordings.export import export
+    from ridgeline.agent import console
+    from ridgeline.evals.recordings.export import export
 
     done = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
     if as_json:
@@ -97,9 +97,9 @@ def export_recording(
 
 def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
-    from agent import console
-    from agent.commands import diagram
-    from evals.recordings.card import schema as recording
+    from ridgeline.agent import console
+    from ridgeline.agent.commands import diagram
+    from ridgeline.evals.recordings.card import schema as recording
 
     if which == "recording":
         console.emit(recording())
@@ -112,7 +112,7 @@ def _private(words: list[str]) -> "Private":
     import getpass
     import socket
 
-    from evals.recordings.scrub import Private
+    from ridgeline.evals.recordings.scrub import Private
 
     host = socket.gethostname()
     try:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 CHAIN = frozenset({"prev", "sha256"})
 """Follow from what else a line says, so they are told only where nothing else differs."""

@@ -13,26 +13,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.errors import UserError
-from agent.models.tape import FILE as MODEL_TAPE
-from agent.models.tape import ModelTape
-from agent.tape import PROTOCOLS, Tape, taped
-from evals.recordings import difference, retell, script
-from evals.recordings.card import Card, write_card
-from evals.recordings.folder import ARTIFACTS, LEDGER, REQUEST, TAPE, WORKSPACE, read_ledger, read_request
-from evals.recordings.replay import replay
-from evals.recordings.scrub import Private, Scrub, artifacts_in
-from evals.recordings.secrets import secrets
-from evals.recordings.stage import perform, wired
-from evals.recordings.summary import card_of
-from evals.recordings.workspace import Answer, ToldWorkspace, asking, playing, recording
-from graph.record import Line
-from graph.state import Request
-from graph.values import Artifact
-from sandbox.artifacts import ArtifactStore
-from sandbox.durable import Unsynced
-from sandbox.ledger import JsonlLedger
-from sandbox.worktree import GitWorkspace
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.tape import FILE as MODEL_TAPE
+from ridgeline.agent.models.tape import ModelTape
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.evals.recordings import difference, retell, script
+from ridgeline.evals.recordings.card import Card, write_card
+from ridgeline.evals.recordings.folder import ARTIFACTS, LEDGER, REQUEST, TAPE, WORKSPACE, read_ledger, read_request
+from ridgeline.evals.recordings.replay import replay
+from ridgeline.evals.recordings.scrub import Private, Scrub, artifacts_in
+from ridgeline.evals.recordings.secrets import secrets
+from ridgeline.evals.recordings.stage import perform, wired
+from ridgeline.evals.recordings.summary import card_of
+from ridgeline.evals.recordings.workspace import Answer, ToldWorkspace, asking, playing, recording
+from ridgeline.graph.record import Line
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.durable import Unsynced
+from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.worktree import GitWorkspace
 
 MOST_BYTES = 3_000_000
 """Of a whole recording: a repository keeps many of them."""

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.errors import UserError
-from graph.record import Line
-from graph.state import Request
-from graph.values import SCHEMA
-from sandbox.ledger import JsonlLedger, verify
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.record import Line
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import SCHEMA
+from ridgeline.sandbox.ledger import JsonlLedger, verify
 
 LEDGER = "ledger.jsonl"
 TAPE = "tape.jsonl"

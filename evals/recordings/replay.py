@@ -5,13 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent.tape import PROTOCOLS, Tape, taped
-from evals.recordings import difference
-from evals.recordings.card import changed_files
-from evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
-from evals.recordings.stage import Played, perform, wired
-from evals.recordings.workspace import ToldWorkspace, playing
-from graph.values import Value
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.evals.recordings import difference
+from ridgeline.evals.recordings.card import changed_files
+from ridgeline.evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
+from ridgeline.evals.recordings.stage import Played, perform, wired
+from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
+from ridgeline.graph.values import Value
 
 
 class Replayed(Value):

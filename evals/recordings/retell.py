@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.tape import TapeMiss
-from evals.recordings.script import PromptedPort, Spoken, tape_lines
-from evals.recordings.workspace import Answer
-from graph.briefing import Briefing
-from graph.record import Line, RoundClosed
+from ridgeline.agent.tape import TapeMiss
+from ridgeline.evals.recordings.script import PromptedPort, Spoken, tape_lines
+from ridgeline.evals.recordings.workspace import Answer
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.record import Line, RoundClosed
 
 ROUND = re.compile(r"round (\d+)")
 PLANNER = "planner"

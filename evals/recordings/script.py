@@ -8,9 +8,9 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from agent.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss
-from evals.recordings.workspace import PORT, Answer
-from graph.values import SCHEMA
+from ridgeline.agent.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss
+from ridgeline.evals.recordings.workspace import PORT, Answer
+from ridgeline.graph.values import SCHEMA
 
 
 @dataclass(frozen=True, kw_only=True)

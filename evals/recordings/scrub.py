@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph.values import Artifact, Value
-from sandbox.recordings.archive import is_archive, rewritten
+from ridgeline.graph.values import Artifact, Value
+from ridgeline.sandbox.recordings.archive import is_archive, rewritten
 
 OWNED = "root|tmp|work|home|Users|mnt|media|data|scratch|workspace|var/folders"
 PRIVATE = re.compile(rf"(?<![\w.])/(?:{OWNED})(?=/[\w.])(?:/[\w.@+~-]+)+")

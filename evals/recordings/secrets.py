@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent.models.redaction import NAMES, SHAPES, SHORTEST
-from sandbox.recordings.archive import is_archive, members
+from ridgeline.agent.models.redaction import NAMES, SHAPES, SHORTEST
+from ridgeline.sandbox.recordings.archive import is_archive, members
 
 KEYS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a provider's key", SHAPES),

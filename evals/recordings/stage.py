@@ -11,18 +11,18 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agent.campaign import drive
-from agent.errors import UserError
-from agent.live import Unseen
-from agent.tape import TapeMiss
-from graph.approval import ApprovalRequest, Decision
-from graph.build import CHECKPOINTED
-from graph.ports import Ports, Workspace
-from graph.record import Line, Opened, RoundClosed
-from graph.state import Request
-from graph.values import Artifact
-from sandbox.durable import Unsynced
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.campaign import drive
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.live import Unseen
+from ridgeline.agent.tape import TapeMiss
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.build import CHECKPOINTED
+from ridgeline.graph.ports import Ports, Workspace
+from ridgeline.graph.record import Line, Opened, RoundClosed
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.durable import Unsynced
+from ridgeline.sandbox.ledger import JsonlLedger
 
 
 class NoFiles:

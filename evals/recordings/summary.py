@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from evals.recordings.card import Card
-from evals.recordings.folder import LEDGER, REQUEST
-from graph.policy.history import fold
-from sandbox.ledger import JsonlLedger
+from ridgeline.evals.recordings.card import Card
+from ridgeline.evals.recordings.folder import LEDGER, REQUEST
+from ridgeline.graph.policy.history import fold
+from ridgeline.sandbox.ledger import JsonlLedger
 
 
 def card_of(folder: Path, name: str, licence: str) -> Card:

@@ -13,10 +13,10 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from agent.tape import Tape, TapeMiss
-from graph import ports as declared
-from graph.ports import Applied, Base, Refused, Workspace
-from graph.values import Artifact, FileEdit
+from ridgeline.agent.tape import Tape, TapeMiss
+from ridgeline.graph import ports as declared
+from ridgeline.graph.ports import Applied, Base, Refused, Workspace
+from ridgeline.graph.values import Artifact, FileEdit
 
 PORT = "workspace"
 Answer = Callable[[str, Mapping[str, Any]], Any]

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from evals.recordings.folder import Folder
-from evals.rejudge.samples import Process, processes
-from evals.rejudge.truth import Worth, pooled, reconciled
-from graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
-from graph.noise import Noise
-from graph.policy import history as fold
-from graph.policy.noise import noise_of
-from graph.record import Line, RoundClosed
-from graph.standing import History, Standing
-from graph.trial import Applied, Timed, Traced, Verified, find
-from graph.values import Value
-from sandbox.artifacts import ArtifactStore
+from ridgeline.evals.recordings.folder import Folder
+from ridgeline.evals.rejudge.samples import Process, processes
+from ridgeline.evals.rejudge.truth import Worth, pooled, reconciled
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.record import Line, RoundClosed
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.trial import Applied, Timed, Traced, Verified, find
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.artifacts import ArtifactStore
 
 
 class Case(Value):

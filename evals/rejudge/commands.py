@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from evals.rejudge.rules import Rule
-    from evals.rejudge.table import Tally
+    from ridgeline.evals.rejudge.rules import Rule
+    from ridgeline.evals.rejudge.table import Tally
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; repeatable. Default: all.")]
@@ -38,15 +38,15 @@ def rejudge(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """What other rules would have kept of recorded candidates, what they would have claimed, and what was true."""
-    from agent import console
-    from evals.rejudge.cases import cases
-    from evals.rejudge.table import HEAD, rows, tally
-    from evals.rejudge.table import markdown as page
+    from ridgeline.agent import console
+    from ridgeline.evals.rejudge.cases import cases
+    from ridgeline.evals.rejudge.table import HEAD, rows, tally
+    from ridgeline.evals.rejudge.table import markdown as page
 
     known = [case for path in recordings for case in cases(path)]
     tallies = [tally(one, known) for one in _chosen(rule or [], preset, assignments or [])]
     if plot:
-        from evals.rejudge.plot import draw
+        from ridgeline.evals.rejudge.plot import draw
 
         draw(plot, tallies)
     if as_json:
@@ -60,7 +60,7 @@ def rejudge(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _say_each(tallies: "list[Tally]") -> None:
-    from agent import console
+    from ridgeline.agent import console
 
     console.say()
     told = [
@@ -73,9 +73,9 @@ def _say_each(tallies: "list[Tally]") -> None:
 
 def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "list[Rule]":
     """The asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
-    from agent import settings
-    from agent.errors import UserError
-    from evals.rejudge import rules as known
+    from ridgeline.agent import settings
+    from ridgeline.agent.errors import UserError
+    from ridgeline.evals.rejudge import rules as known
 
     every = list(known.rules())
     if unknown := [name for name in names if name not in {rule.name for rule in every}]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from agent.errors import UserError
-from evals.rejudge.table import Tally
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.rejudge.table import Tally
 
 TRUE, CLAIMED, FOOLED = "#1a7f37", "#b0b0b0", "#b35900"
 FORMATS = (".png", ".svg")

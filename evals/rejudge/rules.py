@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Literal
 
-from evals.rejudge.cases import Case
-from evals.rejudge.supply import Exhausted, measured, stored_gain
-from graph.limits import PRESETS, Limits
-from graph.policy.accept import judge
-from graph.values import Value
+from ridgeline.evals.rejudge.cases import Case
+from ridgeline.evals.rejudge.supply import Exhausted, measured, stored_gain
+from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.values import Value
 
 Answer = Literal["kept", "dropped", "unrecorded"]
 """unrecorded: the rule wants more measurements than the campaign took, so nobody can say."""

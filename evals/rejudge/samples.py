@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.evidence import Comparison
-from graph.values import Value
-from sandbox.artifacts import ArtifactStore
-from sandbox.errors import ArtifactLost
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.errors import ArtifactLost
 
 Side = Literal["best", "candidate"]
 

@@ -3,16 +3,16 @@
 import math
 import statistics
 
-from evals.rejudge.cases import Case
-from evals.rejudge.samples import Process, Side
-from graph.contract import Scoring
-from graph.evidence import Benchmark, Measured, Row
-from graph.limits import Limits
-from graph.policy.measure import wanted
-from graph.policy.paired import merge
-from graph.policy.score import aggregate, gain, higher_wins
-from graph.standing import BenchmarkWant, CompareWant
-from graph.trial import Applied, Timed, Traced, find
+from ridgeline.evals.rejudge.cases import Case
+from ridgeline.evals.rejudge.samples import Process, Side
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Benchmark, Measured, Row
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.policy.paired import merge
+from ridgeline.graph.policy.score import aggregate, gain, higher_wins
+from ridgeline.graph.standing import BenchmarkWant, CompareWant
+from ridgeline.graph.trial import Applied, Timed, Traced, find
 
 
 class Exhausted(Exception):

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from evals.rejudge.cases import Case
-from evals.rejudge.rules import Rule, Ruling
-from graph.values import Value
+from ridgeline.evals.rejudge.cases import Case
+from ridgeline.evals.rejudge.rules import Rule, Ruling
+from ridgeline.graph.values import Value
 
 SURE = 2.33
 """Standard deviations of a one-sided bound at 1 %."""

@@ -3,10 +3,10 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from graph.evidence import Comparison
-from graph.noise import FLOOR_SD
-from graph.policy.paired import merge, pair_means
-from graph.values import Value
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.noise import FLOOR_SD
+from ridgeline.graph.policy.paired import merge, pair_means
+from ridgeline.graph.values import Value
 
 
 class Worth(Value):

@@ -2,18 +2,18 @@
 
 from hashlib import sha256
 
-from graph.approval import ApprovalRequest, Gate, Section
-from graph.documents.rounds import profile_table
-from graph.documents.text import cell, interval, line, quantity, table
-from graph.evidence import Profiled
-from graph.limits import Limits
-from graph.policy.history import total_cost
-from graph.policy.predict import check
-from graph.policy.spent import so_far
-from graph.standing import History
-from graph.target import Target
-from graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, proposed
-from graph.values import Cost, Hypothesis, Value
+from ridgeline.graph.approval import ApprovalRequest, Gate, Section
+from ridgeline.graph.documents.rounds import profile_table
+from ridgeline.graph.documents.text import cell, interval, line, quantity, table
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.history import total_cost
+from ridgeline.graph.policy.predict import check
+from ridgeline.graph.policy.spent import so_far
+from ridgeline.graph.standing import History
+from ridgeline.graph.target import Target
+from ridgeline.graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, proposed
+from ridgeline.graph.values import Cost, Hypothesis, Value
 
 DIGITS = 12
 """Hexadecimal digits of the digest in a key."""

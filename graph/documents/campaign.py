@@ -1,18 +1,18 @@
 """Every file of the campaign's folder as a function of its history: path -> text, or a stored artifact."""
 
-from graph.documents.final_report import report
-from graph.documents.lessons import latest_unmasked
-from graph.documents.manifest import SCRIPT, manifest
-from graph.documents.memory import baseline_memory, round_memory
-from graph.documents.optimize_log import optimize_log
-from graph.documents.performance import performance
-from graph.documents.plans import plan
-from graph.documents.quick_script import quick_script
-from graph.documents.readme import readme
-from graph.documents.rounds import Documents, baseline_files, placed, round_files
-from graph.documents.trend import trend
-from graph.record import RoundClosed
-from graph.standing import History
+from ridgeline.graph.documents.final_report import report
+from ridgeline.graph.documents.lessons import latest_unmasked
+from ridgeline.graph.documents.manifest import SCRIPT, manifest
+from ridgeline.graph.documents.memory import baseline_memory, round_memory
+from ridgeline.graph.documents.optimize_log import optimize_log
+from ridgeline.graph.documents.performance import performance
+from ridgeline.graph.documents.plans import plan
+from ridgeline.graph.documents.quick_script import quick_script
+from ridgeline.graph.documents.readme import readme
+from ridgeline.graph.documents.rounds import Documents, baseline_files, placed, round_files
+from ridgeline.graph.documents.trend import trend
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.standing import History
 
 
 def render(history: History, *, worktree: str, tool: str = "ridgeline") -> Documents:

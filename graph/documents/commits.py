@@ -1,11 +1,11 @@
 """The words that leave the campaign's folder: the commit message of an accepted round, and the tips entry."""
 
-from graph.documents import figures
-from graph.documents.text import clip, interval, line, minute, percent
-from graph.record import Opened, RoundClosed
-from graph.standing import History
-from graph.trial import Drafted, Judged, find, proposed
-from prompts.render import render
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import clip, interval, line, minute, percent
+from ridgeline.graph.record import Opened, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Drafted, Judged, find, proposed
+from ridgeline.prompts.render import render
 
 SUBJECT = 100
 """Characters of a subject line."""

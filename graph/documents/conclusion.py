@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 
-from graph.documents import figures
-from graph.documents.results import versus
-from graph.documents.roofline import nothing_to_gain
-from graph.documents.text import cell, interval, line, minute, number, percent, table, times
-from graph.evidence import Benchmark
-from graph.finding import Finding
-from graph.policy.attribution import attribute, overfit_in_lineage
-from graph.policy.attribution import table as attribution_rows
-from graph.policy.audit import settled
-from graph.policy.budgets import device_minutes
-from graph.policy.history import accepted, best_round, rolled_back, total_cost
-from graph.record import Attribution, Concluded, RoundClosed
-from graph.standing import History
-from graph.values import Cost
-from prompts.render import render
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.results import versus
+from ridgeline.graph.documents.roofline import nothing_to_gain
+from ridgeline.graph.documents.text import cell, interval, line, minute, number, percent, table, times
+from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.policy.attribution import attribute, overfit_in_lineage
+from ridgeline.graph.policy.attribution import table as attribution_rows
+from ridgeline.graph.policy.audit import settled
+from ridgeline.graph.policy.budgets import device_minutes
+from ridgeline.graph.policy.history import accepted, best_round, rolled_back, total_cost
+from ridgeline.graph.record import Attribution, Concluded, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Cost
+from ridgeline.prompts.render import render
 
 MOST_FINDINGS = 40
 """Rows of the table of what the source audit found."""

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from graph.contract import Contract, Scoring
-from graph.documents.text import unit
-from graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
-from graph.policy import score
-from graph.policy.history import best_round, standing
-from graph.record import RoundClosed
-from graph.standing import History
-from graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
-from graph.values import Artifact, Hypothesis, Value
+from ridgeline.graph.contract import Contract, Scoring
+from ridgeline.graph.documents.text import unit
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
+from ridgeline.graph.policy import score
+from ridgeline.graph.policy.history import best_round, standing
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
+from ridgeline.graph.values import Artifact, Hypothesis, Value
 
 
 class Figures(Value):

@@ -1,15 +1,15 @@
 """`final_report.md`: what a kernel engineer reads in the morning."""
 
-from graph.documents import conclusion, figures
-from graph.documents.noise import noise_lines
-from graph.documents.roofline import against
-from graph.documents.text import cell, command, line, minute, table
-from graph.evidence import TestResult
-from graph.policy.attribution import overfit_in_lineage
-from graph.policy.early import silent
-from graph.policy.history import accepted, rolled_back
-from graph.standing import History
-from prompts.render import render
+from ridgeline.graph.documents import conclusion, figures
+from ridgeline.graph.documents.noise import noise_lines
+from ridgeline.graph.documents.roofline import against
+from ridgeline.graph.documents.text import cell, command, line, minute, table
+from ridgeline.graph.evidence import TestResult
+from ridgeline.graph.policy.attribution import overfit_in_lineage
+from ridgeline.graph.policy.early import silent
+from ridgeline.graph.policy.history import accepted, rolled_back
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
 
 
 def report(history: History) -> str:

@@ -1,11 +1,11 @@
 """What went wrong in a version, in the form of the memory's `pitfalls_and_fixes`."""
 
-from graph.documents import figures
-from graph.documents.text import clip
-from graph.policy.history import masked
-from graph.record import Restarted, RoundClosed
-from graph.standing import History
-from graph.trial import Drafted, find
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import clip
+from ridgeline.graph.policy.history import masked
+from ridgeline.graph.record import Restarted, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Drafted, find
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 Entry = dict[str, Json]

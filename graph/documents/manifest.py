@@ -4,11 +4,11 @@ import hashlib
 
 import yaml
 
-from graph.documents import figures
-from graph.documents.memo import once
-from graph.documents.text import command
-from graph.record import BaselineClosed, Opened
-from graph.standing import History
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.text import command
+from ridgeline.graph.record import BaselineClosed, Opened
+from ridgeline.graph.standing import History
 
 SCRIPT = "quick_test_bench.py"
 GATES = (

@@ -4,16 +4,16 @@ import json
 import math
 from collections.abc import Iterable
 
-from graph.documents import figures, lessons
-from graph.documents.lessons import WORDS, Entry, Json
-from graph.documents.text import clip
-from graph.documents.transfer import transfer_check
-from graph.evidence import Benchmark, Profiled
-from graph.policy.history import best_profile, masked
-from graph.record import BaselineClosed, RoundClosed
-from graph.standing import History
-from graph.trial import Drafted, find
-from graph.values import Bottleneck, Hypothesis
+from ridgeline.graph.documents import figures, lessons
+from ridgeline.graph.documents.lessons import WORDS, Entry, Json
+from ridgeline.graph.documents.text import clip
+from ridgeline.graph.documents.transfer import transfer_check
+from ridgeline.graph.evidence import Benchmark, Profiled
+from ridgeline.graph.policy.history import best_profile, masked
+from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Drafted, find
+from ridgeline.graph.values import Bottleneck, Hypothesis
 
 
 def baseline_memory(history: History, baseline: BaselineClosed) -> str:

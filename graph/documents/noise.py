@@ -2,15 +2,15 @@
 
 import math
 
-from graph.documents.memo import once
-from graph.documents.text import line
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy import history as fold
-from graph.policy.calibration import alarms
-from graph.policy.sequential import visible
-from graph.record import Calibrated
-from graph.standing import History
+from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.text import line
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.calibration import alarms
+from ridgeline.graph.policy.sequential import visible
+from ridgeline.graph.record import Calibrated
+from ridgeline.graph.standing import History
 
 
 def resolution(noise: Noise, limits: Limits) -> str:

@@ -2,15 +2,15 @@
 
 from collections import defaultdict
 
-from graph.contract import Contract
-from graph.documents import figures
-from graph.documents.conclusion import ineffective_rows, termination
-from graph.documents.memo import once
-from graph.documents.results import aggregate_table, shape_table, versus
-from graph.documents.text import cell, code, command, interval, line, minute, table
-from graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
-from graph.standing import History
-from prompts.render import render
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.conclusion import ineffective_rows, termination
+from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.results import aggregate_table, shape_table, versus
+from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, table
+from ridgeline.graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
 
 
 def optimize_log(history: History) -> str:

@@ -1,16 +1,16 @@
 """`performance.md`: the baseline and what was kept, nothing else; at the end of some campaigns a Stop Summary."""
 
-from graph.contract import Contract
-from graph.documents import figures
-from graph.documents.memo import once
-from graph.documents.text import cell, code, command, interval, line, minute, number, percent, quantity, row
-from graph.evidence import Benchmark, Profiled
-from graph.policy.counters import Regression, recent_regressions
-from graph.policy.history import accepted
-from graph.record import BaselineClosed, Opened, RoundClosed
-from graph.standing import History
-from graph.trial import Drafted, find
-from prompts.render import render
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, number, percent, quantity, row
+from ridgeline.graph.evidence import Benchmark, Profiled
+from ridgeline.graph.policy.counters import Regression, recent_regressions
+from ridgeline.graph.policy.history import accepted
+from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Drafted, find
+from ridgeline.prompts.render import render
 
 COLUMNS = (
     "Date",

@@ -1,12 +1,12 @@
 """`plans/v<N>_plan.md`: what a round set out to do; exactly one action."""
 
-from graph.documents import figures
-from graph.documents.rounds import expected
-from graph.documents.text import cell, line, minute
-from graph.record import RoundClosed
-from graph.standing import History
-from graph.trial import proposed
-from prompts.render import render
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.rounds import expected
+from ridgeline.graph.documents.text import cell, line, minute
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import proposed
+from ridgeline.prompts.render import render
 
 
 def plan(history: History, closed: RoundClosed) -> str:

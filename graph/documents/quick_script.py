@@ -1,8 +1,8 @@
 """`quick_test_bench.py`: the quick validation as a person can run it, with the standard library alone."""
 
-from graph.documents.manifest import schema_sha256
-from graph.standing import History
-from prompts.render import render
+from ridgeline.graph.documents.manifest import schema_sha256
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
 
 
 def quick_script(history: History, *, worktree: str) -> str:

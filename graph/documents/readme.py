@@ -1,13 +1,13 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
-from graph.documents.noise import noise_lines
-from graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
-from graph.documents.text import cell, code, command, line
-from graph.limits import Limits
-from graph.policy import ends
-from graph.policy.roofline import stop_conditions
-from graph.standing import History
-from prompts.render import render
+from ridgeline.graph.documents.noise import noise_lines
+from ridgeline.graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
+from ridgeline.graph.documents.text import cell, code, command, line
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.roofline import stop_conditions
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
 
 ISA_TARGETS = {
     "amd": (
@@ -123,7 +123,7 @@ def _specs(history: History) -> list[str]:
 
 
 def _stops(history: History) -> list[str]:
-    """What the stop check decides by, read from the same place (`graph.policy.ends`)."""
+    """What the stop check decides by, read from the same place (`ridgeline.graph.policy.ends`)."""
     limits, target = history.limits, history.opened.target
     share, rounds = ends.peak_fraction(limits, target.performance_target), ends.rounds(limits, target)
     ceilings = history.roofline.ceilings if history.roofline else None

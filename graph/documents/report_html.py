@@ -5,19 +5,19 @@ from functools import cache
 
 from markupsafe import Markup
 
-from graph.documents import conclusion, figures
-from graph.documents.final_report import comparison, decisions, environment_table, reproduce
-from graph.documents.noise import noise_lines
-from graph.documents.report_html_plots import roofline_plot, trend_plot
-from graph.documents.report_html_text import diff, markdown, plain
-from graph.documents.roofline import against, ceiling_lines
-from graph.documents.text import cell, interval, line, minute, number, quantity, table, times
-from graph.policy.budgets import device_minutes
-from graph.policy.history import accepted, total_cost
-from graph.record import RoundClosed
-from graph.standing import History
-from graph.values import Cost, Value
-from prompts.render import render
+from ridgeline.graph.documents import conclusion, figures
+from ridgeline.graph.documents.final_report import comparison, decisions, environment_table, reproduce
+from ridgeline.graph.documents.noise import noise_lines
+from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plot
+from ridgeline.graph.documents.report_html_text import diff, markdown, plain
+from ridgeline.graph.documents.roofline import against, ceiling_lines
+from ridgeline.graph.documents.text import cell, interval, line, minute, number, quantity, table, times
+from ridgeline.graph.policy.budgets import device_minutes
+from ridgeline.graph.policy.history import accepted, total_cost
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Cost, Value
+from ridgeline.prompts.render import render
 
 STYLE = "page.v1.css"
 

@@ -5,13 +5,13 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from graph.contract import Scoring
-from graph.documents import figures
-from graph.documents.text import clip, times
-from graph.evidence import Row
-from graph.record import RoundClosed, ShapeRoof
-from graph.standing import History
-from graph.values import Value
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import clip, times
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.record import RoundClosed, ShapeRoof
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
 
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 700, 16, 276

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from graph.contract import Contract
-from graph.documents import figures
-from graph.documents.text import cell, interval, number, percent, quantity, row, table, unit
-from graph.evidence import Benchmark, Row
-from graph.verdict import ShapeChange, Verdict
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import cell, interval, number, percent, quantity, row, table, unit
+from ridgeline.graph.evidence import Benchmark, Row
+from ridgeline.graph.verdict import ShapeChange, Verdict
 
 
 def size_columns(contract: Contract) -> tuple[str, ...]:

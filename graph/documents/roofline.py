@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from graph.documents import figures
-from graph.documents.text import cell, line, number, quantity, table
-from graph.evidence import Row
-from graph.policy import ends
-from graph.policy.history import best_round
-from graph.policy.reach import NOTHING, Reach, device_of, of_best, reach
-from graph.policy.roofline import bound_of, ridge, shares
-from graph.record import ShapeRoof
-from graph.standing import History
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import cell, line, number, quantity, table
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.history import best_round
+from ridgeline.graph.policy.reach import NOTHING, Reach, device_of, of_best, reach
+from ridgeline.graph.policy.roofline import bound_of, ridge, shares
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.standing import History
 
 UNKNOWN = "UNKNOWN"
 

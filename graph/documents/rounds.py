@@ -2,19 +2,31 @@
 
 from pathlib import PurePosixPath
 
-from graph.documents import figures
-from graph.documents.results import aggregate_table, shape_table
-from graph.documents.text import cell, code, command, fence, interval, line, minute, number, percent, quantity, table
-from graph.documents.transfer import transfer_check
-from graph.evidence import Benchmark, BenchmarkFailed, Profiled
-from graph.policy.early import silent
-from graph.policy.history import best_profile
-from graph.policy.roofline import bound_of
-from graph.record import BaselineClosed, RoundClosed
-from graph.standing import History
-from graph.trial import Drafted, find
-from graph.values import Artifact
-from prompts.render import render
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.results import aggregate_table, shape_table
+from ridgeline.graph.documents.text import (
+    cell,
+    code,
+    command,
+    fence,
+    interval,
+    line,
+    minute,
+    number,
+    percent,
+    quantity,
+    table,
+)
+from ridgeline.graph.documents.transfer import transfer_check
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
+from ridgeline.graph.policy.early import silent
+from ridgeline.graph.policy.history import best_profile
+from ridgeline.graph.policy.roofline import bound_of
+from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Drafted, find
+from ridgeline.graph.values import Artifact
+from ridgeline.prompts.render import render
 
 Documents = dict[str, str | Artifact]
 

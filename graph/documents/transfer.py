@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from graph.contract import Contract
-from graph.documents import figures
-from graph.documents.text import line, percent
-from graph.finding import Finding
-from graph.policy import caches
-from graph.record import RoundClosed
-from graph.values import Bucket, Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.text import line, percent
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.policy import caches
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.values import Bucket, Value
 
 Decision = Literal["ACCEPT-as-real", "ACCEPT-with-asterisk", "REJECT-as-overfit"]
 

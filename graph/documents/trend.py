@@ -1,14 +1,14 @@
 """`logs/performance_trend.md`: one row a round, ten fixed columns, append-only."""
 
-from graph.contract import Scoring
-from graph.documents import figures
-from graph.documents.figures import Figures, Gains
-from graph.documents.memo import once
-from graph.documents.text import cell, interval, number, percent, row
-from graph.evidence import Benchmark
-from graph.record import BaselineClosed, RoundClosed
-from graph.standing import History
-from prompts.render import render
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.documents import figures
+from ridgeline.graph.documents.figures import Figures, Gains
+from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.text import cell, interval, number, percent, row
+from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.prompts.render import render
 
 
 def columns(unit: str) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from graph.approval import ApprovalRequest, Decision
-from graph.context import counters_of_best, history
-from graph.documents.approval import of_change, of_hypothesis, of_target
-from graph.errors import CampaignError
-from graph.policy.spent import minutes_between
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Drafted, Failed, Judged, Proposed, find
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.context import counters_of_best, history
+from ridgeline.graph.documents.approval import of_change, of_hypothesis, of_target
+from ridgeline.graph.errors import CampaignError
+from ridgeline.graph.policy.spent import minutes_between
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Drafted, Failed, Judged, Proposed, find
 
 
 class TargetRefused(CampaignError):

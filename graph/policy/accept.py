@@ -2,18 +2,18 @@
 
 from typing import assert_never
 
-from graph.evidence import Profiled
-from graph.limits import Limits
-from graph.policy import autonomous, campaign, interleaved
-from graph.policy.audit import notes
-from graph.policy.gates import before_numbers, closer_look, isa, skew, suspicion, unread
-from graph.policy.outcome import Outcome, settle
-from graph.policy.readings import Readings, readings
-from graph.policy.sentence import cause, sentence
-from graph.standing import Standing
-from graph.trial import Applied, Failed, Traced, Verified, find
-from graph.values import Answer
-from graph.verdict import Verdict
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import autonomous, campaign, interleaved
+from ridgeline.graph.policy.audit import notes
+from ridgeline.graph.policy.gates import before_numbers, closer_look, isa, skew, suspicion, unread
+from ridgeline.graph.policy.outcome import Outcome, settle
+from ridgeline.graph.policy.readings import Readings, readings
+from ridgeline.graph.policy.sentence import cause, sentence
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.trial import Applied, Failed, Traced, Verified, find
+from ridgeline.graph.values import Answer
+from ridgeline.graph.verdict import Verdict
 
 
 def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_profile: Profiled | None) -> Verdict:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import expm1, log1p
 
-from graph.policy.history import accepted, lineage, overfit
-from graph.record import Attribution, RoundClosed
-from graph.standing import History
-from graph.trial import proposed
-from graph.values import Bucket
+from ridgeline.graph.policy.history import accepted, lineage, overfit
+from ridgeline.graph.record import Attribution, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import proposed
+from ridgeline.graph.values import Bucket
 
 KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
 GAP_PERCENT = 1.0

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.contract import Contract
-from graph.finding import Finding
-from graph.policy import caches
-from graph.values import Hypothesis, Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.policy import caches
+from ridgeline.graph.values import Hypothesis, Value
 
 NOTED = 6
 """Findings that a verdict's notes name; the rest are counted."""

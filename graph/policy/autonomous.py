@@ -2,16 +2,16 @@
 
 import statistics
 
-from graph.evidence import Profiled
-from graph.limits import Limits
-from graph.policy.divergence import class_gains, losing, named, split, target_class
-from graph.policy.gates import same_rung, suspicious
-from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
-from graph.policy.readings import Readings, active, guarded, reference
-from graph.policy.score import EDGE, Delta, delta, exceeds, gain
-from graph.standing import BenchmarkWant, Standing
-from graph.trial import Stage, Traced
-from graph.verdict import ShapeChange
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.divergence import class_gains, losing, named, split, target_class
+from ridgeline.graph.policy.gates import same_rung, suspicious
+from ridgeline.graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
+from ridgeline.graph.policy.readings import Readings, active, guarded, reference
+from ridgeline.graph.policy.score import EDGE, Delta, delta, exceeds, gain
+from ridgeline.graph.standing import BenchmarkWant, Standing
+from ridgeline.graph.trial import Stage, Traced
+from ridgeline.graph.verdict import ShapeChange
 
 KERNEL_TIME = "kernel_time_us"
 """Profile counter: mean device time of the target kernel in microseconds."""

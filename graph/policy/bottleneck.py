@@ -8,14 +8,14 @@ classes of `bound` decide, and these counters only where those are silent.
 
 from collections.abc import Iterator, Sequence
 
-from graph.contract import Scoring
-from graph.evidence import Profiled, Row
-from graph.kernel_profile import Bound, Bounded, KernelProfile
-from graph.policy import bound
-from graph.policy.bound_case import Case
-from graph.policy.timing import from_timing
-from graph.record import ShapeRoof
-from graph.values import Bottleneck
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Profiled, Row
+from ridgeline.graph.kernel_profile import Bound, Bounded, KernelProfile
+from ridgeline.graph.policy import bound
+from ridgeline.graph.policy.bound_case import Case
+from ridgeline.graph.policy.timing import from_timing
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.values import Bottleneck
 
 Found = tuple[Bottleneck, str]
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from graph.kernel_profile import Bound, Bounded, KernelProfile, Stall
-from graph.policy.bound_case import Case, Thresholds
-from graph.policy.bound_next import advice
+from ridgeline.graph.kernel_profile import Bound, Bounded, KernelProfile, Stall
+from ridgeline.graph.policy.bound_case import Case, Thresholds
+from ridgeline.graph.policy.bound_next import advice
 
 THRESHOLDS = Thresholds()
 MATRIX_NAMES = re.compile(r"gemm|matmul|attn|attention|flash|mla_|moe|conv\d?d|wgmma|mfma|Cijk_", re.IGNORECASE)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from graph.kernel_profile import KernelProfile, Stall
-from graph.values import Value
+from ridgeline.graph.kernel_profile import KernelProfile, Stall
+from ridgeline.graph.values import Value
 
 
 class Thresholds(Value):

@@ -1,6 +1,6 @@
 """What to look at next, by class, sub-class and flag of a kernel: one sentence each, none of them a promise."""
 
-from graph.kernel_profile import Bound
+from ridgeline.graph.kernel_profile import Bound
 
 BY_CLASS: dict[Bound, str] = {
     "invalid": "record again: no conclusion can rest on what is there",

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from graph.briefing import OUT_OF_BUDGET
-from graph.policy.history import total_cost
-from graph.standing import History
-from graph.values import Cost
+from ridgeline.graph.briefing import OUT_OF_BUDGET
+from ridgeline.graph.policy.history import total_cost
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Cost
 
 
 def exceeded(history: History, elapsed_minutes: float, exhausted: str = "") -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.finding import Finding, KeyPart, KeyTerm, Lookup, Role, Simulation
-from graph.values import Value
+from ridgeline.graph.finding import Finding, KeyPart, KeyTerm, Lookup, Role, Simulation
+from ridgeline.graph.values import Value
 
 STEPS = 4
 """Steps of the pen-and-paper trace (14.5)."""

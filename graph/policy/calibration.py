@@ -3,13 +3,13 @@
 import math
 from typing import Literal
 
-from graph.evidence import Comparison
-from graph.policy import history as fold
-from graph.policy.confidence import reach
-from graph.policy.paired import pair_means, scatter
-from graph.record import Calibrated
-from graph.standing import History
-from graph.trial import Applied, Timed, find
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.confidence import reach
+from ridgeline.graph.policy.paired import pair_means, scatter
+from ridgeline.graph.record import Calibrated
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Applied, Timed, find
 
 DIFFERENT_ALPHA = 0.01
 """Error rate at which two copies of one version are called different, which has the machine calibrated again."""

@@ -8,17 +8,17 @@ import math
 import statistics
 from typing import Literal
 
-from graph.evidence import Benchmark, Level
-from graph.limits import Limits
-from graph.policy.divergence import class_gains, split
-from graph.policy.gates import suspicious
-from graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
-from graph.policy.readings import Readings, active, guarded, reference
-from graph.policy.score import Delta, at_least, delta, exceeds, relative_stddev
-from graph.standing import BenchmarkWant, Standing
-from graph.trial import Stage, proposed
-from graph.values import Value
-from graph.verdict import ShapeChange
+from ridgeline.graph.evidence import Benchmark, Level
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.divergence import class_gains, split
+from ridgeline.graph.policy.gates import suspicious
+from ridgeline.graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
+from ridgeline.graph.policy.readings import Readings, active, guarded, reference
+from ridgeline.graph.policy.score import Delta, at_least, delta, exceeds, relative_stddev
+from ridgeline.graph.standing import BenchmarkWant, Standing
+from ridgeline.graph.trial import Stage, proposed
+from ridgeline.graph.values import Value
+from ridgeline.graph.verdict import ShapeChange
 
 SIGMAS = 2.0
 """A core drop within so many standard deviations of its own row is measured again before it rejects (rules 8.8)."""

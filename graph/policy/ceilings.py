@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from graph.evidence import Ceilings, Machine
-from graph.policy.score import EDGE
-from graph.record import Spec
-from graph.values import Value
+from ridgeline.graph.evidence import Ceilings, Machine
+from ridgeline.graph.policy.score import EDGE
+from ridgeline.graph.record import Spec
+from ridgeline.graph.values import Value
 
 PEAK = re.compile(r"\w+_(?:dense|matrix|vector)")
 BANDWIDTH = "hbm_bandwidth"

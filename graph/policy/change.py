@@ -1,8 +1,8 @@
 """Rule 1 and the bucket gate, decided before any edit exists: what a hypothesis may not be."""
 
-from graph.policy.change_kinds import kinds
-from graph.policy.change_words import coupled, settings
-from graph.values import Hypothesis
+from ridgeline.graph.policy.change_kinds import kinds
+from ridgeline.graph.policy.change_words import coupled, settings
+from ridgeline.graph.values import Hypothesis
 
 _NEEDED = (
     ("claim", "what is expected to improve, and why"),

@@ -2,7 +2,7 @@
 
 import re
 
-from graph.policy.change_words import moving, prose
+from ridgeline.graph.policy.change_words import moving, prose
 
 _JOINTS = re.compile(
     r"\s\+\s|;|\s&\s|\band\b|\bplus\b|\bthen\b|\balso\b|\bas well as\b|\b(?:together|along|combined) with\b"

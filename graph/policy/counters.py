@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from graph.contract import Scoring
-from graph.evidence import Benchmark, Comparison, Profiled
-from graph.limits import Limits
-from graph.policy.autonomous import KERNEL_TIME
-from graph.policy.gates import same_rung
-from graph.policy.score import ScoreError, aggregate, exceeds, geomean
-from graph.record import BaselineClosed, RoundClosed
-from graph.trial import Applied, Timed, Traced, find, proposed
-from graph.values import Value
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.autonomous import KERNEL_TIME
+from ridgeline.graph.policy.gates import same_rung
+from ridgeline.graph.policy.score import ScoreError, aggregate, exceeds, geomean
+from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.trial import Applied, Timed, Traced, find, proposed
+from ridgeline.graph.values import Value
 
 TRACE_POINTS = 3
 """How many of the counters that grew most a summary names."""

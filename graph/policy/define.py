@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping
 
-from graph.contract import Contract
-from graph.evidence import Machine
-from graph.policy.goal import GoalError, parse_goal, unit_of
-from graph.policy.instruction import Said, arch_of, parse, parts
-from graph.policy.vocabulary import ARCHS, KNOWN_ARCHS, LANGUAGES, PRECISIONS, VENDORS, vendor
-from graph.target import Goal, Target
-from graph.values import Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Machine
+from ridgeline.graph.policy.goal import GoalError, parse_goal, unit_of
+from ridgeline.graph.policy.instruction import Said, arch_of, parse, parts
+from ridgeline.graph.policy.vocabulary import ARCHS, KNOWN_ARCHS, LANGUAGES, PRECISIONS, VENDORS, vendor
+from ridgeline.graph.target import Goal, Target
+from ridgeline.graph.values import Value
 
 FIELDS = (
     "target_op",

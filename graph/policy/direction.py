@@ -1,11 +1,11 @@
 """The full validation at the end of a direction (rules 11.1), which a quick acceptance still owes."""
 
-from graph.evidence import Benchmark
-from graph.policy.history import standing
-from graph.policy.outcome import losses, lost
-from graph.policy.readings import failing, guarded
-from graph.policy.score import MixedEvidence, ScoreError, delta
-from graph.standing import History
+from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.policy.history import standing
+from ridgeline.graph.policy.outcome import losses, lost
+from ridgeline.graph.policy.readings import failing, guarded
+from ridgeline.graph.policy.score import MixedEvidence, ScoreError, delta
+from ridgeline.graph.standing import History
 
 
 def needs_full(history: History) -> bool:

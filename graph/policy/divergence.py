@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from graph.limits import Limits
-from graph.policy.gates import mean_gain
-from graph.policy.outcome import Outcome
-from graph.policy.score import at_least, exceeds
-from graph.trial import Drafted, Stage, find, proposed
-from graph.values import Answer
-from graph.verdict import ShapeChange
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.gates import mean_gain
+from ridgeline.graph.policy.outcome import Outcome
+from ridgeline.graph.policy.score import at_least, exceeds
+from ridgeline.graph.trial import Drafted, Stage, find, proposed
+from ridgeline.graph.values import Answer
+from ridgeline.graph.verdict import ShapeChange
 
 
 def class_gains(shapes: Sequence[ShapeChange]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from graph.evidence import Printed
+from ridgeline.graph.evidence import Printed
 
 RELIABLE = 20
 """Last lines that are required of an output too long to keep, where nothing before them can be counted."""

@@ -1,7 +1,7 @@
 """The numbers that end a campaign: the stop check decides by them, the README prints them, there is no second copy."""
 
-from graph.limits import Limits
-from graph.target import Goal, Target
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.target import Goal, Target
 
 
 def goal(limits: Limits, target: Target) -> Goal | None:

@@ -2,13 +2,13 @@
 
 from math import exp
 
-from graph.evidence import Comparison
-from graph.limits import Limits
-from graph.policy import history as fold
-from graph.policy.paired import fixed_test
-from graph.policy.score import aggregate
-from graph.standing import History
-from graph.values import Value
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.paired import fixed_test
+from ridgeline.graph.policy.score import aggregate
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
 
 
 class Claim(Value):

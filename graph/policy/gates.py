@@ -2,18 +2,18 @@
 
 import math
 
-from graph.evidence import Profiled
-from graph.limits import Limits
-from graph.policy.audit import left_open, said
-from graph.policy.outcome import Outcome, reject
-from graph.policy.paired import PairedError, check, merge
-from graph.policy.physics import impossible, unexplained
-from graph.policy.readings import Readings, active, failing, reference
-from graph.policy.score import ScoreError, at_least, delta, exceeds
-from graph.policy.sentence import CAUSES
-from graph.standing import Standing
-from graph.trial import Applied, Traced, find, proposed
-from graph.verdict import ShapeChange, Verdict
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.audit import left_open, said
+from ridgeline.graph.policy.outcome import Outcome, reject
+from ridgeline.graph.policy.paired import PairedError, check, merge
+from ridgeline.graph.policy.physics import impossible, unexplained
+from ridgeline.graph.policy.readings import Readings, active, failing, reference
+from ridgeline.graph.policy.score import ScoreError, at_least, delta, exceeds
+from ridgeline.graph.policy.sentence import CAUSES
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.trial import Applied, Traced, find, proposed
+from ridgeline.graph.verdict import ShapeChange, Verdict
 
 FORBIDDEN_BUCKETS = ("W2", "W3")
 """Caches keyed on what changes every training step (rules 14.2)."""

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from graph.target import Goal
+from ridgeline.graph.target import Goal
 
 _TEXT = re.compile(r"^(?P<op>>=|>|≥|at least|over|above|more than)?\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>.+)$", re.I)
 _PEAK = re.compile(r"^%(\s*(of\s+)?peak)?(\s+efficiency)?$", re.I)

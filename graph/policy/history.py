@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from graph.evidence import Benchmark, Comparison, Profiled
-from graph.noise import Noise
-from graph.policy.noise import noise_of
-from graph.policy.physics import best_times
-from graph.policy.score import aggregate, higher_wins
-from graph.policy.shapes import core_shapes
-from graph.record import (
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.physics import best_times
+from ridgeline.graph.policy.score import aggregate, higher_wins
+from ridgeline.graph.policy.shapes import core_shapes
+from ridgeline.graph.record import (
     BaselineClosed,
     Calibrated,
     Concluded,
@@ -20,9 +20,9 @@ from graph.record import (
     Rooflined,
     RoundClosed,
 )
-from graph.standing import History, Standing
-from graph.trial import Applied, Timed, Traced, find
-from graph.values import Bucket, Cost, Named
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.trial import Applied, Timed, Traced, find
+from ridgeline.graph.values import Bucket, Cost, Named
 
 FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
 """Caches keyed on what changes every training step (rules 14.2)."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from graph.policy.vocabulary import ARCHS, BACKEND_WORDS, KNOWN_ARCHS, OPERATORS, PRECISIONS, VARIANTS
-from graph.values import Value
+from ridgeline.graph.policy.vocabulary import ARCHS, BACKEND_WORDS, KNOWN_ARCHS, OPERATORS, PRECISIONS, VARIANTS
+from ridgeline.graph.values import Value
 
 _PRODUCT = re.compile(r"\b(MI\d{2,3}[A-Z]?|GB\d{3}|[HABLV]\d{2,3}S?|RTX ?\d{4})\b")
 _PRODUCT_ANY_CASE = re.compile(r"\b(mi\d{3}[a-z]?)\b", re.IGNORECASE)

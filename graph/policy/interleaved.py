@@ -5,16 +5,16 @@ import math
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-from graph.limits import Limits
-from graph.policy.divergence import class_gains, split
-from graph.policy.outcome import Outcome, accept, losses, reject
-from graph.policy.readings import Readings, guarded, reference
-from graph.policy.score import delta, exceeds, metric_names
-from graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
-from graph.standing import BenchmarkWant, CompareWant, Standing
-from graph.trial import Stage
-from graph.values import Answer
-from graph.verdict import ShapeChange
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.divergence import class_gains, split
+from ridgeline.graph.policy.outcome import Outcome, accept, losses, reject
+from ridgeline.graph.policy.readings import Readings, guarded, reference
+from ridgeline.graph.policy.score import delta, exceeds, metric_names
+from ridgeline.graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
+from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
+from ridgeline.graph.trial import Stage
+from ridgeline.graph.values import Answer
+from ridgeline.graph.verdict import ShapeChange
 
 Stand = Literal["faster", "not_better", "unpromising", "lost", "undecided"]
 """unpromising: dropped after screening, because its estimate is below the margin; nothing more is claimed of it."""

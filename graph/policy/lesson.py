@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from graph.record import RoundClosed
-from graph.trial import Judged, proposed
-from graph.values import Hypothesis
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.values import Hypothesis
 
 Sign = Literal["helped", "did not help"]
 

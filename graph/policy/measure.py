@@ -2,12 +2,12 @@
 
 from typing import assert_never
 
-from graph.limits import Limits
-from graph.policy import autonomous, campaign, interleaved
-from graph.policy.gates import usable
-from graph.policy.readings import readings
-from graph.standing import BenchmarkWant, CompareWant, Standing
-from graph.trial import Timed, Verified
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import autonomous, campaign, interleaved
+from ridgeline.graph.policy.gates import usable
+from ridgeline.graph.policy.readings import readings
+from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
+from ridgeline.graph.trial import Timed, Verified
 
 
 def wanted(trial: Verified | Timed, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:

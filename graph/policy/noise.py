@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from graph.evidence import Comparison, ShapePairs
-from graph.noise import Noise, ShapeNoise, Spread
-from graph.policy.paired import check, pair_means, scatter
-from graph.policy.score import MixedEvidence
-from graph.student import critical
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.noise import Noise, ShapeNoise, Spread
+from ridgeline.graph.policy.paired import check, pair_means, scatter
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.student import critical
 
 OFFSET_ALPHA = 0.02
 """Error rate at which a calibration finds that identical versions differ systematically. Missing an offset costs false

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 
-from graph.limits import Limits
-from graph.policy.score import at_least, exceeds
-from graph.policy.sentence import sentence
-from graph.trial import Traced
-from graph.values import Answer, Value
-from graph.verdict import Decision, Reason, ShapeChange, Verdict
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.score import at_least, exceeds
+from ridgeline.graph.policy.sentence import sentence
+from ridgeline.graph.trial import Traced
+from ridgeline.graph.values import Answer, Value
+from ridgeline.graph.verdict import Decision, Reason, ShapeChange, Verdict
 
 CORRECT: dict[Reason, Answer] = {"check_failed": "no", "incorrect": "no", "build_failed": "unverified"}
 """Reasons that speak about correctness; whatever else was measured had passed its test."""

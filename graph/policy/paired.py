@@ -7,11 +7,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from graph.evidence import Comparison, ShapePairs
-from graph.noise import FLOOR_SD
-from graph.policy.score import MixedEvidence
-from graph.student import critical
-from graph.values import Value
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.noise import FLOOR_SD
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.student import critical
+from ridgeline.graph.values import Value
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair, against interrupts; from TRIM_FROM blocks on."""

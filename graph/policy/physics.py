@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from graph.contract import Contract
-from graph.evidence import Benchmark, Ceilings, Comparison, Row
-from graph.formula import FormulaError
-from graph.policy.ceilings import UNCACHED_BYTES, cache_bytes
-from graph.policy.readings import Readings
-from graph.policy.roofline import ABOVE_ROOF, shape_roofs
-from graph.record import ShapeRoof
-from graph.standing import Standing
-from graph.values import Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Row
+from ridgeline.graph.formula import FormulaError
+from ridgeline.graph.policy.ceilings import UNCACHED_BYTES, cache_bytes
+from ridgeline.graph.policy.readings import Readings
+from ridgeline.graph.policy.roofline import ABOVE_ROOF, shape_roofs
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.values import Value
 
 CLEARLY = 0.5
 """Share of its floor below which a time is refused. Ceilings are measured to a few per cent, but a copy's bandwidth

@@ -3,9 +3,9 @@
 from math import log
 from typing import Literal
 
-from graph.evidence import Profiled
-from graph.record import PredictionCheck
-from graph.values import Prediction
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.record import PredictionCheck
+from ridgeline.graph.values import Prediction
 
 HALF = 0.5
 """A change in the predicted direction counts as the predicted one from half of its size, on a log scale."""

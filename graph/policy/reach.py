@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from graph.contract import Contract
-from graph.evidence import Ceilings, Machine, Row
-from graph.formula import FormulaError
-from graph.policy.ceilings import MIB, UNCACHED_BYTES, cache_bytes
-from graph.policy.history import best_round, standing
-from graph.policy.roofline import ABOVE_ROOF, Bound, bound_of, efficiency, shape_roofs, shares
-from graph.record import ShapeRoof, Spec
-from graph.standing import History
-from graph.values import Value
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Ceilings, Machine, Row
+from ridgeline.graph.formula import FormulaError
+from ridgeline.graph.policy.ceilings import MIB, UNCACHED_BYTES, cache_bytes
+from ridgeline.graph.policy.history import best_round, standing
+from ridgeline.graph.policy.roofline import ABOVE_ROOF, Bound, bound_of, efficiency, shape_roofs, shares
+from ridgeline.graph.record import ShapeRoof, Spec
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
 
 NOTHING = "nothing to gain"
 """How a stop reason begins when the original already stands at its ceiling."""

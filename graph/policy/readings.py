@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured
-from graph.limits import Limits
-from graph.policy.score import MixedEvidence
-from graph.standing import Standing
-from graph.trial import Applied, Stage, Timed, find
-from graph.values import Value
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.trial import Applied, Stage, Timed, find
+from ridgeline.graph.values import Value
 
 DISTURBED = "unstable"
 """The reason of a failure that says nothing about the candidate. Only pairs have it."""

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from graph.policy.history import best_round, masked
-from graph.standing import History
+from ridgeline.graph.policy.history import best_round, masked
+from ridgeline.graph.standing import History
 
 
 def possible(history: History) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Literal
 
-from graph.contract import Scoring, Work
-from graph.evidence import Ceilings, Machine, Row
-from graph.formula import evaluate
-from graph.record import ShapeRoof, Spec
+from ridgeline.graph.contract import Scoring, Work
+from ridgeline.graph.evidence import Ceilings, Machine, Row
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.record import ShapeRoof, Spec
 
 Bound = Literal["compute", "memory", "unknown"]
 MISSING = "gpu-wiki not found"

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from graph.contract import Scoring
-from graph.evidence import Benchmark, Row
-from graph.values import Named, Value
-from graph.verdict import ShapeChange
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Benchmark, Row
+from ridgeline.graph.values import Named, Value
+from ridgeline.graph.verdict import ShapeChange
 
 EDGE = 1e-9
 """Slack of comparisons with a limit: a mean of logarithms misses a round number by some 1e-16, which no clock sees."""

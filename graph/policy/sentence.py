@@ -1,7 +1,7 @@
 """The one line about a round that an engineer can quote (rules 13, R3)."""
 
-from graph.trial import Failed, Traced, proposed
-from graph.verdict import Decision
+from ridgeline.graph.trial import Failed, Traced, proposed
+from ridgeline.graph.verdict import Decision
 
 LONGEST_DETAIL = 160
 """Characters of a tool's own words that a sentence repeats."""

@@ -4,13 +4,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from graph.evidence import Comparison, ShapePairs
-from graph.limits import Limits
-from graph.noise import FLOOR_SD, Noise, Spread
-from graph.policy.confidence import reach
-from graph.policy.paired import check, merge, pair_means, scatter
-from graph.policy.score import MixedEvidence
-from graph.values import Value
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import FLOOR_SD, Noise, Spread
+from ridgeline.graph.policy.confidence import reach
+from ridgeline.graph.policy.paired import check, merge, pair_means, scatter
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.values import Value
 
 LEAST_PAIRS = 2
 """Nothing is faster before a second process pair says so too."""

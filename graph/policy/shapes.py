@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from graph.contract import Contract
-from graph.evidence import Row
-from graph.formula import evaluate
-from graph.policy.score import relative_stddev
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.policy.score import relative_stddev
 
 SPREAD_ROWS = 2
 """How many high-variance rows join small, medium and large: three to five shapes in all (rules 7.3)."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from graph.record import Reflection, RoundClosed
-from graph.trial import (
+from ridgeline.graph.record import Reflection, RoundClosed
+from ridgeline.graph.trial import (
     Applied,
     Broken,
     Built,
@@ -19,7 +19,7 @@ from graph.trial import (
     Verified,
     inner,
 )
-from graph.values import Cost
+from ridgeline.graph.values import Cost
 
 
 def minutes_between(earlier: str, later: str) -> float:

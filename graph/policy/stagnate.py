@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from graph.policy.counters import consecutive_rollbacks
-from graph.record import RoundClosed
-from graph.standing import History
-from graph.trial import proposed
+from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import proposed
 
 ROUNDS_BETWEEN = 2
 """Rounds that must close after a review before the next one: its directions get their chance."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from graph.evidence import Benchmark, Ceilings, Machine
-from graph.policy import ends
-from graph.policy.ceilings import bounds
-from graph.policy.reach import Reach, device_of, reach
-from graph.policy.roofline import specs
-from graph.policy.stop import nothing_left
-from graph.record import Rooflined, Spec
-from graph.standing import History
+from ridgeline.graph.evidence import Benchmark, Ceilings, Machine
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.ceilings import bounds
+from ridgeline.graph.policy.reach import Reach, device_of, reach
+from ridgeline.graph.policy.roofline import specs
+from ridgeline.graph.policy.stop import nothing_left
+from ridgeline.graph.record import Rooflined, Spec
+from ridgeline.graph.standing import History
 
 
 def rooflined(measured: Ceilings | None, machine: Machine, stated: Sequence[Spec]) -> Rooflined:

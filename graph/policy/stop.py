@@ -1,14 +1,14 @@
 """TERMINATION_CHECK: every condition, evaluated; a campaign ends only when one of them holds (rules 18)."""
 
-from graph.policy import budgets, ends
-from graph.policy.counters import consecutive_regressions
-from graph.policy.goal import reached
-from graph.policy.history import best_round, speedup_so_far, standing
-from graph.policy.reach import NOTHING, Reach, of_best
-from graph.policy.roofline import efficiency, shape_roofs
-from graph.policy.score import aggregate, at_least
-from graph.record import StopCheck
-from graph.standing import History
+from ridgeline.graph.policy import budgets, ends
+from ridgeline.graph.policy.counters import consecutive_regressions
+from ridgeline.graph.policy.goal import reached
+from ridgeline.graph.policy.history import best_round, speedup_so_far, standing
+from ridgeline.graph.policy.reach import NOTHING, Reach, of_best
+from ridgeline.graph.policy.roofline import efficiency, shape_roofs
+from ridgeline.graph.policy.score import aggregate, at_least
+from ridgeline.graph.record import StopCheck
+from ridgeline.graph.standing import History
 
 ENDLESS = "off: the campaign is endless"
 

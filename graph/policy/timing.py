@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import inf
 
-from graph.contract import Scoring
-from graph.evidence import Row
-from graph.policy.roofline import ABOVE_ROOF, bound_of, shares
-from graph.policy.timing_words import Placed, chain, time_us
-from graph.record import ShapeRoof
-from graph.values import Bottleneck, Value
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.policy.roofline import ABOVE_ROOF, bound_of, shares
+from ridgeline.graph.policy.timing_words import Placed, chain, time_us
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.values import Bottleneck, Value
 
 SPREAD = 1.5
 """Rates closer than this are called uniform."""

@@ -5,10 +5,10 @@ from itertools import groupby
 from math import log
 from typing import Literal
 
-from graph.contract import Scoring
-from graph.evidence import Row
-from graph.policy.roofline import Bound
-from graph.values import Bottleneck, Value
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.policy.roofline import Bound
+from ridgeline.graph.values import Bottleneck, Value
 
 NEAR_ROOF = 0.6
 """Rules 9.3: memory-bound work at 60 % of its peak is healthy."""

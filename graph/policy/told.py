@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from graph.briefing import ShapeNow, Terms
-from graph.contract import Scoring
-from graph.evidence import Row
-from graph.policy import ends
-from graph.policy.history import noise, standing, total_cost
-from graph.policy.reach import Reach, of_best
-from graph.policy.score import row_score
-from graph.policy.sequential import visible
-from graph.standing import History
+from ridgeline.graph.briefing import ShapeNow, Terms
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.history import noise, standing, total_cost
+from ridgeline.graph.policy.reach import Reach, of_best
+from ridgeline.graph.policy.score import row_score
+from ridgeline.graph.policy.sequential import visible
+from ridgeline.graph.standing import History
 
 
 def shapes_now(history: History) -> tuple[ShapeNow, ...]:

@@ -3,10 +3,10 @@
 from math import ceil
 from typing import Literal
 
-from graph.evidence import Ceilings
-from graph.policy.ceilings import below
-from graph.policy.operations.amount import Amount
-from graph.values import Value
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy.ceilings import below
+from ridgeline.graph.policy.operations.amount import Amount
+from ridgeline.graph.values import Value
 
 NORMAL, LOW = 0.5, 0.1
 """Tiles per unit from which a grid is called normal, and from which low; below that the tiling is mended first."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from sandbox.audit.c_names import CLOCKS, JUDGES
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.c_names import CLOCKS, JUDGES
+from ridgeline.sandbox.audit.rules import Hit
 
 RECIPES = frozenset({".mk", ".sh", ".cmake"})
 RECIPE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt"})

@@ -1,6 +1,6 @@
 """C, C++, CUDA and HIP: whether a lasting counter decides anything, or only says where the next entry of a table is."""
 
-from sandbox.audit.c_source import CFunction, CSource
+from ridgeline.sandbox.audit.c_source import CFunction, CSource
 
 RESTRICTIONS = frozenset({"restrict", "__restrict__", "__restrict"})
 LEAVES = frozenset({"return", "goto", "break", "continue", "longjmp"})

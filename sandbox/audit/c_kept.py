@@ -6,9 +6,9 @@ Workspaces are left from call to call as well: what a function fills before it h
 import re
 from collections.abc import Iterator, Mapping
 
-from sandbox.audit import c_counts
-from sandbox.audit.c_source import CFunction, CSource, Token, strings
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit import c_counts
+from ridgeline.sandbox.audit.c_source import CFunction, CSource, Token, strings
+from ridgeline.sandbox.audit.rules import Hit
 
 COPIES = frozenset({"memcpy", "cudaMemcpy", "cudaMemcpyAsync", "hipMemcpy", "hipMemcpyAsync", "memmove", "copy_n"})
 COMPARES = frozenset({"memcmp", "bcmp", "strcmp"})

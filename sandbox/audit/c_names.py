@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sandbox.audit.c_source import CSource, Token, strings
-from sandbox.audit.python_surroundings import REFERENCE
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.c_source import CSource, Token, strings
+from ridgeline.sandbox.audit.python_surroundings import REFERENCE
+from ridgeline.sandbox.audit.rules import Hit
 
 CLOCKS = re.compile(
     r"clock_gettime(?:64)?|__clock_gettime|gettimeofday|clock|times|omp_get_wtime|timespec_get|clock_getres"

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from sandbox.audit import c_names, c_writes
-from sandbox.audit.c_names import ASM
-from sandbox.audit.c_source import CCall, CSource, strings
-from sandbox.audit.python_surroundings import REPORTED, TESTING
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit import c_names, c_writes
+from ridgeline.sandbox.audit.c_names import ASM
+from ridgeline.sandbox.audit.c_source import CCall, CSource, strings
+from ridgeline.sandbox.audit.python_surroundings import REPORTED, TESTING
+from ridgeline.sandbox.audit.rules import Hit
 
 READ = r"clock_gettime|gettimeofday|clock|times|omp_get_wtime|timespec_get|(?:cu|cuda|hip)EventElapsedTime\w*"
 OWN_MEMORY = re.compile(r"/proc/(?:self|\d+|%d|thread-self)/(?:mem|maps|fd|task)")

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from sandbox.audit import c_kept
-from sandbox.audit.c_source import OPEN, CFunction, CSource, Token
-from sandbox.audit.python_work import GROUPED, width
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit import c_kept
+from ridgeline.sandbox.audit.c_source import OPEN, CFunction, CSource, Token
+from ridgeline.sandbox.audit.python_work import GROUPED, width
+from ridgeline.sandbox.audit.rules import Hit
 
 TABLES = frozenset({"map", "unordered_map", "flat_hash_map", "robin_map", "set", "unordered_set"})
 POINTER_KEYS = frozenset(

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from sandbox.audit.c_source import CFunction, CSource
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.c_source import CFunction, CSource
+from ridgeline.sandbox.audit.rules import Hit
 
 STORES = re.compile(r"[-+*/%&|^]?=")
 FILLS = frozenset({"memset", "memcpy", "memmove"})

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from graph.finding import Finding
-from sandbox.audit import (
+from ridgeline.graph.finding import Finding
+from ridgeline.sandbox.audit import (
     build_options,
     c_surroundings,
     c_work,
@@ -18,10 +18,10 @@ from sandbox.audit import (
     python_tampering,
     python_work,
 )
-from sandbox.audit.c_source import CSource
-from sandbox.audit.own_files import C_LIKE, own_modules, own_names, read_as_c
-from sandbox.audit.python_source import LINE_END, PythonSource
-from sandbox.audit.rules import Hit, finding
+from ridgeline.sandbox.audit.c_source import CSource
+from ridgeline.sandbox.audit.own_files import C_LIKE, own_modules, own_names, read_as_c
+from ridgeline.sandbox.audit.python_source import LINE_END, PythonSource
+from ridgeline.sandbox.audit.rules import Hit, finding
 
 PYTHON = frozenset({".py", ".pyi", ".pyx"})
 LARGEST = 1_000_000

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from sandbox.audit.c_source import CSource
+from ridgeline.sandbox.audit.c_source import CSource
 
 C_LIKE = frozenset(
     {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl", ".metal"}

@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from graph.finding import KeyTerm
-from sandbox.audit.python_keys import PLAIN, identity, role, root, terms, used_as_tensor
-from sandbox.audit.python_source import Function, PythonSource, parameters
-from sandbox.audit.rules import Hit
+from ridgeline.graph.finding import KeyTerm
+from ridgeline.sandbox.audit.python_keys import PLAIN, identity, role, root, terms, used_as_tensor
+from ridgeline.sandbox.audit.python_source import Function, PythonSource, parameters
+from ridgeline.sandbox.audit.rules import Hit
 
 MEMO = re.compile(r"(?:^|\.)(?:lru_cache|cache|cached|memoize|memoized)$")
 TUNED = re.compile(r"(?:^|\.)(?:jit|autotune|heuristics)$")

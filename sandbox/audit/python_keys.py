@@ -3,8 +3,16 @@
 import ast
 from collections.abc import Iterator
 
-from graph.finding import KeyPart, KeyTerm
-from sandbox.audit.python_source import GRADIENT, TENSOR_NAME, TENSOR_USE, WEIGHT, Function, PythonSource, parameters
+from ridgeline.graph.finding import KeyPart, KeyTerm
+from ridgeline.sandbox.audit.python_source import (
+    GRADIENT,
+    TENSOR_NAME,
+    TENSOR_USE,
+    WEIGHT,
+    Function,
+    PythonSource,
+    parameters,
+)
 
 ADDRESS = frozenset({"data_ptr", "untyped_storage", "storage", "_typed_storage", "__cuda_array_interface__", "ptr"})
 CONTENT = frozenset({"item", "tolist", "sum", "mean", "tobytes", "numpy", "max", "min", "norm"})

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandbox.audit.python_source import PythonSource
+from ridgeline.sandbox.audit.python_source import PythonSource
 
 CHANGES = frozenset({"update", "setdefault", "__setitem__", "__ior__", "pop", "popitem", "clear", "__delitem__"})
 SOMEBODY = "?.?"

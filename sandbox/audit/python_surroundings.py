@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandbox.audit.python_source import PythonSource
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.python_source import PythonSource
+from ridgeline.sandbox.audit.rules import Hit
 
 NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (rule, re.compile(pattern))

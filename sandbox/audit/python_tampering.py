@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandbox.audit.python_keys import root
-from sandbox.audit.python_modules import HARNESS, SOMEBODY, changed, entry
-from sandbox.audit.python_source import PythonSource
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.python_keys import root
+from ridgeline.sandbox.audit.python_modules import HARNESS, SOMEBODY, changed, entry
+from ridgeline.sandbox.audit.python_source import PythonSource
+from ridgeline.sandbox.audit.rules import Hit
 
 CLOCKS = re.compile(
     r"time\.(?:time|perf_counter|monotonic|process_time|thread_time)(?:_ns)?"

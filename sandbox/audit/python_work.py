@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandbox.audit.python_keys import root
-from sandbox.audit.python_source import PythonSource, parameters
-from sandbox.audit.rules import Hit
+from ridgeline.sandbox.audit.python_keys import root
+from ridgeline.sandbox.audit.python_source import PythonSource, parameters
+from ridgeline.sandbox.audit.rules import Hit
 
 NARROW = re.compile(
     r"(?:torch|triton\.language|numpy|jax\.numpy)\.(?:float16|half|bfloat16|float8\w*|int8|uint8|fp8\w*|tf32)"

@@ -7,8 +7,8 @@ are sent to the check that tells the two apart by running the candidate.
 
 from dataclasses import dataclass
 
-from graph.finding import Closer, Finding, KeyTerm, Severity
-from graph.values import Bucket
+from ridgeline.graph.finding import Closer, Finding, KeyTerm, Severity
+from ridgeline.graph.values import Bucket
 
 QUOTED = 160
 """Characters of the source line that a finding repeats."""

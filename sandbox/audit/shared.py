@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from graph.finding import Finding
-from sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macros
-from sandbox.audit.c_source import CSource
-from sandbox.audit.own_files import INNER, read_as_c
-from sandbox.audit.rules import Hit, finding
-from sandbox.git import Entry
+from ridgeline.graph.finding import Finding
+from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macros
+from ridgeline.sandbox.audit.c_source import CSource
+from ridgeline.sandbox.audit.own_files import INNER, read_as_c
+from ridgeline.sandbox.audit.rules import Hit, finding
+from ridgeline.sandbox.git import Entry
 
 C_LIKE = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl"})
 PLAIN_C = frozenset({".c", ".h", ".inc"})

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from graph.values import Named
-from sandbox.conditions.values import Reading
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.conditions.values import Reading
 
 METRIC = ("--clock", "--temperature", "--power", "--throttle", "--json")
 """`--throttle` is there for ROCm 6.4 and later; without it amd-smi is asked again."""

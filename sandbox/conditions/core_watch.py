@@ -12,8 +12,8 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
-from sandbox.conditions.processor import Ticks, children, mhz, own_ticks, siblings, ticks, usable
-from sandbox.conditions.values import Conditions, Load
+from ridgeline.sandbox.conditions.processor import Ticks, children, mhz, own_ticks, siblings, ticks, usable
+from ridgeline.sandbox.conditions.values import Conditions, Load
 
 SLICE_S = 0.2
 """20 of the kernel's 10 ms steps: shorter stretches cannot tell a few per cent of load from none."""

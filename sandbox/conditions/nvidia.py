@@ -4,8 +4,8 @@ import csv
 import io
 from datetime import UTC, datetime
 
-from graph.values import Named
-from sandbox.conditions.values import Reading
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.conditions.values import Reading
 
 SLOWDOWNS = {
     0x4: "power cap",

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.signs import contents
+from ridgeline.sandbox.signs import contents
 
 PROC = Path("/proc")
 CPUS = Path("/sys/devices/system/cpu")

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Collection
 
-from sandbox.conditions.core_watch import TICK_S
-from sandbox.conditions.processor import Ticks, ticks, usable
+from ridgeline.sandbox.conditions.core_watch import TICK_S
+from ridgeline.sandbox.conditions.processor import Ticks, ticks, usable
 
 RESTED = 0.1
 """Share of the core that others may use: well below what disturbs a block (`rules.FOREIGN_SHARE`)."""

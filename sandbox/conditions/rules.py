@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graph.values import Value
-from sandbox.conditions.values import Card, Conditions, Load, Reading
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.conditions.values import Card, Conditions, Load, Reading
 
 FOREIGN_SHARE = 0.25
 """Of the timed core, by other processes. What runs on other cores does not count.

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sandbox.conditions import amd, nvidia
-from sandbox.conditions.values import Card, Reading
-from sandbox.devices import Kind
-from sandbox.errors import ProgramMissing
-from sandbox.gate.values import CardSample
-from sandbox.process import beside, capture
+from ridgeline.sandbox.conditions import amd, nvidia
+from ridgeline.sandbox.conditions.values import Card, Reading
+from ridgeline.sandbox.devices import Kind
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.gate.values import CardSample
+from ridgeline.sandbox.process import beside, capture
 
 TIMEOUT_S = 30.0
 POLL_MS = 200

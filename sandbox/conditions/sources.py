@@ -3,11 +3,11 @@
 import shutil
 import threading
 
-from graph.values import Value
-from sandbox.commands import pinned_core
-from sandbox.conditions.processor import children, mhz, siblings, ticks
-from sandbox.conditions.smi import Look, Smi, smi_of
-from sandbox.devices import Kind
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.commands import pinned_core
+from ridgeline.sandbox.conditions.processor import children, mhz, siblings, ticks
+from ridgeline.sandbox.conditions.smi import Look, Smi, smi_of
+from ridgeline.sandbox.devices import Kind
 
 TOOLS: dict[Kind, tuple[str, ...]] = {"nvidia": ("nvidia-smi",), "amd": ("amd-smi", "rocm-smi")}
 

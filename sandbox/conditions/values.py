@@ -1,6 +1,6 @@
 """One small record per timed process: what else used the machine. None is always `not told here`, never `nothing`."""
 
-from graph.values import Named, Value
+from ridgeline.graph.values import Named, Value
 
 
 class Load(Value):

@@ -4,7 +4,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from sandbox.conditions.rules import Disturbed, Kind
+from ridgeline.sandbox.conditions.rules import Disturbed, Kind
 
 
 def left_out(dropped: Sequence[Disturbed], taken: int) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from sandbox.gate.quantity import amount, memory, pci, percent, text, whole
-from sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
+from ridgeline.sandbox.gate.quantity import amount, memory, pci, percent, text, whole
+from ridgeline.sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
 
 METRIC_QUERY = ("amd-smi", "metric", "--usage", "--mem-usage", "--power", "--json")
 PROCESS_QUERY = ("amd-smi", "process", "--json")

@@ -4,11 +4,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from sandbox.caches import cache_folder
-from sandbox.gate.decide import decide
-from sandbox.gate.floors import Floors
-from sandbox.gate.tools import Tools, watch
-from sandbox.gate.values import CardSample, Floor, GateSettings, Judged
+from ridgeline.sandbox.caches import cache_folder
+from ridgeline.sandbox.gate.decide import decide
+from ridgeline.sandbox.gate.floors import Floors
+from ridgeline.sandbox.gate.tools import Tools, watch
+from ridgeline.sandbox.gate.values import CardSample, Floor, GateSettings, Judged
 
 PEAKS = ("utilization_pct", "memory_used_bytes", "memory_share_pct", "power_w")
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from sandbox.gate.values import CardSample, Judged, Vendor
+from ridgeline.sandbox.gate.values import CardSample, Judged, Vendor
 
 VARIABLES: dict[Vendor, tuple[str, ...]] = {
     "nvidia": ("CUDA_VISIBLE_DEVICES",),

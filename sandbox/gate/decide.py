@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from graph.values import Value
-from sandbox.gate.values import MIB, CardSample, CardState, Floor, GateSettings, GpuProcess, State
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.gate.values import MIB, CardSample, CardState, Floor, GateSettings, GpuProcess, State
 
 IDLE_POWER_W = {
     "MI300X": 158.0,

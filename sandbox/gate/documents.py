@@ -3,7 +3,7 @@
 import json
 import re
 
-from sandbox.gate.values import Unreadable
+from ridgeline.sandbox.gate.values import Unreadable
 
 START = re.compile(r'^[ \t]*(?=\{\s*["}]|\[\s*[\{\]])', re.MULTILINE)
 """Where a document begins: `[WARN] low power` is none."""

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from sandbox.durable import write_whole
-from sandbox.gate.values import CardSample, Floor
+from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.gate.values import CardSample, Floor
 
 
 class Floors:

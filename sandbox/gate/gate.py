@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.errors import DeviceBusy, DeviceLost, StopAsked
-from sandbox.gate.cards import Cards
-from sandbox.gate.choose import binding, fitting, ranked, visible
-from sandbox.gate.tools import PROGRAMS, installed
-from sandbox.gate.values import CardSample, GateSettings, Judged, Vendor
-from sandbox.lease import lease
+from ridgeline.sandbox.errors import DeviceBusy, DeviceLost, StopAsked
+from ridgeline.sandbox.gate.cards import Cards
+from ridgeline.sandbox.gate.choose import binding, fitting, ranked, visible
+from ridgeline.sandbox.gate.tools import PROGRAMS, installed
+from ridgeline.sandbox.gate.values import CardSample, GateSettings, Judged, Vendor
+from ridgeline.sandbox.lease import lease
 
 ON = "nothing is lost: free a card and go on with `ridgeline resume`"
 

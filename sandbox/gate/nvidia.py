@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from sandbox.gate.quantity import amount, memory, pci, percent, text, whole
-from sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
+from ridgeline.sandbox.gate.quantity import amount, memory, pci, percent, text, whole
+from ridgeline.sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
 
 GPU_FIELDS = (
     "index,uuid,pci.bus_id,name,utilization.gpu,utilization.memory,memory.used,memory.total,power.draw,power.limit,"

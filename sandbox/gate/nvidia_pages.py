@@ -3,8 +3,8 @@
 import re
 from xml.etree import ElementTree
 
-from sandbox.gate.quantity import amount, memory, pci, percent, text, whole
-from sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
+from ridgeline.sandbox.gate.quantity import amount, memory, pci, percent, text, whole
+from ridgeline.sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
 
 FIRST = re.compile(r"^\|\s*(\d+)\s+(.+?)\s+(?:On|Off|N/A)?\s*\|\s*([0-9A-Fa-f:.]+)\s")
 SECOND = re.compile(r"(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s+(\S+)")

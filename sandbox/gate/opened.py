@@ -4,15 +4,15 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 
-from graph.contract import Contract
-from sandbox.devices import device_kind
-from sandbox.errors import DeviceLost
-from sandbox.gate.cards import Cards
-from sandbox.gate.gate import CardGate, Choice, Waiting
-from sandbox.gate.settings import gate_settings
-from sandbox.gate.tools import installed, tools_of
-from sandbox.gate.values import Vendor
-from sandbox.lease import lease
+from ridgeline.graph.contract import Contract
+from ridgeline.sandbox.devices import device_kind
+from ridgeline.sandbox.errors import DeviceLost
+from ridgeline.sandbox.gate.cards import Cards
+from ridgeline.sandbox.gate.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.gate.settings import gate_settings
+from ridgeline.sandbox.gate.tools import installed, tools_of
+from ridgeline.sandbox.gate.values import Vendor
+from ridgeline.sandbox.lease import lease
 
 RETRY_S = 600.0
 

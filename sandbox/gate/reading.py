@@ -7,9 +7,9 @@ second moment, and so on. Names, addresses and totals do not move, so they count
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from sandbox.gate import amd, nvidia, nvidia_pages, rocm
-from sandbox.gate.documents import documents, has_documents
-from sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable, Vendor
+from ridgeline.sandbox.gate import amd, nvidia, nvidia_pages, rocm
+from ridgeline.sandbox.gate.documents import documents, has_documents
+from ridgeline.sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable, Vendor
 
 MOVING = (
     "utilization_pct",

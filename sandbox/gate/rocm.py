@@ -5,8 +5,8 @@ import io
 import re
 from collections.abc import Mapping
 
-from sandbox.gate.quantity import amount, memory, pci, percent, text, whole
-from sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
+from ridgeline.sandbox.gate.quantity import amount, memory, pci, percent, text, whole
+from ridgeline.sandbox.gate.values import CardSample, GpuProcess, Listed, Told, Unreadable
 
 QUERY = (
     "rocm-smi",

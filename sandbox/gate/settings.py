@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from sandbox.errors import WorldError
-from sandbox.gate.values import GateSettings
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.gate.values import GateSettings
 
 VARIABLE = "RIDGELINE_GATE"
 

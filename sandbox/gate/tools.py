@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from sandbox.conditions.smi import ask, sees_all_processes
-from sandbox.gate import amd, nvidia, rocm
-from sandbox.gate.reading import parse, series
-from sandbox.gate.values import CardSample, Told, Unreadable, Vendor
+from ridgeline.sandbox.conditions.smi import ask, sees_all_processes
+from ridgeline.sandbox.gate import amd, nvidia, rocm
+from ridgeline.sandbox.gate.reading import parse, series
+from ridgeline.sandbox.gate.values import CardSample, Told, Unreadable, Vendor
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from graph.values import Value
-from sandbox.errors import WorldError
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.errors import WorldError
 
 Vendor = Literal["nvidia", "amd"]
 State = Literal["idle", "busy", "unknown"]

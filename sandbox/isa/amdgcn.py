@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 import yaml
 
-from sandbox.isa.naming import NotReadable, named
-from sandbox.isa.values import Code, Instruction, Kind, Resources
+from ridgeline.sandbox.isa.naming import NotReadable, named
+from ridgeline.sandbox.isa.values import Code, Instruction, Kind, Resources
 
 LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\b.*?;(.*)$")
 PLACE = re.compile(r"([^\s:]*):(\d+):\d+")

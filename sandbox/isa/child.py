@@ -9,11 +9,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from graph.evidence import Exit
-from graph.values import Value
-from sandbox.environment import passed
-from sandbox.isa.errors import NotCompiled
-from sandbox.process import OUTPUT_BYTES, run
+from ridgeline.graph.evidence import Exit
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.process import OUTPUT_BYTES, run
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 """Bytes; the largest kernels seen give under 4 MB."""
@@ -44,7 +44,7 @@ def asked(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, An
         own = place.model_copy(update={"folder": Path(folder)})
         question, answer = own.folder / "request.json", own.folder / "answer.json"
         question.write_text(json.dumps(request), encoding="utf-8")
-        with as_file(files("sandbox") / "harness" / script) as program:
+        with as_file(files("ridgeline.sandbox") / "harness" / script) as program:
             argv = (own.python, "-P", "-B", str(program), str(question), str(answer))
             ended = started(own, argv)
         if not ended.ok:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sandbox.isa.values import IsaFinding, Kind, Report, Width
+from ridgeline.sandbox.isa.values import IsaFinding, Kind, Report, Width
 
 MOVES: tuple[tuple[Kind, str], ...] = (
     ("global_load", "global loads"),

@@ -5,7 +5,7 @@ Layout: LLVM's AMDGPU usage page, "Code Object Metadata": a note of type 32 of t
 
 import struct
 
-from sandbox.isa.naming import NotReadable
+from ridgeline.sandbox.isa.naming import NotReadable
 
 MAGIC = b"\x7fELF"
 AMDGPU, CUDA = 224, 190

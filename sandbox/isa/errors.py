@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sandbox.errors import WorldError
+from ridgeline.sandbox.errors import WorldError
 
 
 class NotCompiled(WorldError):

@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.isa import amdgcn, elf, nvidia
-from sandbox.isa.child import Place
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.naming import NotReadable, named
-from sandbox.isa.nvidia_tools import disassembled
-from sandbox.isa.targets import UnknownTarget, target_of
-from sandbox.isa.values import Assembled, Resources, Target
+from ridgeline.sandbox.isa import amdgcn, elf, nvidia
+from ridgeline.sandbox.isa.child import Place
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.naming import NotReadable, named
+from ridgeline.sandbox.isa.nvidia_tools import disassembled
+from ridgeline.sandbox.isa.targets import UnknownTarget, target_of
+from ridgeline.sandbox.isa.values import Assembled, Resources, Target
 
 LIMIT = 64 * 1024 * 1024
 SUFFIXES = (".amdgcn", ".s", ".ptx", ".sass", ".hsaco", ".co", ".cubin", ".o")

@@ -3,10 +3,10 @@
 import shutil
 from pathlib import Path
 
-from sandbox.isa.child import Place, contents, started, told
-from sandbox.isa.errors import CompilerMissing, NotCompiled
-from sandbox.isa.nvidia_tools import disassembled
-from sandbox.isa.values import Assembled, Target
+from ridgeline.sandbox.isa.child import Place, contents, started, told
+from ridgeline.sandbox.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.isa.nvidia_tools import disassembled
+from ridgeline.sandbox.isa.values import Assembled, Target
 
 CUDA_SUFFIXES = (".cu",)
 HIP_SUFFIXES = (".hip", ".cpp", ".cc")

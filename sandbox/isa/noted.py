@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from graph.values import Value
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.triton import Call, Wanted
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.triton import Call, Wanted
 
 FILE_NAME = "isa.toml"
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)

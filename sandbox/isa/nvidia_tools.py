@@ -5,9 +5,9 @@ import re
 import shutil
 from pathlib import Path
 
-from sandbox.isa.child import Place, started
-from sandbox.isa.naming import NotReadable, named
-from sandbox.isa.values import Assembled, Resources
+from ridgeline.sandbox.isa.child import Place, started
+from ridgeline.sandbox.isa.naming import NotReadable, named
+from ridgeline.sandbox.isa.values import Assembled, Resources
 
 USAGE = re.compile(r"Function\s+(\S+?):\s*\n\s*REG:(\d+)\s+STACK:(\d+)\s+SHARED:(\d+)\s+LOCAL:(\d+)")
 RESERVED = 1024

@@ -2,9 +2,9 @@
 
 from math import ceil
 
-from graph.kernel_profile import Limiter
-from graph.values import Named, Value
-from sandbox.isa.values import Occupancy, Resources, Target
+from ridgeline.graph.kernel_profile import Limiter
+from ridgeline.graph.values import Named, Value
+from ridgeline.sandbox.isa.values import Occupancy, Resources, Target
 
 SIMDS = 4
 """SIMDs per CU and schedulers per SM, on every architecture here."""

@@ -5,14 +5,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from graph.values import Named, Value
-from sandbox.isa import amdgcn, given, native, nvidia, triton
-from sandbox.isa.child import Place
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.naming import NotReadable
-from sandbox.isa.occupancy import occupancy
-from sandbox.isa.shape import shape_of
-from sandbox.isa.values import Assembled, Code, Report, Resources, Target
+from ridgeline.graph.values import Named, Value
+from ridgeline.sandbox.isa import amdgcn, given, native, nvidia, triton
+from ridgeline.sandbox.isa.child import Place
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.naming import NotReadable
+from ridgeline.sandbox.isa.occupancy import occupancy
+from ridgeline.sandbox.isa.shape import shape_of
+from ridgeline.sandbox.isa.values import Assembled, Code, Report, Resources, Target
 
 TIMEOUT_S = 120.0
 

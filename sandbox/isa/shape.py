@@ -5,7 +5,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable
 
-from sandbox.isa.values import Code, Count, Instruction, Loop, Shape, Width
+from ridgeline.sandbox.isa.values import Code, Count, Instruction, Loop, Shape, Width
 
 WAITED = re.compile(r"(\w+cnt(?:_\w+)?)\((\d+)\)")
 MOST_LOOPS = 32

@@ -1,6 +1,6 @@
 """The architectures a kernel can be compiled for, by the names people use."""
 
-from sandbox.isa.values import Target
+from ridgeline.sandbox.isa.values import Target
 
 AMD = ("gfx90a", "gfx942", "gfx950")
 NVIDIA = ("sm_80", "sm_90", "sm_100")

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from graph.values import Value
-from sandbox.isa.child import Place, asked
-from sandbox.isa.errors import CompilerMissing, NotCompiled
-from sandbox.isa.nvidia_tools import disassembled
-from sandbox.isa.values import Assembled, Target
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isa.child import Place, asked
+from ridgeline.sandbox.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.isa.nvidia_tools import disassembled
+from ridgeline.sandbox.isa.values import Assembled, Target
 
 OPTIONS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "waves_per_eu", "matrix_instr_nonkdim", "kpack",

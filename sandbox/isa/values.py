@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from graph.kernel_profile import Limiter, Vendor
-from graph.values import Named, Value
+from ridgeline.graph.kernel_profile import Limiter, Vendor
+from ridgeline.graph.values import Named, Value
 
 Kind = Literal[
     "matrix", "valu", "salu", "global_load", "global_store", "global_to_lds", "atomic", "lds_read", "lds_write",

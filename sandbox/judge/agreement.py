@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph.task import DType, Precision
-from sandbox.judge.bounds import Noise, limit, row_rms, scale_of, yardstick
-from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, to_float32, unit
-from sandbox.judge.memory import same_bytes
+from ridgeline.graph.task import DType, Precision
+from ridgeline.sandbox.judge.bounds import Noise, limit, row_rms, scale_of, yardstick
+from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, to_float32, unit
+from ridgeline.sandbox.judge.memory import same_bytes
 
 CHUNK = 1 << 18
 """Elements at a time: they and the differences stay in a processor's cache."""

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Constness, Task, Tensor
-from sandbox.errors import WorldError
-from sandbox.judge.dtypes import STORAGE
-from sandbox.judge.inputs import extents
-from sandbox.judge.memory import address, differs, same_bytes
+from ridgeline.graph.task import Constness, Task, Tensor
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.dtypes import STORAGE
+from ridgeline.sandbox.judge.inputs import extents
+from ridgeline.sandbox.judge.memory import address, differs, same_bytes
 
 Array = NDArray[np.generic]
 PLACEMENTS = 2

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from graph.task import Task
-from sandbox.judge.arena import Arena, arena_bytes, rooms
-from sandbox.judge.card_arena import CardArena
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.arena import Arena, arena_bytes, rooms
+from ridgeline.sandbox.judge.card_arena import CardArena
 
 BUDGET_BYTES = 1 << 30
 Key = tuple[tuple[str, int], ...]

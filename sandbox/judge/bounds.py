@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Input, Precision, Task
-from sandbox.judge.dtypes import LARGEST, STORAGE, Floats, Raw, from_float64, is_float, to_float32, unit
-from sandbox.judge.inputs import near_pair, stored
-from sandbox.judge.sums import lost
+from ridgeline.graph.task import DType, Input, Precision, Task
+from ridgeline.sandbox.judge.dtypes import LARGEST, STORAGE, Floats, Raw, from_float64, is_float, to_float32, unit
+from ridgeline.sandbox.judge.inputs import near_pair, stored
+from ridgeline.sandbox.judge.sums import lost
 
 Oracle = Callable[[Mapping[str, Raw]], Mapping[str, Floats]]
 """Outputs by name, in float64, of inputs in their storage types."""

@@ -3,10 +3,10 @@
 import os
 import shutil
 
-from sandbox.errors import ProgramMissing
-from sandbox.harness.isolate import filters
-from sandbox.harness.isolate.plan import Plan
-from sandbox.harness.isolate.room import NOBODY
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.harness.isolate import filters
+from ridgeline.sandbox.harness.isolate.plan import Plan
+from ridgeline.sandbox.harness.isolate.room import NOBODY
 
 
 def wrap(plan: Plan) -> tuple[int, ...]:

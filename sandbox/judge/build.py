@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from graph.task import Task
-from sandbox.fresh import fresh_folder
-from sandbox.judge.freeze import join
-from sandbox.judge.lost import Lost
-from sandbox.process import run
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.judge.freeze import join
+from ridgeline.sandbox.judge.lost import Lost
+from ridgeline.sandbox.process import run
 
 COMPILED = ("c", "cuda", "hip")
 LIBRARY = "candidate.so"

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Task
-from sandbox.judge.bounds import Noise, Reach, noise, reaches
-from sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.jumps import jumps
-from sandbox.judge.mixes import SPIKING
-from sandbox.judge.numerics import Fault, compare, compare_exact
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference, ReferenceFailed
-from sandbox.judge.session import Sealed
-from sandbox.judge.whole import is_whole
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.bounds import Noise, Reach, noise, reaches
+from ridgeline.sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.jumps import jumps
+from ridgeline.sandbox.judge.mixes import SPIKING
+from ridgeline.sandbox.judge.numerics import Fault, compare, compare_exact
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
+from ridgeline.sandbox.judge.session import Sealed
+from ridgeline.sandbox.judge.whole import is_whole
 
 Arrays = Mapping[str, NDArray[np.generic]]
 Kept = Callable[[dict[str, NDArray[np.generic]]], Arrays]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.harness.judge_frames import (
+from ridgeline.sandbox.harness.judge_frames import (
     CALL,
     CAPTURE,
     CAPTURED,
@@ -23,11 +23,11 @@ from sandbox.harness.judge_frames import (
     STOCKED,
     Frame,
 )
-from sandbox.judge.card_arena import CardArena
-from sandbox.judge.lost import Lost
-from sandbox.judge.pool import Place
-from sandbox.judge.proofs import Asked, Proof, read
-from sandbox.judge.session import Broken, Sealed, Session
+from ridgeline.sandbox.judge.card_arena import CardArena
+from ridgeline.sandbox.judge.lost import Lost
+from ridgeline.sandbox.judge.pool import Place
+from ridgeline.sandbox.judge.proofs import Asked, Proof, read
+from ridgeline.sandbox.judge.session import Broken, Sealed, Session
 
 Array = NDArray[np.generic]
 ALIGNED = 512

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from sandbox.judge.arena import PAGE, Arena, Array, bands
+from ridgeline.sandbox.judge.arena import PAGE, Arena, Array, bands
 
 WORDS = 1 << 16
 """Bytes for what judge and worker tell each other about one call, beyond a frame."""

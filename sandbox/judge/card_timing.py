@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.formula import evaluate
-from sandbox.judge.calls import decoy_of, judged_names, truth_of
-from sandbox.judge.card import CardSession, Draw, Stocked, Timed, stocked
-from sandbox.judge.inputs import extents
-from sandbox.judge.physics import bytes_floor_us, claim_holds, claims
-from sandbox.judge.pool import Place
-from sandbox.judge.proofs import Asked, near, signs, told_truly
-from sandbox.judge.session import Broken
-from sandbox.judge.slots import LEAST_US, Slot
-from sandbox.judge.timing import ORDERS, WARM_UP, Refused, _Turns
+from ridgeline.graph.formula import evaluate
+from ridgeline.sandbox.judge.calls import decoy_of, judged_names, truth_of
+from ridgeline.sandbox.judge.card import CardSession, Draw, Stocked, Timed, stocked
+from ridgeline.sandbox.judge.inputs import extents
+from ridgeline.sandbox.judge.physics import bytes_floor_us, claim_holds, claims
+from ridgeline.sandbox.judge.pool import Place
+from ridgeline.sandbox.judge.proofs import Asked, near, signs, told_truly
+from ridgeline.sandbox.judge.session import Broken
+from ridgeline.sandbox.judge.slots import LEAST_US, Slot
+from ridgeline.sandbox.judge.timing import ORDERS, WARM_UP, Refused, _Turns
 
 WARM_S = 0.5
 """Until a card's clocks have come up (measurement 3.3); the calls are judged like the others."""

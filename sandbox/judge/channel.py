@@ -7,8 +7,8 @@ import struct
 import time
 from collections.abc import Sequence
 
-from sandbox.harness.judge_frames import FAILED, SIZE, Frame, FrameError, packed, unpacked
-from sandbox.judge.lost import Lost
+from ridgeline.sandbox.harness.judge_frames import FAILED, SIZE, Frame, FrameError, packed, unpacked
+from ridgeline.sandbox.judge.lost import Lost
 
 SPIN_S = 0.02
 """So long the judge looks without sleeping: being woken takes longer than many kernels."""

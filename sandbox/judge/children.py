@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.confine import wrapped
-from sandbox.environment import of_card, scrubbed
-from sandbox.fresh import fresh_folder
-from sandbox.process import PRIVATE, bounded
-from sandbox.reap import end
+from ridgeline.sandbox.confine import wrapped
+from ridgeline.sandbox.environment import of_card, scrubbed
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.process import PRIVATE, bounded
+from ridgeline.sandbox.reap import end
 
 LENGTH = struct.Struct("<Q")
 LONGEST = 1 << 36

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType
+from ridgeline.graph.task import DType
 
 Raw = NDArray[Any]
 """An array in its storage type."""

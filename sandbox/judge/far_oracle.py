@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from graph.task import Task
-from sandbox.judge.bounds import Noise, noise, scale_of, yardstick
-from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, unit
-from sandbox.judge.holes import Hole
-from sandbox.judge.references import Reference
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.bounds import Noise, noise, scale_of, yardstick
+from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float, unit
+from ridgeline.sandbox.judge.holes import Hole
+from ridgeline.sandbox.judge.references import Reference
 
 FAR = 1e3
 """Units of rounding, for half of all elements: what rounding does where an operator is hard to compute is less."""

@@ -8,13 +8,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Shape, Task
-from sandbox.judge.calls import Bench, Truth, decoy_of, settled, truth_of
-from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, near_pair
-from sandbox.judge.options import Answered, no, yes
-from sandbox.judge.pool import Poisons
-from sandbox.judge.probes import probes
-from sandbox.judge.session import Broken, Session
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.calls import Bench, Truth, decoy_of, settled, truth_of
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, near_pair
+from ridgeline.sandbox.judge.options import Answered, no, yes
+from ridgeline.sandbox.judge.pool import Poisons
+from ridgeline.sandbox.judge.probes import probes
+from ridgeline.sandbox.judge.session import Broken, Session
 
 Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.limits import WorkerLimits
 
 
 def make(limits: WorkerLimits, wanted: Collection[str]) -> tuple[list[str], list[str]]:

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from sandbox.judge.lost import Lost
+from ridgeline.sandbox.judge.lost import Lost
 
 STOPPED_S = 5.0
 """A process that was told to stop and has not by then is lost."""

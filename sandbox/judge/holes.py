@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from graph.task import Task
-from graph.values import Value
+from ridgeline.graph.task import Task
+from ridgeline.graph.values import Value
 
 Rule = Literal[
     "constant-output",

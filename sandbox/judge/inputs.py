@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from graph.formula import evaluate
-from graph.task import Drawn, Input, Shape, Task, Tensor
-from sandbox.judge.dtypes import STORAGE, Floats, Raw, from_float64, is_float
-from sandbox.judge.mixes import MIXED, MIXES, PARTLY, PARTS, SPIKING, lead, partly, spiked
-from sandbox.judge.whole import INDEX_TYPES, bent, is_mask, is_whole
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.task import Drawn, Input, Shape, Task, Tensor
+from ridgeline.sandbox.judge.dtypes import STORAGE, Floats, Raw, from_float64, is_float
+from ridgeline.sandbox.judge.mixes import MIXED, MIXES, PARTLY, PARTS, SPIKING, lead, partly, spiked
+from ridgeline.sandbox.judge.whole import INDEX_TYPES, bent, is_mask, is_whole
 
 __all__ = ["MIXES", "PARTS", "draw", "drawn_shapes", "extents", "near_pair", "placed", "stored", "values_of"]
 

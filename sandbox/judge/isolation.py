@@ -10,12 +10,12 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Literal
 
-from sandbox.errors import ProgramMissing, WorldError
-from sandbox.harness.isolate import kernel
-from sandbox.judge import starting
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.starting import Mode, Start, Worker
-from sandbox.judge.stems import Warm
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.harness.isolate import kernel
+from ridgeline.sandbox.judge import starting
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.starting import Mode, Start, Worker
+from ridgeline.sandbox.judge.stems import Warm
 
 __all__ = ["Isolation", "Warm", "Worker", "WorkerLimits", "end", "isolation", "launch", "shield"]
 

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
-from graph.student import critical
-from graph.task import Task
-from graph.values import Value
-from sandbox.audit.examine import added
-from sandbox.judge.calls import Bench
-from sandbox.judge.card import CardSession
-from sandbox.judge.freeze import Frozen, frozen
-from sandbox.judge.gate import Gate
-from sandbox.judge.options import Answered, Options, no, unverified, yes
-from sandbox.judge.provenance import Work, own_work
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Session
-from sandbox.judge.slots import ratios
-from sandbox.judge.task_file import load_task
-from sandbox.judge.timing import Pairs, Refused
-from sandbox.judge.worker import Mode
+from ridgeline.graph.student import critical
+from ridgeline.graph.task import Task
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.judge.calls import Bench
+from ridgeline.sandbox.judge.card import CardSession
+from ridgeline.sandbox.judge.freeze import Frozen, frozen
+from ridgeline.sandbox.judge.gate import Gate
+from ridgeline.sandbox.judge.options import Answered, Options, no, unverified, yes
+from ridgeline.sandbox.judge.provenance import Work, own_work
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Session
+from ridgeline.sandbox.judge.slots import ratios
+from ridgeline.sandbox.judge.task_file import load_task
+from ridgeline.sandbox.judge.timing import Pairs, Refused
+from ridgeline.sandbox.judge.worker import Mode
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair."""

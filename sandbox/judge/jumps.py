@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Precision, Task
-from sandbox.judge.bounds import Oracle, is_free, limit, scale_of, there_and_back, yardstick
-from sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float
+from ridgeline.graph.task import DType, Precision, Task
+from ridgeline.sandbox.judge.bounds import Oracle, is_free, limit, scale_of, there_and_back, yardstick
+from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, is_float
 
 Flags = NDArray[np.bool_]
 Places = NDArray[np.intp]

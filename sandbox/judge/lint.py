@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Input, Shape, Task, Tensor
-from sandbox.judge.bounds import limit
-from sandbox.judge.calls import Bench, truth_of
-from sandbox.judge.dtypes import from_float64, is_float, to_float64, unit
-from sandbox.judge.far_oracle import far_oracle
-from sandbox.judge.gate import Consts
-from sandbox.judge.holes import Hole as Hole
-from sandbox.judge.holes import stopping
-from sandbox.judge.inputs import draw, extents, near_pair
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference, ReferenceFailed
-from sandbox.judge.session import Broken, Session
-from sandbox.judge.unsettled import TIES, arbitrary, has_whole, jumping, no_answers, rounding, ties
+from ridgeline.graph.task import Input, Shape, Task, Tensor
+from ridgeline.sandbox.judge.bounds import limit
+from ridgeline.sandbox.judge.calls import Bench, truth_of
+from ridgeline.sandbox.judge.dtypes import from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.far_oracle import far_oracle
+from ridgeline.sandbox.judge.gate import Consts
+from ridgeline.sandbox.judge.holes import Hole as Hole
+from ridgeline.sandbox.judge.holes import stopping
+from ridgeline.sandbox.judge.inputs import draw, extents, near_pair
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
+from ridgeline.sandbox.judge.session import Broken, Session
+from ridgeline.sandbox.judge.unsettled import TIES, arbitrary, has_whole, jumping, no_answers, rounding, ties
 
 Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the version that the task begins with, not yet open."""

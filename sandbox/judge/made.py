@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from graph.task import DType
-from sandbox.judge.dtypes import Floats, is_float, unit
+from ridgeline.graph.task import DType
+from ridgeline.sandbox.judge.dtypes import Floats, is_float, unit
 
 NEAR = 0.1
 """An output that misses the right one by less than a tenth of what a fill or a copy misses it by, in L2 or in whole

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Input, Task
-from sandbox.judge.dtypes import Floats, Raw, is_float
+from ridgeline.graph.task import Input, Task
+from ridgeline.sandbox.judge.dtypes import Floats, Raw, is_float
 
 Mix = Callable[[Input, Floats, np.random.Generator, bool], Floats]
 """Of an input, its ordinary values, and whether it is the one chosen input; the result is in the same domain."""

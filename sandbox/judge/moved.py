@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from graph.task import DType
-from sandbox.judge.dtypes import Floats, is_float, unit
+from ridgeline.graph.task import DType
+from ridgeline.sandbox.judge.dtypes import Floats, is_float, unit
 
 REPORT = TypeAdapter(dict[str, list[tuple[str, int, str]]])
 SAMPLED = 64

@@ -6,10 +6,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Precision
-from sandbox.judge.agreement import agree as agree
-from sandbox.judge.bounds import Noise, Reach, limit, row_rms, scale_of, yardstick
-from sandbox.judge.dtypes import LARGEST, SMALLEST, STORAGE, Floats, Raw, from_float64, is_float, to_float64, unit
+from ridgeline.graph.task import DType, Precision
+from ridgeline.sandbox.judge.agreement import agree as agree
+from ridgeline.sandbox.judge.bounds import Noise, Reach, limit, row_rms, scale_of, yardstick
+from ridgeline.sandbox.judge.dtypes import (
+    LARGEST,
+    SMALLEST,
+    STORAGE,
+    Floats,
+    Raw,
+    from_float64,
+    is_float,
+    to_float64,
+    unit,
+)
 
 Flags = NDArray[np.bool_]
 EXACT_UNITS: dict[DType, float] = {"float64": 8, "float32": 8}

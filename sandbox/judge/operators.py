@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 Kind = Literal["operators", "functions", "kernels", "loads", "starts", "connects", "modules", "escapes", "oddities"]
 Counts = Annotated[tuple[int, int], Field(strict=False)]

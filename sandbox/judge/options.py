@@ -5,8 +5,8 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from graph.task import Task
-from graph.values import Answer, Value
+from ridgeline.graph.task import Task
+from ridgeline.graph.values import Answer, Value
 
 Defence = Literal[
     "fresh_values",

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from graph.task import Shape
-from sandbox.judge.calls import Bench, Truth, all_settled
-from sandbox.judge.gate import SMALL, kinds, size_of
-from sandbox.judge.inputs import MIXES, PARTS
-from sandbox.judge.pool import Pool
-from sandbox.judge.session import Broken, Session
+from ridgeline.graph.task import Shape
+from ridgeline.sandbox.judge.calls import Bench, Truth, all_settled
+from ridgeline.sandbox.judge.gate import SMALL, kinds, size_of
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS
+from ridgeline.sandbox.judge.pool import Pool
+from ridgeline.sandbox.judge.session import Broken, Session
 
 Place = tuple[int, int]
 """Block, and the number of its first call."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Shape, Task, Tensor
-from sandbox.judge.inputs import draw, extents
-from sandbox.judge.session import Broken, Session
+from ridgeline.graph.task import Shape, Task, Tensor
+from ridgeline.sandbox.judge.inputs import draw, extents
+from ridgeline.sandbox.judge.session import Broken, Session
 
 CALL_S = 120.0
 REPEATS = 3

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graph.formula import evaluate
-from graph.task import Task
-from sandbox.judge.dtypes import STORAGE
-from sandbox.judge.inputs import extents
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.dtypes import STORAGE
+from ridgeline.sandbox.judge.inputs import extents
 
 MARGIN = 0.95
 """A floor is this share of the ceiling's time: ceilings are measured, to a few percent (measurement 2.8)."""

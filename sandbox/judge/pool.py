@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Input, Task, Tensor
-from sandbox.judge.dtypes import LARGEST, STORAGE, from_float64
-from sandbox.judge.inputs import extents, values_of
-from sandbox.judge.rings import around
+from ridgeline.graph.task import Input, Task, Tensor
+from ridgeline.sandbox.judge.dtypes import LARGEST, STORAGE, from_float64
+from ridgeline.sandbox.judge.inputs import extents, values_of
+from ridgeline.sandbox.judge.rings import around
 
 Array = NDArray[np.generic]
 Place = tuple[int, int]

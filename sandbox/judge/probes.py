@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph.task import Input, Task
-from sandbox.judge.dtypes import SIGNIFICAND_BITS, Floats, Raw, from_float64
-from sandbox.judge.inputs import extents, placed, values_of
-from sandbox.judge.whole import is_whole
+from ridgeline.graph.task import Input, Task
+from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, Floats, Raw, from_float64
+from ridgeline.sandbox.judge.inputs import extents, placed, values_of
+from ridgeline.sandbox.judge.whole import is_whole
 
 RICH_BITS = 13
 """More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""

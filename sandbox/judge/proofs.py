@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType
-from sandbox.judge.dtypes import to_float64
-from sandbox.judge.lost import Lost
+from ridgeline.graph.task import DType
+from ridgeline.sandbox.judge.dtypes import to_float64
+from ridgeline.sandbox.judge.lost import Lost
 
 Array = NDArray[np.generic]
 ROW, SUBSET = 4096, 4096

@@ -8,22 +8,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Shape, Task
-from graph.values import Value
-from sandbox.judge.build import COMPILED, apart
-from sandbox.judge.dtypes import to_float64
-from sandbox.judge.freeze import Frozen
-from sandbox.judge.inputs import draw
-from sandbox.judge.lost import Lost
-from sandbox.judge.made import made
-from sandbox.judge.moved import Right, held, moved
-from sandbox.judge.operators import Traced, listed, read
-from sandbox.judge.options import Answered, no, unverified, yes
-from sandbox.judge.pace import CALL_S, SLACK_US, Calls, called, elements, results, rng, slower
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Broken, Session
-from sandbox.judge.symbols import NotALibrary, Taken, kind_of, plain_library, taken
-from sandbox.judge.worker import Mode
+from ridgeline.graph.task import Shape, Task
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.judge.build import COMPILED, apart
+from ridgeline.sandbox.judge.dtypes import to_float64
+from ridgeline.sandbox.judge.freeze import Frozen
+from ridgeline.sandbox.judge.inputs import draw
+from ridgeline.sandbox.judge.lost import Lost
+from ridgeline.sandbox.judge.made import made
+from ridgeline.sandbox.judge.moved import Right, held, moved
+from ridgeline.sandbox.judge.operators import Traced, listed, read
+from ridgeline.sandbox.judge.options import Answered, no, unverified, yes
+from ridgeline.sandbox.judge.pace import CALL_S, SLACK_US, Calls, called, elements, results, rng, slower
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Broken, Session
+from ridgeline.sandbox.judge.symbols import NotALibrary, Taken, kind_of, plain_library, taken
+from ridgeline.sandbox.judge.worker import Mode
 
 Opened = Callable[[Mode], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it, not yet open, in that mode."""

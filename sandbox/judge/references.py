@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import DType, Task
-from sandbox.errors import WorldError
-from sandbox.judge.children import Answer, Child, Held, Lost
-from sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.graph.task import DType, Task
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.children import Answer, Child, Held, Lost
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
 
 HOST = Path(__file__).parents[1] / "harness" / "reference_host.py"
 START_S = 120.0

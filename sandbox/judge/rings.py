@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from graph.task import DType
-from sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Raw, to_float32
+from ridgeline.graph.task import DType
+from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Raw, to_float32
 
 KINDS: dict[str, DType] = {"f8": "float64", "f4": "float32", "f2": "float16"}
 EXACT: dict[DType, int] = {kind: 1 << (bits - 1) for kind, bits in SIGNIFICAND_BITS.items()}

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from sandbox.errors import WorldError
-from sandbox.harness.isolate.plan import Mounts
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.harness.isolate.plan import Mounts
 
 _PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share")
 """Of /usr and /usr/local. Not the whole of them: there are images in which projects lie in /usr/src."""

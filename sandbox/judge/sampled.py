@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.judge.calls import Bench, Truth, truths_of
-from sandbox.judge.session import Sealed
+from ridgeline.sandbox.judge.calls import Bench, Truth, truths_of
+from ridgeline.sandbox.judge.session import Sealed
 
 Arrays = Mapping[str, NDArray[np.generic]]
 MOST_BYTES = 1 << 28

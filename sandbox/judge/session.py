@@ -15,15 +15,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Task
-from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, PING, PONG, Frame
-from sandbox.judge.arena import PLACEMENTS, Arena
-from sandbox.judge.arenas import Arenas, budget_bytes
-from sandbox.judge.card_arena import CardArena
-from sandbox.judge.isolation import Isolation, isolation
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.lost import Lost, Reason
-from sandbox.judge.worker import Device, Framework, Loading, Mode, Worker
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, PING, PONG, Frame
+from ridgeline.sandbox.judge.arena import PLACEMENTS, Arena
+from ridgeline.sandbox.judge.arenas import Arenas, budget_bytes
+from ridgeline.sandbox.judge.card_arena import CardArena
+from ridgeline.sandbox.judge.isolation import Isolation, isolation
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.lost import Lost, Reason
+from ridgeline.sandbox.judge.worker import Device, Framework, Loading, Mode, Worker
 
 LARGE = 1 << 18
 """Bytes of outputs from which on the worker must stand still before they are copied: fewer are copied faster."""

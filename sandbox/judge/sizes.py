@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graph.formula import FormulaError, evaluate
+from ridgeline.graph.formula import FormulaError, evaluate
 
 Probe = Callable[[Mapping[str, int]], tuple[int, ...] | None]
 """Extents at the sizes given, others as they are; None where the program cannot be run so."""

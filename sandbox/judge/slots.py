@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph.task import Shape
-from sandbox.judge.session import Sealed
+from ridgeline.graph.task import Shape
+from ridgeline.sandbox.judge.session import Sealed
 
 LEAST_US = 0.05
 """Resolution: an empty call's time, which is taken off, varies by more."""

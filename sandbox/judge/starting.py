@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox.environment import MARK, SECRET
-from sandbox.errors import ProgramMissing, WorldError
-from sandbox.harness.isolate.plan import Mounts, Plan, packed
-from sandbox.harness.isolate.watch import HEAD
-from sandbox.judge import bubblewrap, groups, stems
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.room import OWN, check_readable, mounts, told
-from sandbox.judge.stems import Copy, Warm
-from sandbox.reap import exited_within, sweep
+from ridgeline.sandbox.environment import MARK, SECRET
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.harness.isolate.plan import Mounts, Plan, packed
+from ridgeline.sandbox.harness.isolate.watch import HEAD
+from ridgeline.sandbox.judge import bubblewrap, groups, stems
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.room import OWN, check_readable, mounts, told
+from ridgeline.sandbox.judge.stems import Copy, Warm
+from ridgeline.sandbox.reap import exited_within, sweep
 
 Mode = Literal["root", "user", "bubblewrap", "weak"]
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Worker:
         return self._head()[1] > 0
 
     def end(self) -> None:
-        """See `sandbox.judge.isolation.end`."""
+        """See `ridgeline.sandbox.judge.isolation.end`."""
         self._let_go()
         if self.returncode is None and not self._ended_within(_PATIENCE_S):
             self.kill()
@@ -145,7 +145,7 @@ def _alone(plan: Plan) -> subprocess.Popen[bytes]:
 
 
 def begin(mode: Mode, start: Start, *, pass_fds: Sequence[int], environment: Mapping[str, str]) -> Worker:
-    """Start a worker that way; see `sandbox.judge.isolation.launch`."""
+    """Start a worker that way; see `ridgeline.sandbox.judge.isolation.launch`."""
     mark = secrets.token_hex(16) if mode == "weak" else None
     given = _without_secrets(environment)
     plan = _planned(mode, start, {**given, **({MARK: mark} if mark else {})})

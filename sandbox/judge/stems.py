@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.harness.isolate.plan import Plan, packed
-from sandbox.harness.isolate.stem import LONGEST
-from sandbox.harness.isolate.watch import status_of
+from ridgeline.sandbox.harness.isolate.plan import Plan, packed
+from ridgeline.sandbox.harness.isolate.stem import LONGEST
+from ridgeline.sandbox.harness.isolate.watch import status_of
 
 logger = logging.getLogger(__name__)
-_ROOT = Path(__file__).resolve().parents[2]
+_HARNESS = Path(__file__).parents[1] / "harness"
 FLAGS = ("-I", "-S", "-X", "faulthandler=0")
 """Of the interpreter, in workers and in what they are copies of."""
 IMPORT_S = 300.0
@@ -30,8 +30,8 @@ COPY_S = 20.0
 
 
 def program(module: str) -> str:
-    """Python's words for running one of `sandbox.harness.isolate`."""
-    return f"import sys; sys.path.append({str(_ROOT)!r}); from sandbox.harness.isolate import {module}; {module}.main()"
+    """Python's words for running one of `harness/isolate`, found by its place: without `site` no package is known."""
+    return f"import sys; sys.path.append({str(_HARNESS)!r}); from isolate import {module}; {module}.main()"
 
 
 @dataclass(frozen=True, kw_only=True)

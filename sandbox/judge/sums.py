@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sandbox.judge.dtypes import Floats, unit
+from ridgeline.sandbox.judge.dtypes import Floats, unit
 
 Values = NDArray[np.float32]
 Terms = tuple[Values, Floats]

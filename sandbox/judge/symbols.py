@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator
 from typing import Literal
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 Kind = Literal["plain", "library", "loader", "starter", "network", "unknown"]
 """plain: the C runtime. library: ready-made operators. loader, starter, network: ways to have others do the work."""

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Shape
-from sandbox.judge.agreement import Tolerance, agree, tolerance
-from sandbox.judge.calls import Bench, Truth, judged_names, truth_of
-from sandbox.judge.gate import Opened
-from sandbox.judge.others import Others
-from sandbox.judge.physics import SHOWN, claims, moved_share
-from sandbox.judge.pool import Poisons, Pool
-from sandbox.judge.sampled import Sampled, wrong_side
-from sandbox.judge.session import Broken, Sealed, Session
-from sandbox.judge.slots import Slot, slot
+from ridgeline.graph.task import Shape
+from ridgeline.sandbox.judge.agreement import Tolerance, agree, tolerance
+from ridgeline.sandbox.judge.calls import Bench, Truth, judged_names, truth_of
+from ridgeline.sandbox.judge.gate import Opened
+from ridgeline.sandbox.judge.others import Others
+from ridgeline.sandbox.judge.physics import SHOWN, claims, moved_share
+from ridgeline.sandbox.judge.pool import Poisons, Pool
+from ridgeline.sandbox.judge.sampled import Sampled, wrong_side
+from ridgeline.sandbox.judge.session import Broken, Sealed, Session
+from ridgeline.sandbox.judge.slots import Slot, slot
 
 ORDERS = ("abba", "baab")
 WARM_UP = 2
@@ -84,7 +84,7 @@ class Pairs:
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
             return _Turns
-        from sandbox.judge.card_timing import CardTurns
+        from ridgeline.sandbox.judge.card_timing import CardTurns
 
         return CardTurns
 

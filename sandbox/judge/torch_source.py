@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from graph.values import Value
-from sandbox.errors import WorldError
-from sandbox.judge.children import Child, Held, Lost
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.children import Child, Held, Lost
 
 HOST = Path(__file__).parents[1] / "harness" / "torch_host.py"
 START_S = 180.0

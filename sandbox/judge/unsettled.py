@@ -7,19 +7,19 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Output, Shape, Task
-from sandbox.judge.bounds import reaches
-from sandbox.judge.calls import REACHES
-from sandbox.judge.dtypes import Floats, Raw, is_float, to_float64
-from sandbox.judge.holes import Hole
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.jumps import MOST as MOST_JUMPS
-from sandbox.judge.jumps import shares
-from sandbox.judge.mixes import SPIKING
-from sandbox.judge.operators import listed
-from sandbox.judge.probes import probes
-from sandbox.judge.references import Reference, ReferenceFailed
-from sandbox.judge.whole import is_whole
+from ridgeline.graph.task import Output, Shape, Task
+from ridgeline.sandbox.judge.bounds import reaches
+from ridgeline.sandbox.judge.calls import REACHES
+from ridgeline.sandbox.judge.dtypes import Floats, Raw, is_float, to_float64
+from ridgeline.sandbox.judge.holes import Hole
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.jumps import MOST as MOST_JUMPS
+from ridgeline.sandbox.judge.jumps import shares
+from ridgeline.sandbox.judge.mixes import SPIKING
+from ridgeline.sandbox.judge.operators import listed
+from ridgeline.sandbox.judge.probes import probes
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
+from ridgeline.sandbox.judge.whole import is_whole
 
 TIES = "structure"
 """The mix whose rows hold equal values."""

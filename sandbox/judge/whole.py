@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from graph.task import Input
-from sandbox.judge.dtypes import Floats, Raw, is_float
+from ridgeline.graph.task import Input
+from ridgeline.sandbox.judge.dtypes import Floats, Raw, is_float
 
 Rows = NDArray[np.int64]
 """Two dimensions: the last axis of an input, and all others."""

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from graph.task import Task
-from sandbox.environment import of_card
-from sandbox.fresh import fresh_folder
-from sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, READY, REPORT, REPORTED, Frame
-from sandbox.judge.build import COMPILED, built
-from sandbox.judge.channel import Channel
-from sandbox.judge.held import Held
-from sandbox.judge.isolation import Warm, end, launch
-from sandbox.judge.isolation import Worker as Process
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.lost import Lost, Reason
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.environment import of_card
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, READY, REPORT, REPORTED, Frame
+from ridgeline.sandbox.judge.build import COMPILED, built
+from ridgeline.sandbox.judge.channel import Channel
+from ridgeline.sandbox.judge.held import Held
+from ridgeline.sandbox.judge.isolation import Warm, end, launch
+from ridgeline.sandbox.judge.isolation import Worker as Process
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.lost import Lost, Reason
 
 Device = Literal["cpu", "cuda"]
 Framework = Literal["torch", "numpy"]

@@ -9,7 +9,7 @@ Source: the valgrind manual, "Cachegrind output file format" and "Callgrind Form
 import re
 from collections import Counter
 
-from graph.values import Named, Value
+from ridgeline.graph.values import Named, Value
 
 NAME = re.compile(r"\((\d+)\)(?: (.*))?")
 COST = re.compile(r"^(?:\+|-|\*|\d|0x)")

@@ -4,15 +4,15 @@ import math
 import re
 from typing import Literal
 
-from graph.evidence import Machine, Profiled
-from graph.ports import Artifacts, Device
-from graph.values import Named
-from sandbox.builder import BuildBroken, ContractBuilder
-from sandbox.commands import Commands, said
-from sandbox.lease import lease
-from sandbox.profiler import remarks, simulator
-from sandbox.profiler.perf import Perf
-from sandbox.profiler.seen import Seen, Tree, Unavailable
+from ridgeline.graph.evidence import Machine, Profiled
+from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.commands import Commands, said
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.profiler import remarks, simulator
+from ridgeline.sandbox.profiler.perf import Perf
+from ridgeline.sandbox.profiler.seen import Seen, Tree, Unavailable
 
 TIMEOUT_S = 60
 Rung = Literal["perf", "cachegrind", "compiler_report", "timing_only"]

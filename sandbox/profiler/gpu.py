@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.evidence import Exit
-from graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
-from sandbox.commands import said
-from sandbox.errors import ProgramMissing
-from sandbox.process import run
-from sandbox.profiler import gpu_commands, torch_rung
-from sandbox.profiler.cpu import printed
-from sandbox.recordings import ncu as ncu_reader
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.names import category, display
-from sandbox.recordings.own_name import own_name
+from ridgeline.graph.evidence import Exit
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
+from ridgeline.sandbox.commands import said
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.profiler import gpu_commands, torch_rung
+from ridgeline.sandbox.profiler.cpu import printed
+from ridgeline.sandbox.recordings import ncu as ncu_reader
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.names import category, display
+from ridgeline.sandbox.recordings.own_name import own_name
 
 REPLAYS = 20
 """A counter run repeats every kernel about so often: its time limit is as many times that of the plain program."""
@@ -120,7 +120,7 @@ def _unreadable(out: Path) -> RecordingError | None:
 
 
 def _amd(session: Session) -> None:
-    from sandbox.recordings.detect import read
+    from ridgeline.sandbox.recordings.detect import read
 
     folder = _folder(session, "timing")
     session.progress("rocprofv3: times")

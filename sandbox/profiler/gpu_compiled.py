@@ -4,20 +4,20 @@ import sys
 import time
 from pathlib import Path, PurePosixPath
 
-from graph.contract import Contract
-from graph.evidence import Machine
-from graph.values import Value
-from sandbox.commands import fill
-from sandbox.errors import ProgramMissing
-from sandbox.globs import matches
-from sandbox.isa import native
-from sandbox.isa.errors import CompilerMissing, NotCompiled
-from sandbox.isa.given import is_compiled
-from sandbox.isa.noted import FILE_NAME, wanted
-from sandbox.isa.report import TIMEOUT_S, inspect
-from sandbox.isa.targets import UnknownTarget, target_of
-from sandbox.isa.triton import Wanted
-from sandbox.isa.values import Report, Target
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Machine
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.commands import fill
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.isa import native
+from ridgeline.sandbox.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.isa.given import is_compiled
+from ridgeline.sandbox.isa.noted import FILE_NAME, wanted
+from ridgeline.sandbox.isa.report import TIMEOUT_S, inspect
+from ridgeline.sandbox.isa.targets import UnknownTarget, target_of
+from ridgeline.sandbox.isa.triton import Wanted
+from ridgeline.sandbox.isa.values import Report, Target
 
 FILES = 4
 """Kernel files that are tried; the first that gives code is the one."""

@@ -9,23 +9,23 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from graph.evidence import Machine, Origin, Profiled
-from graph.kernel_profile import KernelProfile, Recording, Rung, Vendor
-from graph.ports import Artifacts, Device
-from graph.values import Artifact, Named, Value
-from sandbox.builder import BuildBroken, ContractBuilder
-from sandbox.commands import Commands
-from sandbox.environment import passed
-from sandbox.isa.values import Report
-from sandbox.profiler import gpu_compiled
-from sandbox.profiler.gpu import instruments
-from sandbox.profiler.gpu_numbers import Counted, completed, counted
-from sandbox.profiler.gpu_session import Guarded, Tampered
-from sandbox.profiler.kept import NAME, archived
-from sandbox.recordings.detect import read
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.own_name import own_name
-from sandbox.recordings.profiles import profile as merged
+from ridgeline.graph.evidence import Machine, Origin, Profiled
+from ridgeline.graph.kernel_profile import KernelProfile, Recording, Rung, Vendor
+from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.graph.values import Artifact, Named, Value
+from ridgeline.sandbox.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.commands import Commands
+from ridgeline.sandbox.environment import passed
+from ridgeline.sandbox.isa.values import Report
+from ridgeline.sandbox.profiler import gpu_compiled
+from ridgeline.sandbox.profiler.gpu import instruments
+from ridgeline.sandbox.profiler.gpu_numbers import Counted, completed, counted
+from ridgeline.sandbox.profiler.gpu_session import Guarded, Tampered
+from ridgeline.sandbox.profiler.kept import NAME, archived
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.own_name import own_name
+from ridgeline.sandbox.recordings.profiles import profile as merged
 
 NOTE = 300
 """Characters of one note."""

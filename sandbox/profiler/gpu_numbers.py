@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from graph.evidence import Origin
-from graph.kernel_profile import KernelProfile, Rung, Said
-from graph.values import Named
-from sandbox.isa.values import Kind, Report
+from ridgeline.graph.evidence import Origin
+from ridgeline.graph.kernel_profile import KernelProfile, Rung, Said
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.isa.values import Kind, Report
 
 DECIDES = ("trace", "events")
 """Grades of a time that may decide; what was timed while counters were read is not told as a time at all."""

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from graph.evidence import Exit
-from sandbox.commands import Commands, said
-from sandbox.errors import ProgramMissing
-from sandbox.profiler.cpu import printed
-from sandbox.profiler.gpu import Session
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox.commands import Commands, said
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.profiler.cpu import printed
+from ridgeline.sandbox.profiler.gpu import Session
 
 TOOLS = ("ncu", "rocprofv3")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandbox.recordings.archive import Member, pack
+from ridgeline.sandbox.recordings.archive import Member, pack
 
 RAW = 64 << 20
 """Bytes of all recordings of one version together, before they are packed."""

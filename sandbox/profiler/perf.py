@@ -3,11 +3,11 @@
 import tempfile
 from pathlib import Path
 
-from graph.values import Named
-from sandbox.commands import Commands, said
-from sandbox.errors import ProgramMissing
-from sandbox.process import run
-from sandbox.profiler.seen import Seen, Tree, Unavailable
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.commands import Commands, said
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.process import run
+from ridgeline.sandbox.profiler.seen import Seen, Tree, Unavailable
 
 EVENTS = {
     "instructions": "instructions",

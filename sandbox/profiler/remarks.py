@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from graph.values import Named
-from sandbox.commands import Commands, said
-from sandbox.globs import matches
-from sandbox.profiler.seen import Seen, Unavailable
-from sandbox.scratch import scratch_copy
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.commands import Commands, said
+from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.profiler.seen import Seen, Unavailable
+from ridgeline.sandbox.scratch import scratch_copy
 
 REMARK = re.compile(r"^(?:\./)?(?P<place>(?P<file>[^:\s]+):\d+:\d+): (?P<kind>optimized|missed): +(?P<text>.*)$")
 FLAGS = "-fopt-info-vec-optimized -fopt-info-vec-missed"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from graph.values import Named, Value
+from ridgeline.graph.values import Named, Value
 
 
 class Seen(Value):

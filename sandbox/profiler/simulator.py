@@ -1,12 +1,12 @@
 """Counters from valgrind's cache and branch simulation: exact, repeatable, and blind to time."""
 
-from graph.evidence import Exit
-from graph.values import Named
-from sandbox.commands import Commands, tail
-from sandbox.errors import ProgramMissing
-from sandbox.fresh import fresh_folder
-from sandbox.profiler.cachegrind import Costs, Malformed, parse
-from sandbox.profiler.seen import Seen, Tree, Unavailable
+from ridgeline.graph.evidence import Exit
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.commands import Commands, tail
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.profiler.cachegrind import Costs, Malformed, parse
+from ridgeline.sandbox.profiler.seen import Seen, Tree, Unavailable
 
 TIMEOUT_S = 60
 LINE_BYTES = 64

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
-from sandbox.commands import itself
-from sandbox.recordings import torch_trace
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.commands import itself
+from ridgeline.sandbox.recordings import torch_trace
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 START = "torch_start"
 """The folder of harness/ whose start-up module records; that module says what it writes."""
@@ -34,7 +34,7 @@ def is_python(program: Sequence[str], cwd: Path) -> bool:
 
 def recorded_by(program: Sequence[str], out: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """The same command with our start-up module before the program's own modules; traces go to `out`."""
-    with as_file(files("sandbox") / "harness" / START) as start:
+    with as_file(files("ridgeline.sandbox") / "harness" / START) as start:
         path = ":".join((str(start), *filter(None, (env.get(PATH),))))
     return ("env", f"{FOLDER}={out}", f"{PATH}={path}", *itself(tuple(program)))
 

@@ -1,1 +1,1 @@
-"""Reads what profilers wrote, in every layout of theirs, into `graph.kernel_profile.Recording`. Starts no process."""
+"""Reads what profilers wrote, in every layout of theirs, into `ridgeline.graph.kernel_profile.Recording`. Starts no process."""

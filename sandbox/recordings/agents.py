@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.kernel_profile import Recording
-from graph.values import Named
-from sandbox.recordings.csv_head import Head
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.small_csv import rows
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.csv_head import Head
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.small_csv import rows
 
 FORMAT = "agent_info"
 _FACTS: Mapping[str, tuple[str, float]] = {

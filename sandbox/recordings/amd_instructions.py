@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from graph.kernel_profile import Stall
+from ridgeline.graph.kernel_profile import Stall
 
 _WAITS = {
     "s_wait_loadcnt": "wait_vm",

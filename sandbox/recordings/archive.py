@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 GZIP = b"\x1f\x8b"
 MAGIC = slice(257, 262)

@@ -5,11 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.kernel_profile import KernelCalls, Launched, Recording, ThreadTrace
-from sandbox.recordings import att_code, att_matrix, att_stalls, att_valid, att_waves, csv_head, json_text, names
-from sandbox.recordings.att_code import Instruction
-from sandbox.recordings.att_waves import Life, Waits
-from sandbox.recordings.fault import RecordingError
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, ThreadTrace
+from ridgeline.sandbox.recordings import (
+    att_code,
+    att_matrix,
+    att_stalls,
+    att_valid,
+    att_waves,
+    csv_head,
+    json_text,
+    names,
+)
+from ridgeline.sandbox.recordings.att_code import Instruction
+from ridgeline.sandbox.recordings.att_waves import Life, Waits
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 HEAD = 65536
 _NEEDED = ("code.json", "filenames.json")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.recordings import csv_head, json_text
-from sandbox.recordings.amd_instructions import kind
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import csv_head, json_text
+from ridgeline.sandbox.recordings.amd_instructions import kind
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 VERSIONS = ("2", "3")
 """Major versions of the viewer's files that are known: 3.0.0 is what was seen; 2 has the same columns."""

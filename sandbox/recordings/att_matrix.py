@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from sandbox.recordings.att_code import Instruction
+from ridgeline.sandbox.recordings.att_code import Instruction
 
 SIMDS = 4
 """Per compute unit, on every CDNA chip."""

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from graph.kernel_profile import Hotspot, Stall, StallShare, TracedKind
-from sandbox.recordings import amd_instructions
-from sandbox.recordings.att_code import Instruction
+from ridgeline.graph.kernel_profile import Hotspot, Stall, StallShare, TracedKind
+from ridgeline.sandbox.recordings import amd_instructions
+from ridgeline.sandbox.recordings.att_code import Instruction
 
 HOTSPOTS = 20
 RAW_NAMES = 8

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from graph.kernel_profile import ThreadTrace
-from sandbox.recordings.att_code import Instruction
-from sandbox.recordings.own_name import own_name
+from ridgeline.graph.kernel_profile import ThreadTrace
+from ridgeline.sandbox.recordings.att_code import Instruction
+from ridgeline.sandbox.recordings.own_name import own_name
 
 _UNNAMED = re.compile(r"\s*$|\d+ / 0x")
 """How the viewer's files name a dispatch of which they know only the code object and address."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from sandbox.recordings import json_text
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import json_text
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 SAMPLED_FILES = 8
 SAMPLED_BYTES = 8 * 2**20

@@ -7,8 +7,8 @@ count quad-cycles, SQ_VALU_MFMA_BUSY_CYCLES and SQ_LDS_* cycles. What a counter 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graph.kernel_profile import Said
-from graph.values import Named
+from ridgeline.graph.kernel_profile import Said
+from ridgeline.graph.values import Named
 
 FLOP_PER_MOP = 512
 SHORT_NS = 20_000

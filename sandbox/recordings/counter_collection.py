@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.kernel_profile import KernelCalls, Launched, Recording
-from graph.values import Named
-from sandbox.recordings.csv_head import Head, is_ended
-from sandbox.recordings.dispatches import Symbol
-from sandbox.recordings.engine import Engine, opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.names import category, display
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.csv_head import Head, is_ended
+from ridgeline.sandbox.recordings.dispatches import Symbol
+from ridgeline.sandbox.recordings.engine import Engine, opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.names import category, display
 
 FORMAT = "counter_collection"
 _ALIVE = ("GRBM_GUI_ACTIVE", "GRBM_COUNT", "SQ_WAVES", "SQ_WAVE_CYCLES", "SQ_BUSY_CYCLES")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 HEAD = 1 << 16
 """Bytes that are looked at to tell what a file is."""

@@ -6,11 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from graph.kernel_profile import Recording
-from sandbox.recordings import archive, kernel_trace
-from sandbox.recordings.csv_head import Head, header
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.merge import merged
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.recordings import archive, kernel_trace
+from ridgeline.sandbox.recordings.csv_head import Head, header
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.merge import merged
 
 Found = tuple[Recording, ...]
 Reader = Callable[[Path], Found]
@@ -62,7 +62,7 @@ def _reader(path: Path) -> Reader | None:
         if reader is not None:
             return reader
     for name in WHOLE_FILES:
-        module = import_module(f"sandbox.recordings.{name}")
+        module = import_module(f"ridgeline.sandbox.recordings.{name}")
         if module.sniff(path):
             return cast(Reader, module.read)
     return _table(path)
@@ -70,7 +70,7 @@ def _reader(path: Path) -> Reader | None:
 
 def _table(path: Path) -> Reader | None:
     """Who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
-    from sandbox.recordings import agents, counter_collection, kernel_stats
+    from ridgeline.sandbox.recordings import agents, counter_collection, kernel_stats
 
     head = header(path)
     if agents.sniff(head):
@@ -108,7 +108,7 @@ def _archive(path: Path) -> Found:
 
 
 def _other(name: str, path: Path) -> Reader | None:
-    module = import_module(f"sandbox.recordings.{name}")
+    module = import_module(f"ridgeline.sandbox.recordings.{name}")
     if not module.sniff(path):
         return None
     every: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder

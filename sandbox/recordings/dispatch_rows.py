@@ -5,11 +5,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sandbox.recordings.csv_head import Head, is_ended
-from sandbox.recordings.dispatches import LAUNCH, Dispatches, Key, counted, numbered
-from sandbox.recordings.engine import Engine
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.spread import spread
+from ridgeline.sandbox.recordings.csv_head import Head, is_ended
+from ridgeline.sandbox.recordings.dispatches import LAUNCH, Dispatches, Key, counted, numbered
+from ridgeline.sandbox.recordings.engine import Engine
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.spread import spread
 
 WHO = ("agent", "queue", "name")
 FIRST = 20_000

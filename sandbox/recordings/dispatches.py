@@ -8,8 +8,8 @@ import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sandbox.recordings.engine import Engine
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.engine import Engine
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
 _IDS = "{'h': 'UBIGINT', 'agent': 'INT', 'queue': 'INT', 'kernel': 'INT', 'launch': 'INT'}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,8 +7,8 @@ of its own (`Section/Name [unit]`). The first that was recorded is taken. None o
 import re
 from collections.abc import Mapping, Sequence
 
-from graph.kernel_profile import Basis, Limiter, Said, Stall, StallShare
-from graph.values import Named
+from ridgeline.graph.kernel_profile import Basis, Limiter, Said, Stall, StallShare
+from ridgeline.graph.values import Named
 
 ACTIVE, ELAPSED = ".avg.pct_of_peak_sustained_active", ".avg.pct_of_peak_sustained_elapsed"
 SOL, MEM = "GPU Speed Of Light Throughput", "Memory Workload Analysis"

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sandbox.recordings.dispatches import Dispatches
+from ridgeline.sandbox.recordings.dispatches import Dispatches
 
 if TYPE_CHECKING:
     import numpy as np

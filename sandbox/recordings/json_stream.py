@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from sandbox.recordings.csv_head import is_packed
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.csv_head import is_packed
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 CHUNK = 1 << 20
 _DEPTH = 5

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 MAX_BYTES = 256 * 2**20
 """A viewer's JSON is some megabytes; reading a larger one whole would take the machine's memory."""

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.kernel_profile import KernelCalls, Launched, Recording
-from graph.values import Named
-from sandbox.recordings.csv_head import Head
-from sandbox.recordings.engine import opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.names import category, display
-from sandbox.recordings.small_csv import number, rows
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.csv_head import Head
+from ridgeline.sandbox.recordings.engine import opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.names import category, display
+from ridgeline.sandbox.recordings.small_csv import number, rows
 
 _DOMAIN = re.compile(r"[A-Z][A-Z0-9_]+")
 _API = re.compile(r"(__)?hip[A-Z]\w*|hsa_\w+|roctx\w+|nccl(?!Dev)[A-Z]\w*|roc(decode|jpeg)\w+")

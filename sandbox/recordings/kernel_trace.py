@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from graph.kernel_profile import Recording
-from sandbox.recordings.csv_head import Head, columns
-from sandbox.recordings.dispatch_rows import load
-from sandbox.recordings.engine import opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.kernels import recordings
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.recordings.csv_head import Head, columns
+from ridgeline.sandbox.recordings.dispatch_rows import load
+from ridgeline.sandbox.recordings.engine import opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.kernels import recordings
 
 FORMAT = "kernel_trace"
 SURE = ("kind", "kernel_name", "start_timestamp", "end_timestamp")

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from graph.kernel_profile import Axes, KernelCalls, Launched, Recording
-from graph.values import Named
-from sandbox.recordings.dispatches import Dispatches
-from sandbox.recordings.intervals import Course, course
-from sandbox.recordings.names import category, display
+from ridgeline.graph.kernel_profile import Axes, KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.dispatches import Dispatches
+from ridgeline.sandbox.recordings.intervals import Course, course
+from ridgeline.sandbox.recordings.names import category, display
 
 VARIANTS = 16
 _TICKS = (10_000, 1000, 100, 40, 20, 10)

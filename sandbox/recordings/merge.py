@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from graph.kernel_profile import KernelCalls, Recording
-from graph.values import Named
-from sandbox.recordings import agents
-from sandbox.recordings.csv_head import header
-from sandbox.recordings.registers import on_device
+from ridgeline.graph.kernel_profile import KernelCalls, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import agents
+from ridgeline.sandbox.recordings.csv_head import header
+from ridgeline.sandbox.recordings.registers import on_device
 
 _DOMAINS = re.compile(
     r"_?(kernel_trace|kernel_stats|domain_stats|counter_collection|agent_info|results|(hip|hsa|marker|rccl)_api_(trace|stats)"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from graph.kernel_profile import KernelCategory
+from ridgeline.graph.kernel_profile import KernelCategory
 
 TORCH = "torch profiler"
 """The tool whose times and launches stand on a rung of their own."""

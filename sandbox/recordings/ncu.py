@@ -5,14 +5,14 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from graph.kernel_profile import KernelCalls, Launched, Recording
-from graph.values import Named
-from sandbox.recordings import hopper
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.names import category, display
-from sandbox.recordings.ncu_pages import Launch, details, listed, mean, raw
-from sandbox.recordings.ncu_source import Listing, hotspots, listings
-from sandbox.recordings.ncu_text import CountersForbidden, NothingProfiled, Table, sniff_text, table
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import hopper
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.names import category, display
+from ridgeline.sandbox.recordings.ncu_pages import Launch, details, listed, mean, raw
+from ridgeline.sandbox.recordings.ncu_source import Listing, hotspots, listings
+from ridgeline.sandbox.recordings.ncu_text import CountersForbidden, NothingProfiled, Table, sniff_text, table
 
 __all__ = ["CountersForbidden", "NothingProfiled", "read", "sniff"]
 

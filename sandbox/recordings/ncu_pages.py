@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.kernel_profile import Axes
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.ncu_text import Locale, Row, base, locale_of, number
+from ridgeline.graph.kernel_profile import Axes
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.ncu_text import Locale, Row, base, locale_of, number
 
 IDENTITY = frozenset(
     {

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.kernel_profile import Hotspot, Stall
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.hopper import STALLS
-from sandbox.recordings.ncu_text import Row, locale_of, number
+from ridgeline.graph.kernel_profile import Hotspot, Stall
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.hopper import STALLS
+from ridgeline.sandbox.recordings.ncu_text import Row, locale_of, number
 
 TOP = 20
 SAMPLES = ("# Samples", "Warp Stall Sampling (All Samples)", "Sampling Data (All)")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from graph.values import Value
-from sandbox.recordings.fault import RecordingError
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 HEADERS = (
     '"ID","Process ID"',

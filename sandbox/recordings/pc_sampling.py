@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 
-from graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
-from graph.values import Named
-from sandbox.recordings import csv_head, names, pc_sampling_viewer
-from sandbox.recordings.amd_instructions import kind, stall
-from sandbox.recordings.att_stalls import HOTSPOTS, RAW_NAMES
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.pc_sampling_viewer import REASONS, Sample
+from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import csv_head, names, pc_sampling_viewer
+from ridgeline.sandbox.recordings.amd_instructions import kind, stall
+from ridgeline.sandbox.recordings.att_stalls import HOTSPOTS, RAW_NAMES
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.pc_sampling_viewer import REASONS, Sample
 
 PREFIX = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
 WHOLE = ("sample_timestamp", "dispatch_id", "correlation_id")

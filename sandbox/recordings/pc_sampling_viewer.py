@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.recordings import json_text
-from sandbox.recordings.att_code import viewer_rows
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import json_text
+from ridgeline.sandbox.recordings.att_code import viewer_rows
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 FILES = ("code.json", "filenames.json")
 REASONS = (

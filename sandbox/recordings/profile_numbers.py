@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from math import prod
 
-from graph.kernel_profile import Grade, KernelCalls, Limiter, Recording, Rung, Said
-from sandbox.isa.occupancy import occupancy
-from sandbox.isa.targets import KNOWN, target_of
-from sandbox.isa.values import Occupancy, Resources
-from sandbox.recordings.names import ESTIMATED, TORCH
+from ridgeline.graph.kernel_profile import Grade, KernelCalls, Limiter, Recording, Rung, Said
+from ridgeline.sandbox.isa.occupancy import occupancy
+from ridgeline.sandbox.isa.targets import KNOWN, target_of
+from ridgeline.sandbox.isa.values import Occupancy, Resources
+from ridgeline.sandbox.recordings.names import ESTIMATED, TORCH
 
 TIMES = (
     ("time.total_ns", "total_ns"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graph.kernel_profile import (
+from ridgeline.graph.kernel_profile import (
     Grade,
     Hotspot,
     KernelCalls,
@@ -17,12 +17,12 @@ from graph.kernel_profile import (
     Said,
     StallShare,
 )
-from graph.values import Named
-from sandbox.recordings import cdna, hopper
-from sandbox.recordings.names import category, display
-from sandbox.recordings.own_name import own_name
-from sandbox.recordings.profile_numbers import place, residency, resources, times
-from sandbox.recordings.registers import registers
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import cdna, hopper
+from ridgeline.sandbox.recordings.names import category, display
+from ridgeline.sandbox.recordings.own_name import own_name
+from ridgeline.sandbox.recordings.profile_numbers import place, residency, resources, times
+from ridgeline.sandbox.recordings.registers import registers
 
 PROFILES = 8
 """Kernels that are profiled unless more are asked for; the recordings keep all of them."""

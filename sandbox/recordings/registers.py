@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graph.kernel_profile import KernelCalls, Recording
-from sandbox.recordings.agents import Agent
+from ridgeline.graph.kernel_profile import KernelCalls, Recording
+from ridgeline.sandbox.recordings.agents import Agent
 
 _UNIFIED = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
 """One register file holds arch and accumulation registers, given out in steps of 8."""

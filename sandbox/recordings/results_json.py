@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graph.kernel_profile import Recording
-from sandbox.recordings import agents, counter_collection, spool
-from sandbox.recordings.csv_head import beginning
-from sandbox.recordings.dispatch_rows import load
-from sandbox.recordings.dispatches import Symbol
-from sandbox.recordings.engine import opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.json_stream import elements
-from sandbox.recordings.kernels import recordings
-from sandbox.recordings.registers import on_device
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.recordings import agents, counter_collection, spool
+from ridgeline.sandbox.recordings.csv_head import beginning
+from ridgeline.sandbox.recordings.dispatch_rows import load
+from ridgeline.sandbox.recordings.dispatches import Symbol
+from ridgeline.sandbox.recordings.engine import opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.json_stream import elements
+from ridgeline.sandbox.recordings.kernels import recordings
+from ridgeline.sandbox.recordings.registers import on_device
 
 FORMAT = "rocprofv3_json"
 ROOT = "rocprofiler-sdk-tool"

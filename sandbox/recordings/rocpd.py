@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from graph.kernel_profile import Recording
-from sandbox.recordings import agents, counter_collection, spool
-from sandbox.recordings.csv_head import beginning
-from sandbox.recordings.dispatch_rows import load
-from sandbox.recordings.dispatches import Dispatches, Symbol, counted, numbered
-from sandbox.recordings.engine import Engine, opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.kernels import recordings
-from sandbox.recordings.launch_codes import Codes, codes
-from sandbox.recordings.registers import on_device
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.recordings import agents, counter_collection, spool
+from ridgeline.sandbox.recordings.csv_head import beginning
+from ridgeline.sandbox.recordings.dispatch_rows import load
+from ridgeline.sandbox.recordings.dispatches import Dispatches, Symbol, counted, numbered
+from ridgeline.sandbox.recordings.engine import Engine, opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.kernels import recordings
+from ridgeline.sandbox.recordings.launch_codes import Codes, codes
+from ridgeline.sandbox.recordings.registers import on_device
 
 FORMAT = "rocpd"
 MAGIC = b"SQLite format 3\0"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, stdev
 
-from graph.kernel_profile import KernelCalls, Recording
-from graph.values import Named
-from sandbox.recordings import (
+from ridgeline.graph.kernel_profile import KernelCalls, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import (
     csv_head,
     names,
     rocprof_compute_db,
@@ -15,10 +15,10 @@ from sandbox.recordings import (
     rocprof_compute_rows,
     rocprof_compute_table,
 )
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.registers import registers
-from sandbox.recordings.rocprof_compute_rows import Kernel
-from sandbox.recordings.rocprof_compute_system import system
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.registers import registers
+from ridgeline.sandbox.recordings.rocprof_compute_rows import Kernel
+from ridgeline.sandbox.recordings.rocprof_compute_system import system
 
 TABLE = "pmc_perf.csv"
 VARIANTS = 16

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, stdev
 
-from graph.kernel_profile import KernelCalls, Launched, Recording
-from graph.values import Named
-from sandbox.recordings import names
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.rocprof_compute_system import System, described
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import names
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.rocprof_compute_system import System, described
 
 MAGIC = b"SQLite format 3\0"
 SCHEMAS = ("1",)

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.recordings import csv_head
-from sandbox.recordings.engine import Engine, opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.rocprof_compute_rows import TIMES, Kernel, duration, launched
-from sandbox.recordings.rocprof_compute_table import KEYS, LARGEST, check, collected
+from ridgeline.sandbox.recordings import csv_head
+from ridgeline.sandbox.recordings.engine import Engine, opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.rocprof_compute_rows import TIMES, Kernel, duration, launched
+from ridgeline.sandbox.recordings.rocprof_compute_table import KEYS, LARGEST, check, collected
 
 NEEDED = (*KEYS, "counter_name", "counter_value")
 _LAUNCH = (

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph.kernel_profile import Launched
-from sandbox.recordings.rocprof_compute_table import (
+from ridgeline.graph.kernel_profile import Launched
+from ridgeline.sandbox.recordings.rocprof_compute_table import (
     whole,
     wide,
 )

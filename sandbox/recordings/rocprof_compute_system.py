@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph.values import Named
-from sandbox.recordings.csv_head import is_ended
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.json_text import read_text
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.csv_head import is_ended
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.json_text import read_text
 
 FACTS = {
     "units": "cu_per_gpu",

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sandbox.recordings import csv_head
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import csv_head
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 KEYS = ("dispatch_id", "gpu_id", "kernel_name", "grid_size", "workgroup_size", "lds_per_workgroup")
 LARGEST = 1e30

@@ -5,8 +5,8 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.recordings.csv_head import Head
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.csv_head import Head
+from ridgeline.sandbox.recordings.fault import RecordingError
 
 
 def rows(path: Path, head: Head) -> Iterator[tuple[int, list[str]]]:

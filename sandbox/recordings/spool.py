@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from sandbox.recordings.csv_head import Head
-from sandbox.recordings.dispatches import LAUNCH, Key, Symbol
+from ridgeline.sandbox.recordings.csv_head import Head
+from ridgeline.sandbox.recordings.dispatches import LAUNCH, Key, Symbol
 
 DISPATCH = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
 """Of a dispatch; the name is everything else of it, packed."""

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
-from graph.values import Named
-from sandbox.recordings import spool
-from sandbox.recordings.csv_head import beginning
-from sandbox.recordings.dispatch_rows import load
-from sandbox.recordings.dispatches import Key
-from sandbox.recordings.engine import opened
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.json_stream import elements
-from sandbox.recordings.kernels import recordings
-from sandbox.recordings.names import ESTIMATED, TORCH
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings import spool
+from ridgeline.sandbox.recordings.csv_head import beginning
+from ridgeline.sandbox.recordings.dispatch_rows import load
+from ridgeline.sandbox.recordings.dispatches import Key
+from ridgeline.sandbox.recordings.engine import opened
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.json_stream import elements
+from ridgeline.sandbox.recordings.kernels import recordings
+from ridgeline.sandbox.recordings.names import ESTIMATED, TORCH
 
 FORMAT = "torch_trace"
 LIST = "traceEvents"

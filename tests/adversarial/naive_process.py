@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from graph.formula import evaluate
-from graph.task import Task
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.task import Task
 from tests.adversarial.naive import MARK, MODES
 
 SEED = 42

@@ -4,11 +4,11 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from sandbox.judge.freeze import frozen
-from sandbox.judge.judgment import Judged
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference
-from sandbox.judge.task_file import load_task
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.judgment import Judged
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.task_file import load_task
 from tests.adversarial.suite import Case, stage
 
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sandbox.judge import judgment
-from sandbox.judge.options import Answered, Options
+from ridgeline.sandbox.judge import judgment
+from ridgeline.sandbox.judge.options import Answered, Options
 from tests.adversarial.reading import convicted
 from tests.adversarial.suite import Case, cheats, honest, stage
 

@@ -10,15 +10,15 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from sandbox.judge.freeze import frozen
-from sandbox.judge.isolation import isolation
-from sandbox.judge.judgment import Judged
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Session
-from sandbox.judge.slots import ratios
-from sandbox.judge.task_file import load_task
-from sandbox.judge.timing import Pairs, Refused
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.isolation import isolation
+from ridgeline.sandbox.judge.judgment import Judged
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Session
+from ridgeline.sandbox.judge.slots import ratios
+from ridgeline.sandbox.judge.task_file import load_task
+from ridgeline.sandbox.judge.timing import Pairs, Refused
 from tests.adversarial.suite import cheats, honest, stage
 
 BY_ID = {case.id: case for case in (*cheats(), *honest())}

@@ -122,7 +122,7 @@ def test_the_suite_is_large_enough_to_mean_something():
 
 
 def test_every_entry_names_defences_that_exist():
-    options = pytest.importorskip("sandbox.judge.options")
+    options = pytest.importorskip("ridgeline.sandbox.judge.options")
     named = {defence for case in (*CHEATS, *cheats(CARD)) for defence in case.caught_by}
     assert named <= options.DEFENCES
 
@@ -140,8 +140,8 @@ def judged(case: Case, folder: Path, without: frozenset[str]) -> Iterator:
 
     A quick one that finds a gain, as it may once in a hundred between equals, gives way to one of full length.
     """
-    judgment = pytest.importorskip("sandbox.judge.judgment", exc_type=ImportError)
-    from sandbox.judge.options import Options
+    judgment = pytest.importorskip("ridgeline.sandbox.judge.judgment", exc_type=ImportError)
+    from ridgeline.sandbox.judge.options import Options
 
     staged = stage(case, folder / "staged")
     whole = Options(without=without)
@@ -164,7 +164,7 @@ def refused(case: Case) -> str | None:
     if case.dialect == "triton" and find_spec("triton") is None:
         return "triton is not installed"
     if case.needs == "namespaces":
-        isolation = pytest.importorskip("sandbox.judge.isolation", exc_type=ImportError)
+        isolation = pytest.importorskip("ridgeline.sandbox.judge.isolation", exc_type=ImportError)
         return None if isolation.isolation().level == "namespaces" else "workers are isolated only weakly here"
     return None
 

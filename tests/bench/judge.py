@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
-from sandbox.judge import stems
-from sandbox.judge.calls import Bench
-from sandbox.judge.freeze import frozen
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Sealed, Session
-from sandbox.judge.timing import WARM_UP, Pairs, Refused, _Turns
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
+from ridgeline.sandbox.judge import stems
+from ridgeline.sandbox.judge.calls import Bench
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Sealed, Session
+from ridgeline.sandbox.judge.timing import WARM_UP, Pairs, Refused, _Turns
 
 BOUND = 1.4
 """Of a whole measurement: what somebody waits for."""

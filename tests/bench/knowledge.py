@@ -22,10 +22,10 @@ from typing import Any
 
 import yaml
 
-from knowledge.index import Entry, Row, rows
-from knowledge.library import Library
-from knowledge.search import Route, Search, searching
-from knowledge.vocabulary import spelled, vocabulary
+from ridgeline.knowledge.index import Entry, Row, rows
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.search import Route, Search, searching
+from ridgeline.knowledge.vocabulary import spelled, vocabulary
 from tests.bench.embedding import Score, ranker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +159,7 @@ def _times(base: Search, asked: Sequence[Question]) -> Iterator[dict[str, Any]]:
 
 FIRST = """
 import time; began = time.process_time()
-import sys; from pathlib import Path; from knowledge.search import Route, searching
+import sys; from pathlib import Path; from ridgeline.knowledge.search import Route, searching
 with searching(cache=Path(sys.argv[1])) as base:
     assert base.find("LDS bank conflicts", Route(op="gemm", gpu="MI300X", lang="hip"))
 print(1000 * (time.process_time() - began))
@@ -180,7 +180,7 @@ def _starts() -> Iterator[dict[str, Any]]:
             )
             made.append(first)
             kept += more
-            command.append(_cpu_ms([sys.executable, "-m", "agent", "knowledge", "search", "LDS banks"], folder))
+            command.append(_cpu_ms([sys.executable, "-m", "ridgeline", "knowledge", "search", "LDS banks"], folder))
     for what, values in (("no index kept", made), ("index kept", kept)):
         ms = median(values)
         yield {"what": f"first answer, {what}, CPU", "value": ms, "unit": "ms", "bound": START_MS, "ok": ms < START_MS}

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.checkpoints import FILE, checkpoints
-from agent.tape import PROTOCOLS, Tape, taped
-from graph.build import build
-from graph.state import initial
-from sandbox.files import CampaignFiles
+from ridgeline.agent.checkpoints import FILE, checkpoints
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.graph.build import build
+from ridgeline.graph.state import initial
+from ridgeline.sandbox.files import CampaignFiles
 from tests.builders import make_limits
 from tests.campaigns import CONFIG, make_campaign
 

@@ -104,15 +104,15 @@ def _rows(meter: Meter) -> Iterator[dict[str, Any]]:
 
 
 def _campaign(folder: Path) -> None:
-    from agent.commands.campaign import resolved
-    from agent.contract_file import load
-    from agent.progress import SilentProgress
-    from agent.request import StartRequest
-    from agent.tasks import copy
+    from ridgeline.agent.commands.campaign import resolved
+    from ridgeline.agent.contract_file import load
+    from ridgeline.agent.progress import SilentProgress
+    from ridgeline.agent.request import StartRequest
+    from ridgeline.agent.tasks import copy
 
     loaded = load(copy(TASK, folder / "demo"))
     limits = resolved(loaded, {"max_rounds": ROUNDS}, [*SHORT]).limits
-    from agent.campaign import start
+    from ridgeline.agent.campaign import start
 
     asked = StartRequest(
         contract=loaded, instruction="", limits=limits, planner="catalog", overrides={}, progress=SilentProgress()
@@ -136,8 +136,8 @@ def _own_cache(folder: Path) -> Iterator[None]:
 @contextmanager
 def _metered(meter: Meter) -> Iterator[None]:
     """Processes, waiting for the device and the nodes' boundaries are seen by the meter, until the block ends."""
-    from agent.live import Live
-    from sandbox import lease, process
+    from ridgeline.agent.live import Live
+    from ridgeline.sandbox import lease, process
 
     entered, left = Live.entered, Live.left
 

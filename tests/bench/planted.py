@@ -6,20 +6,20 @@ import time
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
-from agent.contract_file import load
-from agent.wiring import Place, connect
-from graph.contract import Contract
-from graph.limits import PRESETS
-from graph.nodes.round.measure import take
-from graph.policy import accept
-from graph.policy.measure import wanted
-from graph.policy.noise import noise_of
-from graph.policy.shapes import core_shapes
-from graph.ports import Ports, Refused
-from graph.standing import Standing
-from graph.trial import Applied, Built, Drafted, Timed, Traced, Verified
-from graph.values import FileEdit, Value
-from graph.verdict import Verdict
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.wiring import Place, connect
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.limits import PRESETS
+from ridgeline.graph.nodes.round.measure import take
+from ridgeline.graph.policy import accept
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.shapes import core_shapes
+from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.trial import Applied, Built, Drafted, Timed, Traced, Verified
+from ridgeline.graph.values import FileEdit, Value
+from ridgeline.graph.verdict import Verdict
 from tests.builders import make_proposed
 
 LIMITS = PRESETS["evidence"]
@@ -68,7 +68,7 @@ class Bench:
     def __init__(self, folder: Path, task: str, *, extra: float = 0.0) -> None:
         """`extra`: share of its work that the version to beat does twice."""
         repository = folder / task
-        shutil.copytree(Path(str(files("evals") / "tasks" / task)), repository)
+        shutil.copytree(Path(str(files("ridgeline.evals") / "tasks" / task)), repository)
         self._task, self._clean = task, (repository / "kernel.c").read_text()
         (repository / "kernel.c").write_text(self.planted(extra))
         for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*IDENTITY, "commit", "-q", "-m", "start")):

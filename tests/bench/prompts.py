@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from agent.models.base import Ask, Said
-from agent.planners.model import ModelPlanner
-from graph.record import RoundClosed
+from ridgeline.agent.models.base import Ask, Said
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.graph.record import RoundClosed
 from tests.builders import make_limits, make_profiled
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import ScriptedModel, direction, directions

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from evals.noise.recordings import Recorded, load, recordings
-from evals.noise.rejudge import Case, effect, tally
-from graph.limits import Limits
+from ridgeline.evals.noise.recordings import Recorded, load, recordings
+from ridgeline.evals.noise.rejudge import Case, effect, tally
+from ridgeline.graph.limits import Limits
 
 ORDERS = int(os.environ.get("BENCH_ORDERS", "500"))
 LARGE_US = 50.0

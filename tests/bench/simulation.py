@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graph.limits import PRESETS, Limits
+from ridgeline.graph.limits import PRESETS, Limits
 from tests.bench.fields import RULES
 from tests.bench.simulation_machine import GRID, HARSH, TAILS, Machine
 from tests.bench.simulation_ours import Tally, judged

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph.evidence import Comparison, ShapePairs
-from graph.limits import Limits
-from graph.noise import Noise
-from graph.policy.interleaved import Stand, stand_of
-from graph.policy.noise import noise_of
-from graph.policy.sequential import estimate
-from graph.values import Artifact
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.noise import Noise
+from ridgeline.graph.policy.interleaved import Stand, stand_of
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.sequential import estimate
+from ridgeline.graph.values import Artifact
 from tests.bench.simulation_machine import Floats, Machine
 
 RAW = Artifact(name="pairs.csv", sha256="0" * 64, size=1)

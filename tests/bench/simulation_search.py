@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph.evidence import Comparison
-from graph.limits import Limits
-from graph.policy.noise import noise_of
-from graph.policy.paired import fixed_test
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.paired import fixed_test
 from tests.bench.fields import Rule
 from tests.bench.simulation_machine import Floats, Machine
 from tests.bench.simulation_ours import compared, decided

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graph.limits import Limits
-from graph.policy.noise import noise_of
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.noise import noise_of
 from tests.bench.simulation_machine import Floats, Machine
 from tests.builders import BASE, make_comparison, make_standing
 from tests.judging import by_pairs, drive

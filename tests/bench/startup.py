@@ -22,7 +22,7 @@ def run() -> Iterator[dict[str, Any]]:
     bare = _seconds([sys.executable, "-c", "pass"])
     yield {"what": "python -c pass", "value": bare, "unit": "s"}
     for words in (["--help"], ["run", "--help"]):
-        took = _seconds([sys.executable, "-m", "agent", *words])
+        took = _seconds([sys.executable, "-m", "ridgeline", *words])
         name = f"ridgeline {' '.join(words)}"
         yield {"what": name, "value": took, "unit": "s", "bound": 0.5, "ok": took < 0.5}
         yield {"what": f"{name} / bare interpreter", "value": took / bare, "unit": "x"}

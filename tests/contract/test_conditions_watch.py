@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.commands import pinned_core
-from sandbox.conditions.core_watch import SLICE_S, CoreWatch
-from sandbox.conditions.smi import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
-from sandbox.conditions.sources import sources
-from sandbox.errors import ProgramMissing
-from sandbox.process import beside, run
+from ridgeline.sandbox.commands import pinned_core
+from ridgeline.sandbox.conditions.core_watch import SLICE_S, CoreWatch
+from ridgeline.sandbox.conditions.smi import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
+from ridgeline.sandbox.conditions.sources import sources
+from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.sandbox.process import beside, run
 
 SPIN = "import time\nuntil = time.monotonic() + {seconds}\nwhile time.monotonic() < until: pass\n"
 NVIDIA = """#!/bin/sh

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.policy.early import ended_early, silent
+from ridgeline.graph.policy.early import ended_early, silent
 from tests.rooms import open_room, script_contract
 
 SHELL = {

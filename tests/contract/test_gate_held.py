@@ -4,14 +4,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from sandbox.errors import DeviceBusy, DeviceLost
-from sandbox.gate.cards import Cards
-from sandbox.gate.floors import Floors
-from sandbox.gate.gate import CardGate, Choice, Waiting
-from sandbox.gate.opened import card_for, gate_of
-from sandbox.gate.tools import AmdTools, NvidiaTools, watch
-from sandbox.gate.values import Floor, GateSettings
-from sandbox.lease import lease
+from ridgeline.sandbox.errors import DeviceBusy, DeviceLost
+from ridgeline.sandbox.gate.cards import Cards
+from ridgeline.sandbox.gate.floors import Floors
+from ridgeline.sandbox.gate.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.gate.opened import card_for, gate_of
+from ridgeline.sandbox.gate.tools import AmdTools, NvidiaTools, watch
+from ridgeline.sandbox.gate.values import Floor, GateSettings
+from ridgeline.sandbox.lease import lease
 from tests.builders import make_contract
 from tests.standins_smi import ReplayedTools, apps, cards, h100, stand_in
 

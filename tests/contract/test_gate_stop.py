@@ -2,12 +2,12 @@
 
 import pytest
 
-from sandbox.errors import DeviceBusy, StopAsked
-from sandbox.gate.cards import Cards
-from sandbox.gate.floors import Floors
-from sandbox.gate.gate import CardGate, Choice, Waiting
-from sandbox.gate.values import GateSettings
-from sandbox.lease import lease
+from ridgeline.sandbox.errors import DeviceBusy, StopAsked
+from ridgeline.sandbox.gate.cards import Cards
+from ridgeline.sandbox.gate.floors import Floors
+from ridgeline.sandbox.gate.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.gate.values import GateSettings
+from ridgeline.sandbox.lease import lease
 from tests.standins_smi import ReplayedTools, cards, h100, stand_in
 
 SETTINGS = GateSettings(samples=1, repeat_samples=1, settle_s=0)

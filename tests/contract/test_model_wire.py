@@ -7,10 +7,10 @@ import time
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from agent.models.base import Ask, Call, KeyMissing, Message, Tool, Unanswerable, Unreachable
-from agent.models.choice import Choice, Price
-from agent.models.client import LitellmModel
-from agent.models.patience import Patience
+from ridgeline.agent.models.base import Ask, Call, KeyMissing, Message, Tool, Unanswerable, Unreachable
+from ridgeline.agent.models.choice import Choice, Price
+from ridgeline.agent.models.client import LitellmModel
+from ridgeline.agent.models.patience import Patience
 from tests.model_server import Reply, failed, said, serve
 
 pytestmark = pytest.mark.slow  # importing litellm alone takes seconds

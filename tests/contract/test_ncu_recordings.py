@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from graph.kernel_profile import Recording
-from sandbox.recordings import hopper, ncu
-from sandbox.recordings.fault import RecordingError
-from sandbox.recordings.ncu_text import base, locale_of, number
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.recordings import hopper, ncu
+from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings.ncu_text import base, locale_of, number
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "ncu"

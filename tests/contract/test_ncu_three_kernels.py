@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from graph.policy.bound import classify
-from sandbox.recordings.detect import read
-from sandbox.recordings.profiles import profile
+from ridgeline.graph.policy.bound import classify
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.profiles import profile
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 

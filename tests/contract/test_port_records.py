@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.ports import Artifacts, Files, Ledger
-from graph.record import Reviewed, key
-from graph.values import Artifact
-from sandbox.artifacts import ArtifactStore
-from sandbox.errors import ArtifactLost, FilesConflict
-from sandbox.files import CampaignFiles
-from sandbox.ledger import FIRST, JsonlLedger
+from ridgeline.graph.ports import Artifacts, Files, Ledger
+from ridgeline.graph.record import Reviewed, key
+from ridgeline.graph.values import Artifact
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.errors import ArtifactLost, FilesConflict
+from ridgeline.sandbox.files import CampaignFiles
+from ridgeline.sandbox.ledger import FIRST, JsonlLedger
 from tests.builders import make_baseline, make_opened, make_round
 from tests.fakes import FakeArtifacts, FakeFiles, FakeLedger
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.signs import SETTLED_NS
-from sandbox.strays import Standing
-from sandbox.trees import Trees
+from ridgeline.sandbox.signs import SETTLED_NS
+from ridgeline.sandbox.strays import Standing
+from ridgeline.sandbox.trees import Trees
 from tests.rooms import open_room, script_contract
 
 KERNEL = "#!/bin/sh\necho right\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.evidence import Benchmark, BenchmarkFailed, Comparison
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
 from tests.rooms import HEADER, open_room, script_contract
 
 ROW = "small,8,PASS,1.5,0.01,0.20"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from graph.evidence import BenchmarkFailed, Comparison
-from sandbox.caches import cache_folder
-from sandbox.calibrations import KEPT_S, Calibrations
-from sandbox.timer import ContractTimer
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.sandbox.caches import cache_folder
+from ridgeline.sandbox.calibrations import KEPT_S, Calibrations
+from ridgeline.sandbox.timer import ContractTimer
 from tests.rooms import Room, StillDevice, open_room, script_contract
 
 BENCH = r"""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.approvals import ApprovalFiles, Deferred
-from agent.errors import UserError, Waiting
-from agent.tape import Tape
-from graph.approval import ApprovalRequest, Decision
-from graph.nodes.approve import TargetRefused
-from graph.values import FileEdit
+from ridgeline.agent.approvals import ApprovalFiles, Deferred
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.tape import Tape
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.nodes.approve import TargetRefused
+from ridgeline.graph.values import FileEdit
 from tests.builders import make_limits
 from tests.campaigns import Campaign, make_campaign, saver
 from tests.world import KERNEL, StepClock

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent import wiring
-from agent.approvals import ApprovalFiles
-from agent.campaigns import history
-from graph.standing import History
-from sandbox.ledger import verify
+from ridgeline.agent import wiring
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaigns import history
+from ridgeline.graph.standing import History
+from ridgeline.sandbox.ledger import verify
 from tests.drive import SCRIPTS, TextPlanner
 from tests.repositories import git, make_repository
 from tests.text_project import files

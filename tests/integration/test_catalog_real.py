@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.planners.catalog import CatalogPlanner
-from agent.planners.catalog_candidates import hypothesis_of
-from graph.briefing import Briefing, Proposal
-from graph.record import RoundClosed
-from graph.values import FileEdit
+from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.agent.planners.catalog_candidates import hypothesis_of
+from ridgeline.graph.briefing import Briefing, Proposal
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.values import FileEdit
 from tests.builders import make_contract, make_machine, make_round, make_target
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")

@@ -14,7 +14,7 @@ CACHE = "C = {}\ndef f(x):\n    return C.setdefault(id(x), mine(x))\n"
 
 
 def audit(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-P", "-m", "agent", "audit", *arguments]
+    argv = [sys.executable, "-P", "-m", "ridgeline", "audit", *arguments]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(cwd)}
     done = subprocess.run(argv, cwd=cwd, input=stdin, capture_output=True, env=environment, check=False)
     return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())

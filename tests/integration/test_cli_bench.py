@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from graph.evidence import Comparison
-from graph.limits import Limits
-from graph.policy.noise import noise_of
-from graph.policy.sequential import estimate
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.sequential import estimate
 from tests.projects import files as shell_files
 from tests.text_project import files
 
@@ -150,7 +150,7 @@ def test_where_nothing_can_draw_everything_else_works(here):
         "import sys; sys.modules['matplotlib'] = None\n"
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'matplotlib' else find(name, *rest)\n"
-        "from agent.cli import run; sys.exit(run(sys.argv[1:]))"
+        "from ridgeline.agent.cli import run; sys.exit(run(sys.argv[1:]))"
     )
     words = ("bench", "./report print 11", "./report print 10", "--csv", "ms", "--plot", "p.png", "--json")
     done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=False)
@@ -287,7 +287,7 @@ def test_versions_that_cannot_be_compared(cli, make_repository, git, monkeypatch
 
 def test_ctrl_c_says_what_is_known_and_leaves_nothing_running(here):
     mark = f"sleep 0.1{os.getpid()}"
-    argv = (sys.executable, "-m", "agent", "bench", mark, mark, "--json", "--calibration-pairs", "0")
+    argv = (sys.executable, "-m", "ridgeline", "bench", mark, mark, "--json", "--calibration-pairs", "0")
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
         argv,

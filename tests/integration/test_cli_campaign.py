@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.outcome import Outcome
+from ridgeline.agent.outcome import Outcome
 from tests.projects import files
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_a_schema_of_another_version_is_not_resumed(cli, done):
 
 def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_repository):
     root = make_repository({**files(), "bench.sh": SLOW_BENCH})
-    argv = (sys.executable, "-m", "agent", "run", str(root), *QUICK, "--json")
+    argv = (sys.executable, "-m", "ridgeline", "run", str(root), *QUICK, "--json")
     with subprocess.Popen(
         argv,
         cwd=Path(__file__).parents[2],
@@ -114,7 +114,7 @@ def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_reposit
 
 def test_a_stop_request_ends_it_after_the_round(cli, make_repository):
     root = make_repository({**files(), "bench.sh": SLOW_BENCH})
-    argv = (sys.executable, "-m", "agent", "run", str(root), *QUICK[2:], "--json")
+    argv = (sys.executable, "-m", "ridgeline", "run", str(root), *QUICK[2:], "--json")
     with subprocess.Popen(
         argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

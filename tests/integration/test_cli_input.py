@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.version import VERSION
+from ridgeline.agent.version import VERSION
 from tests.projects import HEADER, ROWS, files
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +57,7 @@ def test_the_version_is_one_word(cli):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["memory", "read", "--help"], ["--version"]])
 def test_help_loads_nothing_slow(arguments):
-    code = (
-        f"import sys; from agent.cli import run; code = run({arguments}); sys.exit(code or 'pydantic' in sys.modules)"
-    )
+    code = f"import sys; from ridgeline.agent.cli import run; code = run({arguments}); sys.exit(code or 'pydantic' in sys.modules)"
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(VERSION if arguments == ["--version"] else "Usage: ridgeline ")
 
@@ -215,7 +213,7 @@ def test_a_build_that_fails(cli, make_repository):
 
 def test_the_process_itself_says_one_line_and_leaves_with_two(tmp_path):
     done = subprocess.run(
-        (sys.executable, "-m", "agent", "run", str(tmp_path / "x.yaml")),
+        (sys.executable, "-m", "ridgeline", "run", str(tmp_path / "x.yaml")),
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

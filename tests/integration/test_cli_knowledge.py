@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from agent.cli import run
-from knowledge.library import HERE
+from ridgeline.agent.cli import run
+from ridgeline.knowledge.library import HERE
 from tests.knowledge_base import GEMM, write_base
 
 

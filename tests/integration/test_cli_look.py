@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests import builders
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from agent.models.mailbox import Mailbox
-from graph.policy.history import fold
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.models.mailbox import Mailbox
+from ridgeline.graph.policy.history import fold
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.model_fakes import direction, directions
 from tests.model_server import failed, said, serve
 from tests.text_project import files
@@ -226,7 +226,9 @@ def test_what_is_missing_is_told_before_anything_is_measured(cli, project, monke
 def test_questions_between_two_measurements_are_answered_without_the_machine(cli, project, tmp_path, monkeypatch):
     rounds = ("--max-rounds", "2", *QUICK[2:])
     campaign = Path(cli("run", project, *rounds, "--model", "mailbox", "--json").json["dir"])
-    monkeypatch.setattr("sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here"))
+    monkeypatch.setattr(
+        "ridgeline.sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
+    )
     first = answered(cli, campaign, tmp_path, plan(), "--json")
     assert first.code == 0, first.err
     assert first.json["next_request"].endswith("002.request.md"), "the draft is asked for at once"
@@ -239,7 +241,9 @@ def test_questions_between_two_measurements_are_answered_without_the_machine(cli
     measured = cli("resume", campaign, "--json")
     assert measured.code == 3, measured.err
     assert measured.json["request"].endswith("003.request.md")
-    monkeypatch.setattr("sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here"))
+    monkeypatch.setattr(
+        "ridgeline.sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
+    )
     learnt = answered(cli, campaign, tmp_path, LEARNT, "--json")
     assert learnt.json["next_request"].endswith("004.request.md"), "the round is closed, the next is being planned"
     closed = cli("status", campaign, "--json").json

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from graph.evidence import Ceilings
+from ridgeline.graph.evidence import Ceilings
 from tests import text_project
 from tests.builders import make_limits, make_machine
 from tests.campaigns import make_campaign

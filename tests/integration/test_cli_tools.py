@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.contract_file import load
-from agent.errors import UserError
-from agent.extensions import registrations, tasks
-from agent.scaffold import guess
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.extensions import registrations, tasks
+from ridgeline.agent.scaffold import guess
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +102,7 @@ def test_extensions_are_found_also_in_a_clone():
     assert [register.__name__ for register in registrations()] == ["register"]
     code = (
         "import importlib.metadata as m; m.entry_points = lambda **_: ()\n"
-        "import agent.extensions as e; print(len([*e.registrations()]), sorted(e.tasks()))"
+        "import ridgeline.agent.extensions as e; print(len([*e.registrations()]), sorted(e.tasks()))"
     )
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split(maxsplit=1)[0] == "1"

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent import wiring
-from agent.campaign import resume, start
-from agent.contract_file import load
-from agent.errors import UserError
-from agent.progress import SilentProgress
-from agent.request import StartRequest
-from graph.record import Line
-from graph.trial import Timed, find
-from sandbox.ledger import FIRST, JsonlLedger, sealed
+from ridgeline.agent import wiring
+from ridgeline.agent.campaign import resume, start
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.progress import SilentProgress
+from ridgeline.agent.request import StartRequest
+from ridgeline.graph.record import Line
+from ridgeline.graph.trial import Timed, find
+from ridgeline.sandbox.ledger import FIRST, JsonlLedger, sealed
 from tests.builders import make_limits
 from tests.drive import TextPlanner
 from tests.repositories import git, make_repository

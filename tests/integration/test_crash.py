@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.tape import Tape
-from graph.limits import PRESETS
+from ridgeline.agent.tape import Tape
+from ridgeline.graph.limits import PRESETS
 from tests.campaigns import CONFIG, make_campaign, saver, wrapped
 
 SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from graph.evidence import BenchmarkFailed, Comparison
-from sandbox.commands import pinned_core
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.sandbox.commands import pinned_core
 from tests.rooms import Room, open_room, script_contract
 
 BENCH = r"""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from graph.record import Reflection
-from graph.trial import Traced
-from sandbox.artifacts import ArtifactStore
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Traced
+from ridgeline.sandbox.artifacts import ArtifactStore
 from tests.builders import (
     make_applied,
     make_built,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.outcome import Outcome
-from sandbox.signals import request_stop
+from ridgeline.agent.outcome import Outcome
+from ridgeline.sandbox.signals import request_stop
 from tests import text_project
 from tests.standins_smi import cards, h100, stand_in
 

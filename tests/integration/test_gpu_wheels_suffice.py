@@ -24,7 +24,7 @@ class Absent:
 
 
 sys.meta_path.insert(0, Absent())
-from agent.cli import main
+from ridgeline.agent.cli import main
 
 main()
 """

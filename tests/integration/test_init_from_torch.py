@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.contract_file import load
-from sandbox.judge.inputs import draw, drawn_shapes, extents
-from sandbox.judge.references import Reference
-from sandbox.judge.task_file import load_task
+from ridgeline.agent.contract_file import load
+from ridgeline.sandbox.judge.inputs import draw, drawn_shapes, extents
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.task_file import load_task
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

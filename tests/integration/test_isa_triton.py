@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.isa import request
-from sandbox.isa.child import Place
-from sandbox.isa.errors import NotCompiled
-from sandbox.isa.report import inspect, read
-from sandbox.isa.targets import target_of
-from sandbox.isa.triton import Call, Wanted, assemble
+from ridgeline.agent.isa import request
+from ridgeline.sandbox.isa.child import Place
+from ridgeline.sandbox.isa.errors import NotCompiled
+from ridgeline.sandbox.isa.report import inspect, read
+from ridgeline.sandbox.isa.targets import target_of
+from ridgeline.sandbox.isa.triton import Call, Wanted, assemble
 
 pytestmark = [
     pytest.mark.slow,

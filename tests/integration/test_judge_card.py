@@ -7,16 +7,16 @@ import card_worker
 import numpy as np
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge import worker
-from sandbox.judge.calls import Bench
-from sandbox.judge.card import CardSession
-from sandbox.judge.freeze import frozen
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Sealed
-from sandbox.judge.slots import Slot
-from sandbox.judge.timing import Pairs, Refused
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge import worker
+from ridgeline.sandbox.judge.calls import Bench
+from ridgeline.sandbox.judge.card import CardSession
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Sealed
+from ridgeline.sandbox.judge.slots import Slot
+from ridgeline.sandbox.judge.timing import Pairs, Refused
 
 pytest.importorskip("torch")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from sandbox.environment import MARK
-from sandbox.errors import ProgramMissing, WorldError
-from sandbox.judge import starting, stems
-from sandbox.judge.isolation import Warm, Worker, WorkerLimits, end, isolation, launch, tried
+from ridgeline.sandbox.environment import MARK
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.judge import starting, stems
+from ridgeline.sandbox.judge.isolation import Warm, Worker, WorkerLimits, end, isolation, launch, tried
 
 ATTEMPTS = """
 import ctypes, os, socket, sys
@@ -51,7 +51,7 @@ def traces():
 def namespaces(): return checked(libc.unshare(0x10000000)) or "entered"
 def kills(pid): os.kill(int(pid), 9); return "killed"
 def lists(path): return os.listdir(path)
-def imports(): import agent; return agent
+def imports(): import ridgeline.agent; return agent
 def rings():
     room = ctypes.create_string_buffer(256)
     return checked(libc.syscall(425, 4, room)) or "rings"
@@ -375,8 +375,8 @@ def test_a_daemon_outlives_a_bare_process():
 JUDGE = """
 import os, sys, time
 from pathlib import Path
-from sandbox.judge import starting, stems
-from sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge import starting, stems
+from ridgeline.sandbox.judge.limits import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 start = starting.Start(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
                        limits=WorkerLimits(), gpu=False)
@@ -739,15 +739,15 @@ def test_descriptors_keep_their_numbers(mode, tmp_path, numbers):
     program = f"""
 import os, sys
 from pathlib import Path
-from sandbox.judge import starting
-from sandbox.judge.isolation import Warm, WorkerLimits
+from ridgeline.sandbox.judge import starting
+from ridgeline.sandbox.judge.isolation import Warm, WorkerLimits
 kept = {{number: os.memfd_create("kept") for number in {numbers}}}
 far = {{number: os.dup2(held, 400 + number) for number, held in kept.items()}}
 warm = Warm(modules=("json",), paths=(), script=({str(script)!r}, *map(str, {numbers})))
 private = Path({str(tmp_path / "private")!r})
 start = starting.Start(argv=warm.argv, readable=(Path({str(script)!r}),), private=private, limits=WorkerLimits(),
                        gpu=False, warm=warm)
-from sandbox.judge import stems
+from ridgeline.sandbox.judge import stems
 stems.stem(warm, {{}})
 for number, held in far.items(): os.dup2(held, number)
 worker = starting.begin({mode!r}, start, pass_fds={numbers}, environment={{}})

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.freeze import frozen
-from sandbox.judge.lint import known_holes, lint
-from sandbox.judge.references import Reference
-from sandbox.judge.session import Session
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.lint import known_holes, lint
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Session
 
 SOUND = "import numpy as np\ndef reference(x, w, b):\n    return x @ w + b\n"
 

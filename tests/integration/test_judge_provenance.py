@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.freeze import frozen
-from sandbox.judge.operators import least_share, read
-from sandbox.judge.pace import Calls, slower
-from sandbox.judge.provenance import own_work
-from sandbox.judge.references import Reference
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.operators import least_share, read
+from ridgeline.sandbox.judge.pace import Calls, slower
+from ridgeline.sandbox.judge.provenance import own_work
+from ridgeline.sandbox.judge.references import Reference
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")

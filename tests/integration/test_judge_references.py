@@ -9,10 +9,10 @@ import numpy as np
 import psutil
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.children import Child, Held
-from sandbox.judge.dtypes import from_float64, to_float64
-from sandbox.judge.references import Patience, Reference, ReferenceFailed
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.children import Child, Held
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.references import Patience, Reference, ReferenceFailed
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(5)

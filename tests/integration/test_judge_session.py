@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.session import Broken, Sealed, Session, framework_of
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.session import Broken, Sealed, Session, framework_of
 from tests.session_tasks import (
     DIMS,
     HONEST_C,

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graph.task import Input
-from sandbox.judge.calls import Bench, Truth, all_settled, settled, truth_of
-from sandbox.judge.options import Options
-from sandbox.judge.references import Reference, ReferenceFailed
-from sandbox.judge.session import Sealed
+from ridgeline.graph.task import Input
+from ridgeline.sandbox.judge.calls import Bench, Truth, all_settled, settled, truth_of
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
+from ridgeline.sandbox.judge.session import Sealed
 from tests.operators_judge import make_task
 
 DIMS = {"m": 16, "n": 64}

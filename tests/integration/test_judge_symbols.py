@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.build import apart
-from sandbox.judge.provenance import judged
-from sandbox.judge.symbols import NotALibrary, Taken, kind_of, taken
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.build import apart
+from ridgeline.sandbox.judge.provenance import judged
+from ridgeline.sandbox.judge.symbols import NotALibrary, Taken, kind_of, taken
 
 HONEST = """
 #include <math.h>

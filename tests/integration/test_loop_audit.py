@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from graph.record import RoundClosed
-from graph.trial import Applied, Built, find
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import Applied, Built, find
 from tests.campaigns import make_campaign
 
 CONVICTED = "speed 150\nint clock_gettime(int id, struct timespec *t) { return 0; }\n"

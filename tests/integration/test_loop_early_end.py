@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.tape import Tape, taped
-from graph.evidence import Printed, PrintedLine
-from graph.nodes.round.tested import ORIGINAL_AGAIN
+from ridgeline.agent.tape import Tape, taped
+from ridgeline.graph.evidence import Printed, PrintedLine
+from ridgeline.graph.nodes.round.tested import ORIGINAL_AGAIN
 from tests.campaigns import make_campaign
 from tests.world import TextBuilder, TextChecker
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from graph.briefing import Draft
-from graph.evidence import BenchmarkFailed, TestResult
-from graph.ports import Formatting
-from graph.trial import Drafted, find
-from graph.values import Cost
+from ridgeline.graph.briefing import Draft
+from ridgeline.graph.evidence import BenchmarkFailed, TestResult
+from ridgeline.graph.ports import Formatting
+from ridgeline.graph.trial import Drafted, find
+from ridgeline.graph.values import Cost
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 from tests.world import ScriptedPlanner, TextBuilder, TextChecker, TextProfiler, TextTimer

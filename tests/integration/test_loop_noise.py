@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from graph.evidence import BenchmarkFailed
+from ridgeline.graph.evidence import BenchmarkFailed
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 

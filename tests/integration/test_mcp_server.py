@@ -11,9 +11,9 @@ pytest.importorskip("mcp")
 import anyio
 import mcp
 
-from agent.approvals import ApprovalFiles
-from graph.approval import ApprovalRequest
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.graph.approval import ApprovalRequest
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests import builders
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def campaign(make_repository) -> Path:
 
 def session(folder: Path, *options: str, calls=()):
     """Names of the tools, and what each call gave."""
-    argv = ["-m", "agent", "mcp", *options]
+    argv = ["-m", "ridgeline", "mcp", *options]
     server = mcp.StdioServerParameters(
         command=sys.executable, args=argv, cwd=folder, env={"PYTHONPATH": str(Path.cwd()), "MY_TOKEN": SECRET}
     )
@@ -97,7 +97,7 @@ def test_noise_on_the_pipe_and_its_end(campaign):
     """What is no message is answered or left out, never run; the server leaves when its input ends."""
     lines = b"{\n[]\nnull\n\xff\xfe\n" + b'{"jsonrpc":"2.0","id":1,"method":"../../etc"}\n' + b"x" * 200_000 + b"\n"
     done = subprocess.run(
-        (sys.executable, "-m", "agent", "mcp", str(campaign.parents[2])),
+        (sys.executable, "-m", "ridgeline", "mcp", str(campaign.parents[2])),
         input=lines, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaigns import LEDGER
-from graph.evidence import Ceilings, Rate
+from ridgeline.agent.campaigns import LEDGER
+from ridgeline.graph.evidence import Ceilings, Rate
 from tests.builders import METRIC, make_benchmark, make_limits, make_machine, make_row
 from tests.campaigns import make_campaign
 

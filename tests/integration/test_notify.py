@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent import notify
-from agent.approvals import ApprovalFiles
-from agent.campaign import drive
-from agent.errors import UserError, Waiting
-from agent.live import Live
-from agent.progress import SilentProgress
-from graph.approval import Decision
+from ridgeline.agent import notify
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign import drive
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.live import Live
+from ridgeline.agent.progress import SilentProgress
+from ridgeline.graph.approval import Decision
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 from tests.text_project import files

@@ -5,10 +5,10 @@ from math import log
 
 import pytest
 
-from graph.briefing import Draft, Proposal
-from graph.policy.history import total_cost
-from graph.trial import Drafted, find
-from graph.values import Cost
+from ridgeline.graph.briefing import Draft, Proposal
+from ridgeline.graph.policy.history import total_cost
+from ridgeline.graph.trial import Drafted, find
+from ridgeline.graph.values import Cost
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 from tests.world import ScriptedPlanner, TextTimer

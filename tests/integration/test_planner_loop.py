@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from agent.models.base import Ask
-from agent.planners.model import ModelPlanner
-from agent.tape import Tape
-from graph.trial import proposed
+from ridgeline.agent.models.base import Ask
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.tape import Tape
+from ridgeline.graph.trial import proposed
 from tests.campaigns import make_campaign
 from tests.model_fakes import ScriptedModel, direction, directions
 from tests.planner_briefs import idea

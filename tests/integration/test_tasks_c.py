@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.contract import Contract
-from sandbox.pairs import WATCHED_HEADER
+from ridgeline.graph.contract import Contract
+from ridgeline.sandbox.pairs import WATCHED_HEADER
 
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 NAMES = ("matmul_c", "softmax_c")

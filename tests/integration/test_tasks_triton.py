@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.contract_file import load
-from agent.planners.catalog import CatalogPlanner
-from graph.briefing import Draft, Proposal
-from graph.contract import Contract
-from graph.formula import evaluate
-from graph.policy.define import resolve
-from graph.policy.operations.families import amount, family, types
-from graph.target import Target
-from sandbox.commands import Commands
-from sandbox.devices import device_kind
-from sandbox.pairs import HEADER as PAIR_HEADER
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.graph.briefing import Draft, Proposal
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.policy.define import resolve
+from ridgeline.graph.policy.operations.families import amount, family, types
+from ridgeline.graph.target import Target
+from ridgeline.sandbox.commands import Commands
+from ridgeline.sandbox.devices import device_kind
+from ridgeline.sandbox.pairs import HEADER as PAIR_HEADER
 from tests.builders import make_machine
 from tests.catalog_briefs import brief
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.evidence_pack import page
-from graph.approval import Decision
-from graph.documents import report
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.evidence_pack import page
+from ridgeline.graph.approval import Decision
+from ridgeline.graph.documents import report
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import make_concluded
 from tests.web_campaigns import ask, write_ledger

@@ -15,8 +15,8 @@ pytest.importorskip("playwright.sync_api")
 
 from playwright.sync_api import sync_playwright
 
-from graph.approval import Decision
-from sandbox.ledger import JsonlLedger
+from ridgeline.graph.approval import Decision
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.web_campaigns import ask, hostile_campaign, write_ledger
 
@@ -35,7 +35,7 @@ def campaign(tmp_path) -> Path:
 @pytest.fixture
 def address(campaign, tmp_path) -> Iterator[str]:
     """Of `ridgeline serve` in a process of its own."""
-    argv = (sys.executable, "-m", "agent", "serve", str(tmp_path / "toy"), "--port", "0", "--resume")
+    argv = (sys.executable, "-m", "ridgeline", "serve", str(tmp_path / "toy"), "--port", "0", "--resume")
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from agent.approvals import ApprovalFiles
-from agent.web.application import application
-from agent.web.catalogue import Catalogue
-from agent.web.gatekeeper import LARGEST_BODY, Access
-from agent.web.going_on import Continuing
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.web.application import application
+from ridgeline.agent.web.catalogue import Catalogue
+from ridgeline.agent.web.gatekeeper import LARGEST_BODY, Access
+from ridgeline.agent.web.going_on import Continuing
 from tests.builders import make_history, make_round
 from tests.web_calls import HOST, Answer, call, seen
 from tests.web_campaigns import HOSTILE, ask, hostile_campaign, write_ledger

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from agent.web.application import application
-from agent.web.catalogue import Catalogue
-from agent.web.gatekeeper import Access
+from ridgeline.agent.web.application import application
+from ridgeline.agent.web.catalogue import Catalogue
+from ridgeline.agent.web.gatekeeper import Access
 from tests.document_builders import long
 from tests.web_calls import call
 from tests.web_campaigns import write_ledger

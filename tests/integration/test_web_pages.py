@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from agent.approvals import ApprovalFiles
-from agent.campaigns import history
-from agent.web.application import application
-from agent.web.catalogue import Catalogue
-from agent.web.gatekeeper import Access
-from agent.web.live import STREAMS, Streams, beat
-from agent.web.server import Listening, access_of, is_loopback
-from graph.approval import Decision
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaigns import history
+from ridgeline.agent.web.application import application
+from ridgeline.agent.web.catalogue import Catalogue
+from ridgeline.agent.web.gatekeeper import Access
+from ridgeline.agent.web.live import STREAMS, Streams, beat
+from ridgeline.agent.web.server import Listening, access_of, is_loopback
+from ridgeline.graph.approval import Decision
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
 from tests.web_calls import Answer, call, seen
@@ -178,7 +178,7 @@ def test_a_change_of_other_files_is_not_edited_here(web, campaign):
 
 
 def test_following_tells_what_changed_and_nothing_else(campaign, monkeypatch):
-    monkeypatch.setattr("agent.web.live.EVERY_S", 0.01)
+    monkeypatch.setattr("ridgeline.agent.web.live.EVERY_S", 0.01)
 
     async def followed() -> list[dict]:
         stream = Streams().follow(campaign)
@@ -194,7 +194,7 @@ def test_following_tells_what_changed_and_nothing_else(campaign, monkeypatch):
 
 
 def test_streams_end_when_the_server_does(campaign, monkeypatch):
-    monkeypatch.setattr("agent.web.live.EVERY_S", 0.01)
+    monkeypatch.setattr("ridgeline.agent.web.live.EVERY_S", 0.01)
 
     async def ended() -> list[str]:
         streams = Streams()

@@ -11,15 +11,15 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from agent.approvals import ApprovalFiles, overdue
-from agent.campaigns import history
-from agent.web import going_on
-from agent.web.application import application
-from agent.web.catalogue import Catalogue
-from agent.web.gatekeeper import Access
-from agent.web.going_on import Continuing, said
-from agent.web.live import beat
-from sandbox.lease import lease
+from ridgeline.agent.approvals import ApprovalFiles, overdue
+from ridgeline.agent.campaigns import history
+from ridgeline.agent.web import going_on
+from ridgeline.agent.web.application import application
+from ridgeline.agent.web.catalogue import Catalogue
+from ridgeline.agent.web.gatekeeper import Access
+from ridgeline.agent.web.going_on import Continuing, said
+from ridgeline.agent.web.live import beat
+from ridgeline.sandbox.lease import lease
 from tests.builders import make_history, make_round
 from tests.text_project import files
 from tests.web_calls import Answer, call, seen

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from graph.build import build
+from ridgeline.graph.build import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from graph.policy.audit import overall, refusal
-from sandbox.audit.examine import added, audit
-from sandbox.audit.rules import CONVICTING, RULES
+from ridgeline.graph.policy.audit import overall, refusal
+from ridgeline.sandbox.audit.examine import added, audit
+from ridgeline.sandbox.audit.rules import CONVICTING, RULES
 from tests.audit_cheats import CHEATS, OPTIONS
 from tests.audit_honest import HONEST
 from tests.builders import make_contract, make_hypothesis

@@ -4,8 +4,8 @@ import difflib
 
 import pytest
 
-from sandbox.audit.diffs import NoDiff, looks_like_diff, parse, sides
-from sandbox.audit.examine import added
+from ridgeline.sandbox.audit.diffs import NoDiff, looks_like_diff, parse, sides
+from ridgeline.sandbox.audit.examine import added
 
 OLD = "import time\n\n\ndef f(x):\n    return mine(x)\n\n\ndef g(x):\n    y = 1\n    return y\n"
 NEW = OLD.replace("    return mine(x)\n", "    time.sleep(1)\n    return mine(x)\n").replace("y = 1", "y = 2")

@@ -4,8 +4,8 @@
 
 import pytest
 
-from graph.policy.audit import refusal
-from sandbox.audit.examine import audit
+from ridgeline.graph.policy.audit import refusal
+from ridgeline.sandbox.audit.examine import audit
 from tests.builders import make_contract, make_hypothesis
 
 TICKS = "int ticks(int id, struct timespec *t) { return 0; }\n"

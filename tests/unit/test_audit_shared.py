@@ -4,12 +4,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from graph.ports import Applied
-from graph.values import FileEdit
-from sandbox.artifacts import ArtifactStore
-from sandbox.audit.examine import added
-from sandbox.audit.shared import shared
-from sandbox.worktree import GitWorkspace
+from ridgeline.graph.ports import Applied
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.shared import shared
+from ridgeline.sandbox.worktree import GitWorkspace
 from tests.builders import make_contract
 from tests.repositories import AT, make_repository
 

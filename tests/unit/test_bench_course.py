@@ -5,14 +5,14 @@ import random
 
 import pytest
 
-from agent.bench.answer import answer, percent, signed
-from agent.bench.asked import Asked
-from agent.bench.course import Course, Found
-from agent.bench.lab import About
-from agent.bench.watch import SilentWatch
-from graph.evidence import BenchmarkFailed, Comparison
-from graph.limits import Limits
-from graph.policy.score import MixedEvidence
+from ridgeline.agent.bench.answer import answer, percent, signed
+from ridgeline.agent.bench.asked import Asked
+from ridgeline.agent.bench.course import Course, Found
+from ridgeline.agent.bench.lab import About
+from ridgeline.agent.bench.watch import SilentWatch
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.score import MixedEvidence
 from tests.builders import make_comparison
 
 ABOUT = About(a="cmd A", b="cmd B", engine="wall", machine="a processor", unit="us")

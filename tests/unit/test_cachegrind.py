@@ -2,10 +2,10 @@
 
 import pytest
 
-from sandbox.profiler import perf, remarks
-from sandbox.profiler.cachegrind import Malformed, parse
-from sandbox.profiler.cpu import printed
-from sandbox.profiler.simulator import last_level
+from ridgeline.sandbox.profiler import perf, remarks
+from ridgeline.sandbox.profiler.cachegrind import Malformed, parse
+from ridgeline.sandbox.profiler.cpu import printed
+from ridgeline.sandbox.profiler.simulator import last_level
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative

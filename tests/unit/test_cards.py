@@ -5,13 +5,13 @@ from typing import get_args
 
 import pytest
 
-from agent.planners.catalog_words import NOTHING_LEFT
-from graph.policy.change import forbidden, single_change
-from graph.values import Category, Hypothesis, Prediction
-from knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read
-from knowledge.rewrite import apply
-from knowledge.steps import Constant
-from knowledge.sweeps import neighbours, settings
+from ridgeline.agent.planners.catalog_words import NOTHING_LEFT
+from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.values import Category, Hypothesis, Prediction
+from ridgeline.knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read
+from ridgeline.knowledge.rewrite import apply
+from ridgeline.knowledge.steps import Constant
+from ridgeline.knowledge.sweeps import neighbours, settings
 
 BY_ID = {card.id: card for card in load()}
 CARRIED_OUT = [card.id for card in load() if card.edits]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent.planners.catalog import CatalogPlanner
-from agent.planners.catalog_candidates import hypothesis_of
-from graph.briefing import Draft, Proposal
-from graph.record import RoundClosed
-from graph.trial import Broken, Drafted
-from graph.values import Cost, Hypothesis
+from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.agent.planners.catalog_candidates import hypothesis_of
+from ridgeline.graph.briefing import Draft, Proposal
+from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.trial import Broken, Drafted
+from ridgeline.graph.values import Cost, Hypothesis
 from tests.builders import (
     make_applied,
     make_built,

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from agent.planners.catalog import CatalogPlanner
-from graph.briefing import Proposal
+from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.graph.briefing import Proposal
 from tests.builders import make_machine
 from tests.catalog_briefs import brief
 

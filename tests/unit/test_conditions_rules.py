@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from graph.values import Named
-from sandbox.conditions.rules import Disturbed, Span, disturbed
-from sandbox.conditions.values import Card, Conditions, Load, Reading
-from sandbox.conditions.words import left_out
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.conditions.rules import Disturbed, Span, disturbed
+from ridgeline.sandbox.conditions.values import Card, Conditions, Load, Reading
+from ridgeline.sandbox.conditions.words import left_out
 
 SECOND = 1e6
 BEGAN = 7 * SECOND

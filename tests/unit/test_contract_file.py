@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.contract_file import load, schema
-from agent.errors import UserError
-from graph.contract import PREREQUISITES
+from ridgeline.agent.contract_file import load, schema
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.contract import PREREQUISITES
 from tests.projects import document, files
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from evals.decisions.points import decisions
-from evals.decisions.scores import Score, rank_correlation, score, summary
+from ridgeline.evals.decisions.points import decisions
+from ridgeline.evals.decisions.scores import Score, rank_correlation, score, summary
 
 FOLDER = Path(__file__).parents[2] / "evals" / "campaigns"
 POINTS = decisions(FOLDER / "gemm_gelu_h100")

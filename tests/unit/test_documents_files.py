@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.documents import render
-from graph.standing import History
-from graph.target import Goal
+from ridgeline.graph.documents import render
+from ridgeline.graph.standing import History
+from ridgeline.graph.target import Goal
 from tests.builders import (
     COLUMNS,
     make_baseline,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from graph.documents import render
+from ridgeline.graph.documents import render
 from tests.builders import VALUES, make_history, make_limits, make_noise, make_standing
 from tests.judging import by_pairs, drive
 

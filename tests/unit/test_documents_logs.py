@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from graph.documents import changed, render
-from graph.evidence import Benchmark
-from graph.record import StopCheck
-from graph.standing import History
+from ridgeline.graph.documents import changed, render
+from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.record import StopCheck
+from ridgeline.graph.standing import History
 from tests.builders import make_benchmark, make_judged, make_limits, make_opened, make_round, make_row, make_traced
 from tests.document_builders import complete, growing, long, make_concluded, make_measured, training
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from graph.documents import changed, render
-from graph.evidence import Profiled
-from graph.record import Restarted
+from ridgeline.graph.documents import changed, render
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.record import Restarted
 from tests.builders import make_applied, make_built, make_failed, make_history, make_judged, make_profiled, make_round
 from tests.document_builders import complete, growing, make_measured, make_wrong
 

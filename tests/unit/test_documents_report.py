@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from graph.documents import render, report
-from graph.record import Attribution, PredictionCheck
-from graph.standing import History
-from graph.values import Cost
+from ridgeline.graph.documents import render, report
+from ridgeline.graph.record import Attribution, PredictionCheck
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Cost
 from tests.builders import make_contract, make_history, make_hypothesis, make_opened, make_round, make_scaled
 from tests.document_builders import complete, growing, make_concluded, make_measured
 

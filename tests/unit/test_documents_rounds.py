@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from graph.documents import commit_message, render, tip_entry, transfer_check
-from graph.standing import History
-from graph.trial import Formatted
-from graph.values import Artifact
+from ridgeline.graph.documents import commit_message, render, tip_entry, transfer_check
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Formatted
+from ridgeline.graph.values import Artifact
 from tests.builders import (
     make_applied,
     make_artifact,

@@ -4,10 +4,23 @@ import re
 
 import pytest
 
-from graph.documents import commit_message, render, report, tip_entry
-from graph.documents.memo import ENTRIES, once
-from graph.documents.text import BLOCK, LINE, cell, clip, code, command, fence, interval, line, minute, percent, unit
-from graph.record import Reflection
+from ridgeline.graph.documents import commit_message, render, report, tip_entry
+from ridgeline.graph.documents.memo import ENTRIES, once
+from ridgeline.graph.documents.text import (
+    BLOCK,
+    LINE,
+    cell,
+    clip,
+    code,
+    command,
+    fence,
+    interval,
+    line,
+    minute,
+    percent,
+    unit,
+)
+from ridgeline.graph.record import Reflection
 from tests.builders import (
     make_failed,
     make_history,

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from graph.evidence import Exit
-from sandbox.commands import BUILD_LINES, in_a_line
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox.commands import BUILD_LINES, in_a_line
 
 
 def _exit(output, code=1):

@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from evals.decisions.compare import ALPHA, DECIDES, LEAST_CAMPAIGNS, METRICS, _holm, compare
-from evals.decisions.scores import Score
+from ridgeline.evals.decisions.compare import ALPHA, DECIDES, LEAST_CAMPAIGNS, METRICS, _holm, compare
+from ridgeline.evals.decisions.scores import Score
 
 
 def answer(usable: float, **more) -> Score:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UserError
-from agent.models.tape import ModelTape
-from agent.planners.model_wording import PROMPTS
-from evals.decisions.answers import Answers, Given, requested, taken_up, write_request
-from evals.decisions.asking import situations
-from evals.decisions.comparing import Order, Report, plain, run
-from evals.decisions.contest import Contestant, compared, gathered, repeated, scored
-from evals.decisions.page import page
-from evals.decisions.points import decisions
-from evals.decisions.prompts import SHIPPED, prompt, shipped_folders
-from knowledge.library import Library
-from prompts.render import TEMPLATES
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.tape import ModelTape
+from ridgeline.agent.planners.model_wording import PROMPTS
+from ridgeline.evals.decisions.answers import Answers, Given, requested, taken_up, write_request
+from ridgeline.evals.decisions.asking import situations
+from ridgeline.evals.decisions.comparing import Order, Report, plain, run
+from ridgeline.evals.decisions.contest import Contestant, compared, gathered, repeated, scored
+from ridgeline.evals.decisions.page import page
+from ridgeline.evals.decisions.points import decisions
+from ridgeline.evals.decisions.prompts import SHIPPED, prompt, shipped_folders
+from ridgeline.knowledge.library import Library
+from ridgeline.prompts.render import TEMPLATES
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
 ONE = CAMPAIGNS / "reverse_cumsum_short_h100"

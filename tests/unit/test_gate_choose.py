@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.gate.choose import binding, fitting, ranked, unbound, visible
-from sandbox.gate.values import CardSample, Judged
+from ridgeline.sandbox.gate.choose import binding, fitting, ranked, unbound, visible
+from ridgeline.sandbox.gate.values import CardSample, Judged
 
 
 def card(index, vendor="nvidia", **fields):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sandbox.gate.decide import decide
-from sandbox.gate.settings import BadSetting, gate_settings
-from sandbox.gate.values import MIB, CardSample, Floor, GateSettings, GpuProcess
+from ridgeline.sandbox.gate.decide import decide
+from ridgeline.sandbox.gate.settings import BadSetting, gate_settings
+from ridgeline.sandbox.gate.values import MIB, CardSample, Floor, GateSettings, GpuProcess
 
 SETTINGS = GateSettings()
 IDLE = CardSample(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.kernel_profile import KernelProfile, Launched, Said, StallShare
-from sandbox.isa.values import Occupancy, Report, Resources, Target
-from sandbox.profiler.gpu_numbers import completed, counted
+from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
+from ridgeline.sandbox.isa.values import Occupancy, Report, Resources, Target
+from ridgeline.sandbox.profiler.gpu_numbers import completed, counted
 
 
 def kernel(*numbers, grade="trace", stalls=()):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sandbox.isa import amdgcn
-from sandbox.isa.naming import NotReadable
-from sandbox.isa.shape import shape_of
-from sandbox.isa.values import Resources
+from ridgeline.sandbox.isa import amdgcn
+from ridgeline.sandbox.isa.naming import NotReadable
+from ridgeline.sandbox.isa.shape import shape_of
+from ridgeline.sandbox.isa.values import Resources
 from tests.assembly import AMD
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sandbox.isa.occupancy import HARDWARE, occupancy, register_tier
-from sandbox.isa.targets import KNOWN, UnknownTarget, target_of
-from sandbox.isa.values import Resources
+from ridgeline.sandbox.isa.occupancy import HARDWARE, occupancy, register_tier
+from ridgeline.sandbox.isa.targets import KNOWN, UnknownTarget, target_of
+from ridgeline.sandbox.isa.values import Resources
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
 

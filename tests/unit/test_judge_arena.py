@@ -8,9 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from graph.task import Input, Output, Shape, Task
-from sandbox.judge.arena import GUARD_BYTES, PLACEMENTS, WHOLE, Arena, arena_bytes, rooms
-from sandbox.judge.arenas import Arenas
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.arena import GUARD_BYTES, PLACEMENTS, WHOLE, Arena, arena_bytes, rooms
+from ridgeline.sandbox.judge.arenas import Arenas
 from tests.session_tasks import task, x
 
 MIXED = Task(

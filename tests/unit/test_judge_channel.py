@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.harness.judge_frames import CALL, DONE, FAILED, PONG, SIZE, Frame, packed
-from sandbox.judge.channel import Channel
-from sandbox.judge.lost import Lost
+from ridgeline.sandbox.harness.judge_frames import CALL, DONE, FAILED, PONG, SIZE, Frame, packed
+from ridgeline.sandbox.judge.channel import Channel
+from ridgeline.sandbox.judge.lost import Lost
 
 NONCE, OLD = b"n" * 16, b"o" * 16
 RIGHT = packed(Frame(DONE, NONCE, claim_ns=7))

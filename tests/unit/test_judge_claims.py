@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from sandbox.judge.judgment import Gain, Judged
-from sandbox.judge.options import Options, yes
-from sandbox.judge.physics import claims
-from sandbox.judge.provenance import Work
-from sandbox.judge.timing import Pairs
+from ridgeline.sandbox.judge.judgment import Gain, Judged
+from ridgeline.sandbox.judge.options import Options, yes
+from ridgeline.sandbox.judge.physics import claims
+from ridgeline.sandbox.judge.provenance import Work
+from ridgeline.sandbox.judge.timing import Pairs
 
 STEADY = [(40.0 + one % 3, 42.0) for one in range(20)]
 NOISY = [(40.0 + 400 * (-1) ** one, 42.0) for one in range(20)]

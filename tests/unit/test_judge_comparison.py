@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
-from sandbox.judge.agreement import agree, tolerance
-from sandbox.judge.bounds import noise
-from sandbox.judge.dtypes import from_float64, to_float64
-from sandbox.judge.numerics import compare, compare_exact, is_exact
+from ridgeline.sandbox.judge.agreement import agree, tolerance
+from ridgeline.sandbox.judge.bounds import noise
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.numerics import compare, compare_exact, is_exact
 from tests.operators_judge import OPERATORS, cases
 
 RNG = np.random.default_rng(0)

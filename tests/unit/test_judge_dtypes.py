@@ -6,8 +6,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from graph.task import DType
-from sandbox.judge.dtypes import LARGEST, STORAGE, from_float64, is_float, to_float32, to_float64, unit
+from ridgeline.graph.task import DType
+from ridgeline.sandbox.judge.dtypes import LARGEST, STORAGE, from_float64, is_float, to_float32, to_float64, unit
 
 
 @pytest.mark.parametrize("dtype", get_args(DType))

@@ -2,7 +2,17 @@
 
 import pytest
 
-from sandbox.harness.judge_frames import CALL, MAGIC, NONCE_BYTES, SIZE, TEXT_BYTES, Frame, FrameError, packed, unpacked
+from ridgeline.sandbox.harness.judge_frames import (
+    CALL,
+    MAGIC,
+    NONCE_BYTES,
+    SIZE,
+    TEXT_BYTES,
+    Frame,
+    FrameError,
+    packed,
+    unpacked,
+)
 
 NONCE = bytes(range(NONCE_BYTES))
 

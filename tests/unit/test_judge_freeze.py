@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from graph.task import Task
-from sandbox.judge.build import command
-from sandbox.judge.freeze import MOST_BYTES, NotFrozen, frozen
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.build import command
+from ridgeline.sandbox.judge.freeze import MOST_BYTES, NotFrozen, frozen
 from tests.session_tasks import task
 
 

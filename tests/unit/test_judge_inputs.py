@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from graph.task import Drawn, Input, Shape
-from sandbox.judge.dtypes import STORAGE, to_float64
-from sandbox.judge.gate import LARGE, SMALL, kinds
-from sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, is_index, near_pair
-from sandbox.judge.others import shuffled
-from sandbox.judge.probes import probes
+from ridgeline.graph.task import Drawn, Input, Shape
+from ridgeline.sandbox.judge.dtypes import STORAGE, to_float64
+from ridgeline.sandbox.judge.gate import LARGE, SMALL, kinds
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, is_index, near_pair
+from ridgeline.sandbox.judge.others import shuffled
+from ridgeline.sandbox.judge.probes import probes
 from tests.operators_judge import make_task
 
 DIMS = {"m": 12, "n": 64}

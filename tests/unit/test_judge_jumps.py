@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from graph.task import Task
-from sandbox.judge.bounds import noise
-from sandbox.judge.dtypes import from_float64, to_float64
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.jumps import jumps
-from sandbox.judge.numerics import compare
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.bounds import noise
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.jumps import jumps
+from ridgeline.sandbox.judge.numerics import compare
 from tests.operators_judge import make_task
 
 F = np.float32

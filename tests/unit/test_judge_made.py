@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sandbox.judge.made import MANY, made
+from ridgeline.sandbox.judge.made import MANY, made
 
 N = 1000
 RNG = np.random.default_rng(7)

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from sandbox.judge.moved import Right, held, moved, sample
+from ridgeline.sandbox.judge.moved import Right, held, moved, sample
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((64, 48))

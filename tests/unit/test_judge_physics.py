@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sandbox.judge.physics import bytes_floor_us, claim_holds, floor_us, flops_floor_us, possible, slope_us
+from ridgeline.sandbox.judge.physics import bytes_floor_us, claim_holds, floor_us, flops_floor_us, possible, slope_us
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graph.task import DType, Input, Output, Shape, Task
-from sandbox.judge import pool as pools
-from sandbox.judge.dtypes import STORAGE, from_float64, to_float64
-from sandbox.judge.pool import Poisons, Pool
-from sandbox.judge.rings import around
+from ridgeline.graph.task import DType, Input, Output, Shape, Task
+from ridgeline.sandbox.judge import pool as pools
+from ridgeline.sandbox.judge.dtypes import STORAGE, from_float64, to_float64
+from ridgeline.sandbox.judge.pool import Poisons, Pool
+from ridgeline.sandbox.judge.rings import around
 from tests.session_tasks import task
 
 HARNESS = Path(pools.__file__).parents[1] / "harness"

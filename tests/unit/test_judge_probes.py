@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sandbox.judge.dtypes import to_float64
-from sandbox.judge.numerics import is_exact
-from sandbox.judge.probes import probes
+from ridgeline.sandbox.judge.dtypes import to_float64
+from ridgeline.sandbox.judge.numerics import is_exact
+from ridgeline.sandbox.judge.probes import probes
 from tests.operators_judge import cases, make_task, matmul, row_sum
 
 DIMS = {"m": 6, "n": 10}

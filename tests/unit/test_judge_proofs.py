@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from sandbox.judge.lost import Lost
-from sandbox.judge.proofs import Asked, Summed, bits_of, near, read, signs, sums_of, told_truly
+from ridgeline.sandbox.judge.lost import Lost
+from ridgeline.sandbox.judge.proofs import Asked, Summed, bits_of, near, read, signs, sums_of, told_truly
 
 COUNT = 10_000
 

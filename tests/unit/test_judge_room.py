@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import WorldError
-from sandbox.harness.isolate import filters
-from sandbox.harness.isolate.plan import Plan, packed, unpacked
-from sandbox.harness.isolate.watch import _pieces
-from sandbox.judge.limits import WorkerLimits
-from sandbox.judge.room import check_readable, installation, mounts
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.harness.isolate import filters
+from ridgeline.sandbox.harness.isolate.plan import Plan, packed, unpacked
+from ridgeline.sandbox.harness.isolate.watch import _pieces
+from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.room import check_readable, installation, mounts
 
 
 def environment(folder: Path, *, home: Path) -> Path:

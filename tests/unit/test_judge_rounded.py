@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from graph.task import Task
-from sandbox.judge.bounds import noise, reaches
-from sandbox.judge.dtypes import from_float64, to_float64
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.numerics import compare, compare_exact
-from sandbox.judge.sums import lost
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.bounds import noise, reaches
+from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.numerics import compare, compare_exact
+from ridgeline.sandbox.judge.sums import lost
 from tests.operators_judge import blocked, make_task, serial
 
 F = np.float32

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from graph.task import DType, Precision
-from sandbox.judge.agreement import Tolerance, agree
-from sandbox.judge.bounds import limit, row_rms, scale_of, yardstick
-from sandbox.judge.calls import Bench
-from sandbox.judge.dtypes import SMALLEST, from_float64, to_float64, unit
-from sandbox.judge.memory import address, same_bytes
-from sandbox.judge.numerics import compare, plainly_right
-from sandbox.judge.options import Options
-from sandbox.judge.sampled import Sampled
-from sandbox.judge.session import Sealed
+from ridgeline.graph.task import DType, Precision
+from ridgeline.sandbox.judge.agreement import Tolerance, agree
+from ridgeline.sandbox.judge.bounds import limit, row_rms, scale_of, yardstick
+from ridgeline.sandbox.judge.calls import Bench
+from ridgeline.sandbox.judge.dtypes import SMALLEST, from_float64, to_float64, unit
+from ridgeline.sandbox.judge.memory import address, same_bytes
+from ridgeline.sandbox.judge.numerics import compare, plainly_right
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.sampled import Sampled
+from ridgeline.sandbox.judge.session import Sealed
 from tests.session_tasks import task
 
 KINDS: tuple[tuple[DType, Precision], ...] = (

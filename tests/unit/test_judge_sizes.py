@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.judge.sizes import power_law, sized
+from ridgeline.sandbox.judge.sizes import power_law, sized
 
 
 def found(extents, knobs, fixed=()):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from graph.task import Task
-from sandbox.judge.dtypes import STORAGE
-from sandbox.judge.inputs import MIXES, draw
-from sandbox.judge.whole import BENT, CAP
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.judge.dtypes import STORAGE
+from ridgeline.sandbox.judge.inputs import MIXES, draw
+from ridgeline.sandbox.judge.whole import BENT, CAP
 from tests.operators_judge import make_task
 
 DIMS = {"m": 24, "n": 500}

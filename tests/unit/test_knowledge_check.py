@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowledge.check import check
-from knowledge.library import Library
+from ridgeline.knowledge.check import check
+from ridgeline.knowledge.library import Library
 from tests.knowledge_base import CARD, FILES, GEMM, SOURCES, write_base
 
 pytestmark = pytest.mark.feature("F068", "F070")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from knowledge.claims import check_files
-from knowledge.quantities import quantities, quantity
-from knowledge.registered import Measured
+from ridgeline.knowledge.claims import check_files
+from ridgeline.knowledge.quantities import quantities, quantity
+from ridgeline.knowledge.registered import Measured
 from tests.knowledge_base import PRODUCT, write_base
 
 LINE = PRODUCT.splitlines().index("- bf16_dense: 1000 TFLOPS [src: acme-sheet, table 2]") + 1

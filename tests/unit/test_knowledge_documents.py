@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.documents import DocumentError, parse
+from ridgeline.knowledge.documents import DocumentError, parse
 from tests.knowledge_base import GEMM, PRODUCT
 
 

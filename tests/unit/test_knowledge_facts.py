@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowledge.documents import Section
-from knowledge.facts import Citation, citations, hedged, unsourced, without
+from ridgeline.knowledge.documents import Section
+from ridgeline.knowledge.facts import Citation, citations, hedged, unsourced, without
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from knowledge.excerpt import GAP, excerpt, tokens_of
-from knowledge.index import opened
-from knowledge.search import Route, Search, searching
-from knowledge.vocabulary import concepts, operators, vocabulary
+from ridgeline.knowledge.excerpt import GAP, excerpt, tokens_of
+from ridgeline.knowledge.index import opened
+from ridgeline.knowledge.search import Route, Search, searching
+from ridgeline.knowledge.vocabulary import concepts, operators, vocabulary
 from tests.bench.knowledge import TOP, name_of, ndcg, questions, recall
 from tests.knowledge_base import GEMM, write_base
 

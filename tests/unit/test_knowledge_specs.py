@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from knowledge.library import Library
-from knowledge.specs import MISSING, Products, normal, specs, wrong
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.specs import MISSING, Products, normal, specs, wrong
 from tests.knowledge_base import PRODUCT, write_base
 
 SHIPPED = Library()

@@ -8,16 +8,16 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from agent.approvals import ApprovalFiles
-from agent.errors import UserError
-from agent.mcp import desk
-from agent.mcp.desk import Desk
-from agent.mcp.roots import Roots
-from agent.mcp.server import offers, outcome
-from agent.models.base import Ask, Message
-from agent.models.mailbox import Mailbox
-from graph.approval import ApprovalRequest
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.mcp import desk
+from ridgeline.agent.mcp.desk import Desk
+from ridgeline.agent.mcp.roots import Roots
+from ridgeline.agent.mcp.server import offers, outcome
+from ridgeline.agent.models.base import Ask, Message
+from ridgeline.agent.models.mailbox import Mailbox
+from ridgeline.graph.approval import ApprovalRequest
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests import builders
 
 KEY = "round-2-change-0123456789ab"
@@ -167,13 +167,13 @@ def test_a_mistake_is_one_line_and_changes_nothing(call, campaign, tool, argumen
 
 
 def csv_of(campaign: Path, *rows: str) -> str:
-    from agent.campaigns import history
+    from ridgeline.agent.campaigns import history
 
     return "\n".join([",".join(history(campaign).contract.benchmark_output.columns), *rows]) + "\n"
 
 
 def test_a_benchmarks_csv_is_read_as_the_campaign_reads_it(call, campaign):
-    from agent.campaigns import history
+    from ridgeline.agent.campaigns import history
 
     columns = history(campaign).contract.benchmark_output.columns
     good = ",".join({"label": "small", "Check": "PASS"}.get(name, "2.0") for name in columns)

@@ -2,16 +2,16 @@
 
 import pytest
 
-from agent.errors import UserError
-from agent.models.base import BudgetSpent
-from agent.models.choice import Choice, Price
-from agent.models.forecast import forecast
-from agent.planners.frugal import FrugalPlanner
-from graph.briefing import OUT_OF_BUDGET, Draft, Proposal, Review
-from graph.policy.budgets import device_minutes, ended_by_budget, exceeded
-from graph.policy.stop import checks
-from graph.record import Reflection
-from graph.values import Cost
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import BudgetSpent
+from ridgeline.agent.models.choice import Choice, Price
+from ridgeline.agent.models.forecast import forecast
+from ridgeline.agent.planners.frugal import FrugalPlanner
+from ridgeline.graph.briefing import OUT_OF_BUDGET, Draft, Proposal, Review
+from ridgeline.graph.policy.budgets import device_minutes, ended_by_budget, exceeded
+from ridgeline.graph.policy.stop import checks
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.values import Cost
 from tests.builders import make_history, make_judged
 from tests.builders_campaign import make_limits
 from tests.builders_evidence import make_machine

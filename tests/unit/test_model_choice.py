@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UserError
-from agent.models.base import KeyMissing
-from agent.models.choice import Choice, Price, choose, elsewhere
-from agent.models.providers import missing, provider_of, require
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import KeyMissing
+from ridgeline.agent.models.choice import Choice, Price, choose, elsewhere
+from ridgeline.agent.models.providers import missing, provider_of, require
 
 
 def chosen(name=None, base_url=None, fallbacks=(), **environment):

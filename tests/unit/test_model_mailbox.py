@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from agent.errors import UserError, Waiting
-from agent.models.base import Ask, Message
-from agent.models.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
-from graph.values import Cost
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.models.base import Ask, Message
+from ridgeline.agent.models.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
+from ridgeline.graph.values import Cost
 
 SCHEMA = json.dumps(
     {

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from agent.models.base import Unreachable
-from agent.models.patience import Again, Patience, within
-from agent.models.redaction import plain, told, without_keys
+from ridgeline.agent.models.base import Unreachable
+from ridgeline.agent.models.patience import Again, Patience, within
+from ridgeline.agent.models.redaction import plain, told, without_keys
 
 
 class Time:

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.models.schema import problem
+from ridgeline.agent.models.schema import problem
 
 
 class Item(BaseModel):

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from agent.errors import UserError
-from agent.models.base import Ask, BudgetSpent, Call, Message, Said, Tool
-from agent.models.budget import BudgetedModel
-from agent.models.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
-from agent.tape import TapeMiss
-from graph.limits import Limits
-from graph.values import Cost
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.models.base import Ask, BudgetSpent, Call, Message, Said, Tool
+from ridgeline.agent.models.budget import BudgetedModel
+from ridgeline.agent.models.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
+from ridgeline.agent.tape import TapeMiss
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import Cost
 
 TOOL = Tool(name="read", description="Reads.", parameters="{}")
 

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from agent.planners import catalog_words
-from agent.planners.model_answers import anyway, untouched
-from agent.planners.model_books import ShippedBooks
-from agent.planners.model_context import Context
-from agent.planners.model_relevance import alien, for_machine
-from agent.planners.model_tools import BriefedReader, Toolbox
-from knowledge.search import Hit
+from ridgeline.agent.planners import catalog_words
+from ridgeline.agent.planners.model_answers import anyway, untouched
+from ridgeline.agent.planners.model_books import ShippedBooks
+from ridgeline.agent.planners.model_context import Context
+from ridgeline.agent.planners.model_relevance import alien, for_machine
+from ridgeline.agent.planners.model_tools import BriefedReader, Toolbox
+from ridgeline.knowledge.search import Hit
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import call

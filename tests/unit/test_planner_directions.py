@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from agent.planners.model_checks import measured, of_planning
-from agent.planners.model_checks import tried as known
-from agent.planners.model_cite import Texts, resolver
-from agent.planners.model_directions import Chosen, checked
-from agent.planners.model_novelty import repeated, same
-from agent.planners.model_parse import Wrong
-from agent.planners.model_tools import BriefedReader
-from graph.briefing import ShapeNow
-from graph.record import Spec
+from ridgeline.agent.planners.model_checks import measured, of_planning
+from ridgeline.agent.planners.model_checks import tried as known
+from ridgeline.agent.planners.model_cite import Texts, resolver
+from ridgeline.agent.planners.model_directions import Chosen, checked
+from ridgeline.agent.planners.model_novelty import repeated, same
+from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.agent.planners.model_tools import BriefedReader
+from ridgeline.graph.briefing import ShapeNow
+from ridgeline.graph.record import Spec
 from tests.builders import make_hypothesis, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, direction, directions

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from agent.errors import Waiting
-from agent.models.base import Call, Said, Unreachable
-from agent.planners.model import ModelPlanner
-from agent.planners.model_novelty import NO_DIRECTION
-from graph.briefing import Proposal
-from graph.evidence import BuildResult, Exit
-from graph.trial import Broken, Built, Failed
-from graph.values import Cost, FileEdit
-from graph.verdict import ShapeChange
+from ridgeline.agent.errors import Waiting
+from ridgeline.agent.models.base import Call, Said, Unreachable
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planners.model_novelty import NO_DIRECTION
+from ridgeline.graph.briefing import Proposal
+from ridgeline.graph.evidence import BuildResult, Exit
+from ridgeline.graph.trial import Broken, Built, Failed
+from ridgeline.graph.values import Cost, FileEdit
+from ridgeline.graph.verdict import ShapeChange
 from tests.builders import (
     make_applied,
     make_built,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent.planners.model_numbers import by_shape, changes, foreseen, how_timed, signed, speeds, timed
-from graph.briefing import ShapeNow, Terms
-from graph.record import PredictionCheck, ShapeRoof
-from graph.values import Cost, Prediction
-from graph.verdict import ShapeChange
+from ridgeline.agent.planners.model_numbers import by_shape, changes, foreseen, how_timed, signed, speeds, timed
+from ridgeline.graph.briefing import ShapeNow, Terms
+from ridgeline.graph.record import PredictionCheck, ShapeRoof
+from ridgeline.graph.values import Cost, Prediction
+from ridgeline.graph.verdict import ShapeChange
 from tests.builders import (
     make_comparison,
     make_failed,

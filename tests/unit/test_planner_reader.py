@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.planners.model_reader import TreeReader
-from sandbox.artifacts import ArtifactStore
-from sandbox.errors import NoSuchBase
+from ridgeline.agent.planners.model_reader import TreeReader
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.errors import NoSuchBase
 from tests.builders import make_artifact
 from tests.repositories import FOLDER, workspace
 

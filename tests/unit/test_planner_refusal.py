@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from agent.models.base import Ask
-from agent.planners.model import ModelPlanner
-from agent.planners.model_checks import LOOKED_UP, Checks, of_edits, of_planning
-from agent.planners.model_refusal import found_of
-from graph.briefing import Proposal
+from ridgeline.agent.models.base import Ask
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planners.model_checks import LOOKED_UP, Checks, of_edits, of_planning
+from ridgeline.agent.planners.model_refusal import found_of
+from ridgeline.graph.briefing import Proposal
 from tests.builders import make_contract, make_hypothesis, make_judged, make_limits, make_profiled, make_traced
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, ScriptedModel, direction, directions

@@ -2,13 +2,13 @@
 
 import pytest
 
-from agent.planners.model_profile import profile_of
-from agent.planners.model_relevance import alien, of_other_dtype, relevant
-from agent.planners.model_score import averaged, counted_work, of_score, timed_by
-from graph.briefing import ShapeNow
-from graph.contract import Profile, Scoring, Work
-from graph.values import Prediction
-from knowledge.search import Hit
+from ridgeline.agent.planners.model_profile import profile_of
+from ridgeline.agent.planners.model_relevance import alien, of_other_dtype, relevant
+from ridgeline.agent.planners.model_score import averaged, counted_work, of_score, timed_by
+from ridgeline.graph.briefing import ShapeNow
+from ridgeline.graph.contract import Profile, Scoring, Work
+from ridgeline.graph.values import Prediction
+from ridgeline.knowledge.search import Hit
 from tests.builders import make_contract, make_hypothesis, make_machine, make_profiled, make_target
 from tests.catalog_briefs import brief
 

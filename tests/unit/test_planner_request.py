@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.contract_file import load
-from agent.models.request_page import page
-from agent.models.tape import counted
-from agent.planners.model import ModelPlanner
-from agent.planners.model_books import ShippedBooks
-from agent.planners.model_evidence import neutral
-from agent.tape import Tape, taped
-from graph.briefing import Briefing, Proposal
-from graph.policy import history as fold
-from graph.policy.score import aggregate
-from graph.policy.told import shapes_now, terms
-from graph.trial import Drafted, find, proposed
-from graph.values import FileEdit
-from prompts.render import TEMPLATES, identity
-from sandbox.ledger import JsonlLedger, sealed
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.models.request_page import page
+from ridgeline.agent.models.tape import counted
+from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planners.model_books import ShippedBooks
+from ridgeline.agent.planners.model_evidence import neutral
+from ridgeline.agent.tape import Tape, taped
+from ridgeline.graph.briefing import Briefing, Proposal
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.score import aggregate
+from ridgeline.graph.policy.told import shapes_now, terms
+from ridgeline.graph.trial import Drafted, find, proposed
+from ridgeline.graph.values import FileEdit
+from ridgeline.prompts.render import TEMPLATES, identity
+from ridgeline.sandbox.ledger import JsonlLedger, sealed
 from tests.builders import make_judged, make_machine, make_target
 from tests.catalog_briefs import TASKS, brief
 from tests.model_fakes import ScriptedModel

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.models.tape import counted
-from agent.planners.model_answers import nothing_seen
-from agent.planners.model_checks import tried
-from agent.planners.model_history import asked, disturbed, ineffective, unmeasured
-from agent.planners.model_novelty import repeated
-from graph.policy.history import fold
-from graph.record import RoundClosed
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.models.tape import counted
+from ridgeline.agent.planners.model_answers import nothing_seen
+from ridgeline.agent.planners.model_checks import tried
+from ridgeline.agent.planners.model_history import asked, disturbed, ineffective, unmeasured
+from ridgeline.agent.planners.model_novelty import repeated
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.record import RoundClosed
+from ridgeline.sandbox.ledger import JsonlLedger
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
 

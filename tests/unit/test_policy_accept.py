@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.policy.accept import judge
+from ridgeline.graph.policy.accept import judge
 from tests.builders import (
     BASE,
     CANDIDATE,

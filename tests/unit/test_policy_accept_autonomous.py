@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.policy.accept import judge
+from ridgeline.graph.policy.accept import judge
 from tests.builders import (
     BASE,
     VALUES,

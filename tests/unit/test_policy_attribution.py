@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.documents.conclusion import audit
-from graph.policy.attribution import attribute, attribute_percent, overfit_in_lineage, table
-from graph.policy.history import best_round, lineage
+from ridgeline.graph.documents.conclusion import audit
+from ridgeline.graph.policy.attribution import attribute, attribute_percent, overfit_in_lineage, table
+from ridgeline.graph.policy.history import best_round, lineage
 from tests.builders import make_history, make_hypothesis, make_limits, make_round
 
 

@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from graph.finding import Allowable
-from graph.policy.audit import UNSETTLED, left_open, notes, overall, refusal
-from sandbox.audit.examine import audit
-from sandbox.audit.rules import CONVICTING, RULES
+from ridgeline.graph.finding import Allowable
+from ridgeline.graph.policy.audit import UNSETTLED, left_open, notes, overall, refusal
+from ridgeline.sandbox.audit.examine import audit
+from ridgeline.sandbox.audit.rules import CONVICTING, RULES
 from tests.builders import make_contract, make_hypothesis
 from tests.builders_findings import make_finding
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from graph.contract import Scoring, Work
-from graph.evidence import Ceilings
-from graph.policy.bottleneck import classify
-from graph.policy.roofline import shape_roofs
-from graph.policy.timing import from_timing
-from graph.record import ShapeRoof
+from ridgeline.graph.contract import Scoring, Work
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy.bottleneck import classify
+from ridgeline.graph.policy.roofline import shape_roofs
+from ridgeline.graph.policy.timing import from_timing
+from ridgeline.graph.record import ShapeRoof
 from tests.builders import make_profiled, make_row
 
 SCORING = Scoring(primary_metric="GFLOPS", time_ms="Time (ms)")

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from graph.contract import Scoring, Work
-from graph.evidence import Ceilings
-from graph.policy import history as fold
-from graph.policy.bottleneck import classify
-from graph.policy.roofline import shape_roofs
-from graph.policy.timing import from_timing
-from graph.record import ShapeRoof
-from graph.trial import Traced, find
-from sandbox.ledger import JsonlLedger
+from ridgeline.graph.contract import Scoring, Work
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.bottleneck import classify
+from ridgeline.graph.policy.roofline import shape_roofs
+from ridgeline.graph.policy.timing import from_timing
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.trial import Traced, find
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_profiled, make_row
 
 RECORDED = Path(__file__).parents[2] / "evals" / "campaigns"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.contract import Scoring
-from graph.evidence import Origin
-from graph.policy.bottleneck import classify
-from graph.policy.gates import isa, unread
-from graph.policy.outcome import Outcome
-from graph.policy.predict import check
-from graph.values import Prediction
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Origin
+from ridgeline.graph.policy.bottleneck import classify
+from ridgeline.graph.policy.gates import isa, unread
+from ridgeline.graph.policy.outcome import Outcome
+from ridgeline.graph.policy.predict import check
+from ridgeline.graph.values import Prediction
 from tests.builders import make_limits, make_profiled
 from tests.unit.test_policy_bound import loads, profile
 

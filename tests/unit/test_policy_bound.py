@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.kernel_profile import KernelProfile, Launched, Said, StallShare
-from graph.policy.bound import classify
-from graph.policy.bound_case import Thresholds
+from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
+from ridgeline.graph.policy.bound import classify
+from ridgeline.graph.policy.bound_case import Thresholds
 
 
 def profile(numbers=None, *, stalls=None, **changes):

@@ -5,10 +5,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from graph.finding import KeyTerm, Lookup, Simulation
-from graph.policy.caches import answer, judge, symbols, trace
-from sandbox.audit.examine import audit
-from sandbox.audit.simulation import recorded, simulate
+from ridgeline.graph.finding import KeyTerm, Lookup, Simulation
+from ridgeline.graph.policy.caches import answer, judge, symbols, trace
+from ridgeline.sandbox.audit.examine import audit
+from ridgeline.sandbox.audit.simulation import recorded, simulate
 
 WEIGHT = (KeyTerm(text="id(w)", name="w", part="weight"), KeyTerm(text="w._version", name="w", part="weight_version"))
 STALE = WEIGHT[:1]

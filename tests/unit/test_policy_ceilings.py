@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.evidence import Ceilings, Rate
-from graph.policy.ceilings import CeilingError, below, bounds, cache_bytes, units_of
-from graph.policy.operations.amount import Amount
-from graph.policy.roofline import specs, stop_conditions
-from graph.policy.step0 import rooflined
-from graph.policy.waves import tiles, wave
-from graph.record import Spec
+from ridgeline.graph.evidence import Ceilings, Rate
+from ridgeline.graph.policy.ceilings import CeilingError, below, bounds, cache_bytes, units_of
+from ridgeline.graph.policy.operations.amount import Amount
+from ridgeline.graph.policy.roofline import specs, stop_conditions
+from ridgeline.graph.policy.step0 import rooflined
+from ridgeline.graph.policy.waves import tiles, wave
+from ridgeline.graph.record import Spec
 from tests.builders import make_machine
 
 PEAK = Spec(metric="bf16_dense", value=989.4, unit="TFLOPS", source="knowledge/hardware/h100-sxm.md:L16")

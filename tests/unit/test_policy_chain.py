@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.policy.chain import broken_links
+from ridgeline.graph.policy.chain import broken_links
 
 
 @pytest.mark.feature("F043")

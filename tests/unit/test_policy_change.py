@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.policy.change import forbidden, single_change
+from ridgeline.graph.policy.change import forbidden, single_change
 from tests.builders import make_hypothesis
 
 

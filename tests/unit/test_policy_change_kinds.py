@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.change import single_change
-from graph.policy.change_kinds import kinds
+from ridgeline.graph.policy.change import single_change
+from ridgeline.graph.policy.change_kinds import kinds
 from tests.builders import make_hypothesis
 
 SINGLE = (

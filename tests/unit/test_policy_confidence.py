@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import beta
 
-from graph.policy.confidence import CONCENTRATION, reach
+from ridgeline.graph.policy.confidence import CONCENTRATION, reach
 
 
 def wealth(mean: float, pairs: int, squares: float, degrees: int) -> float:

@@ -2,8 +2,13 @@
 
 import pytest
 
-from graph.policy.counters import consecutive_regressions, consecutive_rollbacks, is_regression, recent_regressions
-from graph.trial import Formatted
+from ridgeline.graph.policy.counters import (
+    consecutive_regressions,
+    consecutive_rollbacks,
+    is_regression,
+    recent_regressions,
+)
+from ridgeline.graph.trial import Formatted
 from tests.builders import (
     BASE,
     make_applied,

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from graph.policy.define import Questions, resolve
-from graph.target import Target
+from ridgeline.graph.policy.define import Questions, resolve
+from ridgeline.graph.target import Target
 from tests.builders import make_contract, make_machine
 
 MI300X = make_machine(kind="amd", name="AMD Instinct MI300X", arch="gfx942")

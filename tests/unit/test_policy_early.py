@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.evidence import Printed, PrintedLine
-from graph.policy.early import RELIABLE, ended_early, silent
+from ridgeline.graph.evidence import Printed, PrintedLine
+from ridgeline.graph.policy.early import RELIABLE, ended_early, silent
 
 
 def said(*lines: str | tuple[str, int], cut: bool = False, bad: tuple[str, ...] = ()) -> Printed:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.formula import FormulaError, evaluate
+from ridgeline.graph.formula import FormulaError, evaluate
 
 COLUMNS = {"M": 4.0, "N": 8.0, "K": 16.0}
 

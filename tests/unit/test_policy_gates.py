@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph.evidence import BuildResult
-from graph.policy.accept import judge
-from graph.policy.score import MixedEvidence
-from graph.trial import Timed, Traced
+from ridgeline.graph.evidence import BuildResult
+from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.trial import Timed, Traced
 from tests.builders import (
     BASE,
     VALUES,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.policy.goal import GoalError, parse_goal, reached, unit_of
+from ridgeline.graph.policy.goal import GoalError, parse_goal, reached, unit_of
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph.policy import history as fold
-from graph.record import Concluded, Line, Restarted, Reviewed, Rooflined
-from graph.trial import Formatted
-from graph.values import Cost
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.record import Concluded, Line, Restarted, Reviewed, Rooflined
+from ridgeline.graph.trial import Formatted
+from ridgeline.graph.values import Cost
 from tests.builders import (
     BASE,
     make_applied,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.instruction import arch_of, parse
-from graph.policy.vocabulary import ARCHS, KNOWN_ARCHS, LANGUAGES, VENDORS, vendor
+from ridgeline.graph.policy.instruction import arch_of, parse
+from ridgeline.graph.policy.vocabulary import ARCHS, KNOWN_ARCHS, LANGUAGES, VENDORS, vendor
 
 
 @pytest.mark.feature("F003")

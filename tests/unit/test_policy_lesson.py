@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.planners.model_answers import learnt
-from graph.documents.rounds import summary
-from graph.policy import history as fold
-from graph.policy.lesson import contradiction
-from graph.record import Reflection
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.planners.model_answers import learnt
+from ridgeline.graph.documents.rounds import summary
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.lesson import contradiction
+from ridgeline.graph.record import Reflection
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import make_history, make_hypothesis, make_judged, make_round, make_traced
 
 RECORDED = sorted((Path(__file__).parents[2] / "evals" / "campaigns").glob("*/ledger.jsonl"))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.planners.model_history import disturbed
-from graph.documents.rounds import validation
-from graph.evidence import BenchmarkFailed, Comparison
-from graph.limits import PRESETS, Limits
-from graph.policy import history as fold
-from graph.policy.measure import wanted
-from graph.standing import CompareWant
-from graph.trial import Timed, find
-from sandbox.ledger import JsonlLedger
+from ridgeline.agent.planners.model_history import disturbed
+from ridgeline.graph.documents.rounds import validation
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.standing import CompareWant
+from ridgeline.graph.trial import Timed, find
+from ridgeline.sandbox.ledger import JsonlLedger
 from tests.builders import (
     CANDIDATE,
     make_history,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph.evidence import BenchmarkFailed
-from graph.policy.measure import wanted
-from graph.policy.score import MixedEvidence
-from graph.standing import BenchmarkWant, CompareWant
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.standing import BenchmarkWant, CompareWant
 from tests.builders import (
     BASE,
     CANDIDATE,

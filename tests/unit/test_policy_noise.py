@@ -5,14 +5,14 @@ import statistics
 
 import pytest
 
-from graph.evidence import Comparison
-from graph.noise import FLOOR_SD, Noise
-from graph.policy import calibration
-from graph.policy.history import noise as noise_on_record
-from graph.policy.noise import noise_of
-from graph.policy.score import MixedEvidence
-from graph.policy.sequential import NOISIER, estimate, visible
-from graph.record import Calibrated
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.noise import FLOOR_SD, Noise
+from ridgeline.graph.policy import calibration
+from ridgeline.graph.policy.history import noise as noise_on_record
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.policy.sequential import NOISIER, estimate, visible
+from ridgeline.graph.record import Calibrated
 from tests.builders import BASE, VALUES, make_comparison, make_history, make_limits, make_noise, make_round
 
 LIMITS = make_limits()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.operations.amount import Types, canonical
-from graph.policy.operations.families import FAMILIES, SizeError, amount, family, sizes, types
+from ridgeline.graph.policy.operations.amount import Types, canonical
+from ridgeline.graph.policy.operations.families import FAMILIES, SizeError, amount, family, sizes, types
 
 
 def work(op, shape, dtype="bf16", out=None):

@@ -6,9 +6,9 @@ import statistics
 import pytest
 from scipy import stats
 
-from graph.noise import FLOOR_SD
-from graph.policy.paired import PairedError, check, fixed_test, merge, scatter
-from graph.policy.score import MixedEvidence
+from ridgeline.graph.noise import FLOOR_SD
+from ridgeline.graph.policy.paired import PairedError, check, fixed_test, merge, scatter
+from ridgeline.graph.policy.score import MixedEvidence
 from tests.builders import make_comparison
 
 PAIRS = ((0.04, 0.06), (0.02, 0.04), (0.05, 0.07), (0.03, 0.03))

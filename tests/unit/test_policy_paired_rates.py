@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graph.policy.noise import noise_of
-from graph.policy.sequential import visible
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.sequential import visible
 from tests.bench.simulation_machine import GRID, HARSH, TAILS, Machine
 from tests.bench.simulation_ours import calibrated, decided, judged
 from tests.builders import BASE, make_comparison, make_limits, make_standing

@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.evidence import Ceilings, Rate
-from graph.policy import gates, physics
-from graph.policy.accept import judge
-from graph.policy.history import standing as standing_of
-from graph.policy.readings import readings
-from graph.record import Calibrated, Rooflined
-from graph.trial import Timed, Traced
+from ridgeline.graph.evidence import Ceilings, Rate
+from ridgeline.graph.policy import gates, physics
+from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.policy.history import standing as standing_of
+from ridgeline.graph.policy.readings import readings
+from ridgeline.graph.record import Calibrated, Rooflined
+from ridgeline.graph.trial import Timed, Traced
 from tests.builders import (
     BASE,
     MACHINE,

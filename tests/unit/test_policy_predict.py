@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.predict import check
-from graph.values import Prediction
+from ridgeline.graph.policy.predict import check
+from ridgeline.graph.values import Prediction
 from tests.builders import make_profiled
 
 

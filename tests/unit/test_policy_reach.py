@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.documents import render
-from graph.evidence import Ceilings
-from graph.policy import ends
-from graph.policy.goal import parse_goal
-from graph.policy.reach import Device, Reach, of_best, reach
-from graph.policy.stop import checks, nothing_to_gain
-from graph.record import Rooflined, Spec
+from ridgeline.graph.documents import render
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.goal import parse_goal
+from ridgeline.graph.policy.reach import Device, Reach, of_best, reach
+from ridgeline.graph.policy.stop import checks, nothing_to_gain
+from ridgeline.graph.record import Rooflined, Spec
 from tests.builders import (
     METRIC,
     make_baseline,

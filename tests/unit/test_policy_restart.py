@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.restart import mask, possible
-from graph.record import Restarted
+from ridgeline.graph.policy.restart import mask, possible
+from ridgeline.graph.record import Restarted
 from tests.builders import make_history, make_limits, make_round
 
 

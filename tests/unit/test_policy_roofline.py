@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from graph.contract import Scoring, Work
-from graph.evidence import Ceilings
-from graph.formula import FormulaError
-from graph.policy.roofline import bound_of, efficiency, ridge, shape_roofs, shares, specs, stop_conditions
-from graph.record import ShapeRoof
+from ridgeline.graph.contract import Scoring, Work
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.formula import FormulaError
+from ridgeline.graph.policy.roofline import bound_of, efficiency, ridge, shape_roofs, shares, specs, stop_conditions
+from ridgeline.graph.record import ShapeRoof
 from tests.builders import make_machine, make_row
 
 H100 = Ceilings(copy_gbps=3350.0, flops_gflops=989400.0, method="datasheet of the test", machine="h100")

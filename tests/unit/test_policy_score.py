@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.contract import Scoring
-from graph.policy import score
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.policy import score
 from tests.builders import METRIC, make_benchmark, make_row, make_rows
 
 PLAIN = Scoring(primary_metric=(METRIC,))

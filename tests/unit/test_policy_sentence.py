@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.audit import refusal
-from graph.policy.sentence import LONGEST_DETAIL, LONGEST_REFUSAL, cause
+from ridgeline.graph.policy.audit import refusal
+from ridgeline.graph.policy.sentence import LONGEST_DETAIL, LONGEST_REFUSAL, cause
 from tests.builders import make_contract, make_failed, make_hypothesis
 from tests.builders_findings import make_finding
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.policy.shapes import NoShapes, SkewMissing, classes, core_shapes, representative
+from ridgeline.graph.policy.shapes import NoShapes, SkewMissing, classes, core_shapes, representative
 from tests.builders import METRIC, make_contract, make_row
 
 NO_WORK = {"work": {}}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.policy.stagnate import escalation, trigger
-from graph.record import Reviewed
+from ridgeline.graph.policy.stagnate import escalation, trigger
+from ridgeline.graph.record import Reviewed
 from tests.builders import make_history, make_hypothesis, make_limits, make_round
 
 PATIENT = {"stagnation_rollbacks": 99, "stagnation_same_category": 99, "stagnation_same_bottleneck": 99}

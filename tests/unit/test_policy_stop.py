@@ -2,11 +2,11 @@
 
 import pytest
 
-from graph.evidence import Ceilings
-from graph.policy.goal import parse_goal
-from graph.policy.stop import checks, reason, should_stop
-from graph.record import Rooflined
-from graph.values import Cost
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy.goal import parse_goal
+from ridgeline.graph.policy.stop import checks, reason, should_stop
+from ridgeline.graph.record import Rooflined
+from ridgeline.graph.values import Cost
 from tests.builders import METRIC, make_history, make_limits, make_opened, make_round, make_target
 
 # floors of the default shapes: 2*64^3 .. 2*1024^3 operations at the default rates of 50, 100 and 200 GFLOP/s

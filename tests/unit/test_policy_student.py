@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from graph.student import critical
+from ridgeline.graph.student import critical
 
 TAILS = (1e-6, 1e-4, 0.01, 0.05, 0.2)
 GOLDEN = [

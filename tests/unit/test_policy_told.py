@@ -2,12 +2,12 @@
 
 import pytest
 
-from graph.contract import Work
-from graph.evidence import Ceilings
-from graph.policy.roofline import shape_roofs
-from graph.policy.told import shapes_now, terms
-from graph.record import Rooflined
-from graph.values import Cost
+from ridgeline.graph.contract import Work
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.policy.roofline import shape_roofs
+from ridgeline.graph.policy.told import shapes_now, terms
+from ridgeline.graph.record import Rooflined
+from ridgeline.graph.values import Cost
 from tests.builders import (
     CANDIDATE,
     MACHINE,

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from prompts.render import SHIPPED, TEMPLATES, identity, render
+from ridgeline.prompts.render import SHIPPED, TEMPLATES, identity, render
 from tests.prompt_golden import FOLDER, prompts
 
 ROOT = Path(__file__).parents[2]

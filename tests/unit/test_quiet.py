@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent.errors import UserError
-from agent.wiring import quiet_s
-from sandbox.conditions.core_watch import TICK_S
-from sandbox.conditions.processor import Ticks
-from sandbox.conditions.quiet import LOOK_S, LOOKS, RESTED, TOTAL_S, Quiet
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.wiring import quiet_s
+from ridgeline.sandbox.conditions.core_watch import TICK_S
+from ridgeline.sandbox.conditions.processor import Ticks
+from ridgeline.sandbox.conditions.quiet import LOOK_S, LOOKS, RESTED, TOTAL_S, Quiet
 
 
 class Core:

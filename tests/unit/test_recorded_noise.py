@@ -7,11 +7,11 @@ import math
 
 import pytest
 
-from evals.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
-from evals.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
-from graph.limits import Limits
-from graph.policy.noise import noise_of
-from graph.values import Artifact
+from ridgeline.evals.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
+from ridgeline.evals.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.values import Artifact
 
 RAW = Artifact(sha256="0" * 64, name="made.jsonl.gz", size=1)
 OLD, SHORT, LONG = recordings()

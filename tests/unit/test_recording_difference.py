@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evals.recordings.difference import first
+from ridgeline.evals.recordings.difference import first
 
 
 def line(key: str, **body) -> bytes:

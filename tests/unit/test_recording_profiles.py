@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph.kernel_profile import KernelCalls, Launched, Recording, StallShare, ThreadTrace
-from graph.values import Named
-from sandbox.recordings.own_name import own_name
-from sandbox.recordings.profiles import COUNTED, profile
+from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, StallShare, ThreadTrace
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.recordings.own_name import own_name
+from ridgeline.sandbox.recordings.profiles import COUNTED, profile
 
 
 def kernel(name="k(int*)", **changes):

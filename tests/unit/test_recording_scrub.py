@@ -2,9 +2,9 @@
 
 import pytest
 
-from evals.recordings.scrub import Private, Scrub, artifacts_in
-from evals.recordings.secrets import secrets
-from graph.values import Artifact
+from ridgeline.evals.recordings.scrub import Private, Scrub, artifacts_in
+from ridgeline.evals.recordings.secrets import secrets
+from ridgeline.graph.values import Artifact
 
 HOME, ROOT = "/" + "home", "/" + "root"
 PRIVATE = Private(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from evals.recordings.scrub import Private, Scrub
-from evals.recordings.secrets import secrets
-from sandbox.profiler import kept
-from sandbox.recordings import archive
-from sandbox.recordings.detect import read
-from sandbox.recordings.fault import RecordingError
+from ridgeline.evals.recordings.scrub import Private, Scrub
+from ridgeline.evals.recordings.secrets import secrets
+from ridgeline.sandbox.profiler import kept
+from ridgeline.sandbox.recordings import archive
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.fault import RecordingError
 from tests.standins_profilers import counted, trace
 from tests.torch_traces import document, launches
 

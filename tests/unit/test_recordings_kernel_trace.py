@@ -6,10 +6,10 @@ import statistics
 
 import pytest
 
-from graph.kernel_profile import KernelCalls, Recording
-from sandbox.recordings import dispatch_rows, intervals
-from sandbox.recordings.detect import read
-from sandbox.recordings.fault import RecordingError
+from ridgeline.graph.kernel_profile import KernelCalls, Recording
+from ridgeline.sandbox.recordings import dispatch_rows, intervals
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.fault import RecordingError
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
 
 TRACES = (

@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from sandbox.recordings import json_stream
-from sandbox.recordings.detect import read
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import json_stream
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.fault import RecordingError
 from tests.rocprof_samples import SAMPLES, row, sample, trace
 
 STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\n"

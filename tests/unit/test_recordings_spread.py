@@ -5,10 +5,10 @@ import sqlite3
 
 import pytest
 
-from sandbox.recordings import dispatch_rows, rocpd, spread
-from sandbox.recordings.detect import read
-from sandbox.recordings.engine import Engine
-from sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.recordings import dispatch_rows, rocpd, spread
+from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.recordings.engine import Engine
+from ridgeline.sandbox.recordings.fault import RecordingError
 from tests.rocprof_samples import row, sample, trace
 
 

@@ -6,11 +6,11 @@ import random
 import pytest
 from scipy import stats
 
-from evals.rejudge.rules import rank_test, rules
-from evals.rejudge.samples import Process, Times
-from evals.rejudge.table import HEAD, markdown, rows, tally
-from evals.rejudge.truth import Worth, pooled, reconciled
-from graph.evidence import Comparison, ShapePairs
+from ridgeline.evals.rejudge.rules import rank_test, rules
+from ridgeline.evals.rejudge.samples import Process, Times
+from ridgeline.evals.rejudge.table import HEAD, markdown, rows, tally
+from ridgeline.evals.rejudge.truth import Worth, pooled, reconciled
+from ridgeline.graph.evidence import Comparison, ShapePairs
 from tests.builders import MACHINE, make_artifact
 
 RULES = {rule.name: rule for rule in rules()}

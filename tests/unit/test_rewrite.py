@@ -4,13 +4,13 @@ import ast
 
 import pytest
 
-from knowledge.loops import add_restrict, before_loops
-from knowledge.pattern import search
-from knowledge.render import render
-from knowledge.rewrite import apply
-from knowledge.source import tokens
-from knowledge.steps import Case, Constant, Decorator, Flags, Insert, LoopPragma, Restrict, Substitute
-from knowledge.sweeps import neighbours, set_constant, settings
+from ridgeline.knowledge.loops import add_restrict, before_loops
+from ridgeline.knowledge.pattern import search
+from ridgeline.knowledge.render import render
+from ridgeline.knowledge.rewrite import apply
+from ridgeline.knowledge.source import tokens
+from ridgeline.knowledge.steps import Case, Constant, Decorator, Flags, Insert, LoopPragma, Restrict, Substitute
+from ridgeline.knowledge.sweeps import neighbours, set_constant, settings
 
 O3 = Flags(add=("-O3",), pragma='#pragma GCC optimize("O3")')
 

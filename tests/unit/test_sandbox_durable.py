@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import durable
-from sandbox.durable import Unsynced, append_whole, overwrite, write_whole
-from sandbox.errors import DiskFull
+from ridgeline.sandbox import durable
+from ridgeline.sandbox.durable import Unsynced, append_whole, overwrite, write_whole
+from ridgeline.sandbox.errors import DiskFull
 
 
 @pytest.fixture

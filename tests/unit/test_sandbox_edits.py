@@ -1,9 +1,9 @@
 import pytest
 
-from graph.values import FileEdit
-from sandbox.edits import MAX_BYTES, refusal
-from sandbox.git import Entry
-from sandbox.globs import matches
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.edits import MAX_BYTES, refusal
+from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.globs import matches
 from tests.builders import make_contract
 
 

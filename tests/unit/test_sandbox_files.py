@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from graph.record import Reviewed
-from sandbox.artifacts import ArtifactStore
-from sandbox.clock import SystemClock
-from sandbox.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
-from sandbox.files import CampaignFiles
-from sandbox.lease import lease
-from sandbox.ledger import JsonlLedger, verify
-from sandbox.signals import StopFile, request_stop, withdraw_stop
+from ridgeline.graph.record import Reviewed
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.clock import SystemClock
+from ridgeline.sandbox.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
+from ridgeline.sandbox.files import CampaignFiles
+from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.ledger import JsonlLedger, verify
+from ridgeline.sandbox.signals import StopFile, request_stop, withdraw_stop
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from graph.evidence import Printed
-from sandbox.printed import MOST, printed
+from ridgeline.graph.evidence import Printed
+from ridgeline.sandbox.printed import MOST, printed
 
 PATTERNS = ("mismatch", "AssertionError", "not close", "FAIL")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from graph.values import FileEdit
-from sandbox.git import Git
-from sandbox.holdings import KEPT_BYTES, Holdings
-from sandbox.signs import is_folder
-from sandbox.trees import Trees
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.git import Git
+from ridgeline.sandbox.holdings import KEPT_BYTES, Holdings
+from ridgeline.sandbox.signs import is_folder
+from ridgeline.sandbox.trees import Trees
 from tests.repositories import AT, BRANCH, FOLDER, git, make_repository, workspace
 
 REF = "refs/ridgeline/c1/round-2-0123456789"

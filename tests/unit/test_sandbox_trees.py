@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import NoSuchBase
-from sandbox.trees import Trees
+from ridgeline.sandbox.errors import NoSuchBase
+from ridgeline.sandbox.trees import Trees
 from tests.repositories import applied, fingerprint, git, make_repository, workspace
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
-from sandbox.trees import Trees
+from ridgeline.sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
+from ridgeline.sandbox.trees import Trees
 from tests.repositories import BRANCH, FOLDER, accepted, applied, fingerprint, git, make_repository, workspace
 
 

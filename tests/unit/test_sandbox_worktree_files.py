@@ -2,12 +2,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from graph.ports import Applied
-from graph.values import FileEdit
-from sandbox.artifacts import ArtifactStore
-from sandbox.errors import NotAGitRepository
-from sandbox.trees import Trees
-from sandbox.worktree import GitWorkspace, find_repository
+from ridgeline.graph.ports import Applied
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.errors import NotAGitRepository
+from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.worktree import GitWorkspace, find_repository
 from tests.builders import make_contract
 from tests.repositories import AT, BRANCH, FILES, FOLDER, accepted, applied, git, make_repository, workspace
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.errors import UserError
-from agent.settings import Layer, from_assignments, from_contract, from_environment, from_flags, resolve
-from graph.contract import Contract
-from graph.limits import PRESETS
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.settings import Layer, from_assignments, from_contract, from_environment, from_flags, resolve
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.limits import PRESETS
 from tests.builders import make_contract
 from tests.projects import document
 

@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
-from graph.evidence import BenchmarkFailed
-from sandbox.abba import Process, Question, Timed
-from sandbox.conditions.quiet import Quiet
-from sandbox.conditions.values import Conditions, Load
-from sandbox.pairs import Pair, Problem, Slot, read_slots, shapes_of
-from sandbox.steady import EXTRA_TRIES, Steady, fit, judged
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.sandbox.abba import Process, Question, Timed
+from ridgeline.sandbox.conditions.quiet import Quiet
+from ridgeline.sandbox.conditions.values import Conditions, Load
+from ridgeline.sandbox.pairs import Pair, Problem, Slot, read_slots, shapes_of
+from ridgeline.sandbox.steady import EXTRA_TRIES, Steady, fit, judged
 
 SECOND = 1e6
 BEGAN = 7 * SECOND

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UserError
-from graph.build import build
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.build import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

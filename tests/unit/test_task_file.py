@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
 
 GOOD = {
     "task": 1,

@@ -2,11 +2,11 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.policy.spent import minutes_between, waited_minutes
-from graph.policy.stop import checks
-from graph.ports import Ports
-from graph.state import State, Update
+from ridgeline.graph.context import history
+from ridgeline.graph.policy.spent import minutes_between, waited_minutes
+from ridgeline.graph.policy.stop import checks
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
 
 
 def check_stop(state: State, runtime: Runtime[Ports]) -> Update:

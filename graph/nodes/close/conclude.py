@@ -2,18 +2,18 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.evidence import Benchmark, BenchmarkFailed
-from graph.nodes.close.publish import publish
-from graph.policy import history as fold
-from graph.policy.attribution import attribute
-from graph.policy.final import headline
-from graph.policy.paired import PairedError, check
-from graph.policy.stop import reason
-from graph.ports import Ports
-from graph.record import Concluded
-from graph.state import Final, State, Update
-from graph.values import Cost
+from ridgeline.graph.context import history
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.attribution import attribute
+from ridgeline.graph.policy.final import headline
+from ridgeline.graph.policy.paired import PairedError, check
+from ridgeline.graph.policy.stop import reason
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Concluded
+from ridgeline.graph.state import Final, State, Update
+from ridgeline.graph.values import Cost
 
 
 def final_test(state: State, runtime: Runtime[Ports]) -> Update:

@@ -1,8 +1,8 @@
 """Render every file that the last ledger line touches."""
 
-from graph.context import history
-from graph.documents import changed, render
-from graph.ports import Ports
+from ridgeline.graph.context import history
+from ridgeline.graph.documents import changed, render
+from ridgeline.graph.ports import Ports
 
 TREE = "trees/a"
 """Where a person's quick script looks, relative to the campaign's folder, unless told otherwise."""

@@ -2,14 +2,14 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.nodes.close.publish import publish
-from graph.policy import history as fold
-from graph.policy.restart import mask
-from graph.ports import Ports
-from graph.record import Restarted
-from graph.state import State, Update
-from graph.values import Cost
+from ridgeline.graph.context import history
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.restart import mask
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Restarted
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.values import Cost
 
 
 def restart(state: State, runtime: Runtime[Ports]) -> Update:

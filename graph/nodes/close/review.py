@@ -2,18 +2,18 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import briefing, history
-from graph.evidence import Benchmark, BenchmarkFailed
-from graph.nodes.close.publish import publish
-from graph.policy import history as fold
-from graph.policy import stagnate
-from graph.policy.counters import consecutive_rollbacks
-from graph.policy.direction import needs_full, showed
-from graph.ports import Ports
-from graph.record import Reviewed
-from graph.standing import History
-from graph.state import State, Update
-from graph.values import Cost
+from ridgeline.graph.context import briefing, history
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy import stagnate
+from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.policy.direction import needs_full, showed
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Reviewed
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.values import Cost
 
 
 def review(state: State, runtime: Runtime[Ports]) -> Update:

@@ -2,17 +2,17 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import analysis, briefing, history
-from graph.documents import commit_message, tip_entry
-from graph.nodes.close.publish import publish
-from graph.policy import history as fold
-from graph.policy.predict import check
-from graph.policy.spent import spent
-from graph.ports import Ports
-from graph.record import PredictionCheck, RoundClosed
-from graph.state import State, Update
-from graph.trial import Applied, Judged, Traced, find, proposed
-from graph.values import Cost
+from ridgeline.graph.context import analysis, briefing, history
+from ridgeline.graph.documents import commit_message, tip_entry
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.predict import check
+from ridgeline.graph.policy.spent import spent
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import PredictionCheck, RoundClosed
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Applied, Judged, Traced, find, proposed
+from ridgeline.graph.values import Cost
 
 
 def accept(state: State, runtime: Runtime[Ports]) -> Update:

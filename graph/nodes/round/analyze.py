@@ -2,14 +2,14 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.policy import history as fold
-from graph.policy.bottleneck import classify
-from graph.policy.counters import consecutive_rollbacks
-from graph.policy.roofline import shape_roofs
-from graph.ports import Ports
-from graph.standing import History
-from graph.state import Analysis, State, Update
+from ridgeline.graph.context import history
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.bottleneck import classify
+from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.policy.roofline import shape_roofs
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import Analysis, State, Update
 
 REPROFILE_AT = 2
 """Rule 7: from the second rollback in a row on, the best version is profiled afresh."""

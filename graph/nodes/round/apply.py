@@ -2,11 +2,11 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import standing
-from graph.policy.audit import refusal
-from graph.ports import Ports, Refused
-from graph.state import State, Update
-from graph.trial import Applied, Drafted, Failed
+from ridgeline.graph.context import standing
+from ridgeline.graph.policy.audit import refusal
+from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Applied, Drafted, Failed
 
 
 def apply(state: State, runtime: Runtime[Ports]) -> Update:

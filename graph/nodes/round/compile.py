@@ -2,11 +2,11 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.evidence import BuildResult
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Applied, Built, Failed
+from ridgeline.graph.context import history
+from ridgeline.graph.evidence import BuildResult
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Applied, Built, Failed
 
 
 def compile(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - the phase's name

@@ -2,10 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import briefing
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Drafted, Failed, Proposed
+from ridgeline.graph.context import briefing
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Drafted, Failed, Proposed
 
 
 def draft(state: State, runtime: Runtime[Ports]) -> Update:

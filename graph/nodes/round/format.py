@@ -2,10 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import standing
-from graph.ports import Ports, Refused
-from graph.state import State, Update
-from graph.trial import Applied, Formatted, Judged, find
+from ridgeline.graph.context import standing
+from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Applied, Formatted, Judged, find
 
 
 def format(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - the phase's name

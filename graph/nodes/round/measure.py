@@ -2,14 +2,14 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.evidence import Measured
-from graph.policy import history as fold
-from graph.policy.measure import wanted
-from graph.ports import Ports
-from graph.standing import BenchmarkWant, CompareWant, Standing
-from graph.state import State, Update
-from graph.trial import Timed, Verified, find, proposed
+from ridgeline.graph.context import history
+from ridgeline.graph.evidence import Measured
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Timed, Verified, find, proposed
 
 
 def measure(state: State, runtime: Runtime[Ports]) -> Update:

@@ -2,11 +2,11 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import analysis, briefing
-from graph.policy.change import forbidden, single_change
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Failed, Proposed
+from ridgeline.graph.context import analysis, briefing
+from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Failed, Proposed
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:

@@ -4,10 +4,10 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graph.context import briefing
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Broken, Built, Drafted, Failed, Repair, find
+from ridgeline.graph.context import briefing
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Repair, find
 
 
 def repair(state: State, runtime: Runtime[Ports]) -> Update:

@@ -2,19 +2,19 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import counters_of_best, history
-from graph.evidence import Measured
-from graph.nodes.round.compile import tampered
-from graph.nodes.round.measure import take
-from graph.nodes.round.tested import tested
-from graph.nodes.round.verify import FAILED_TEST
-from graph.policy import accept
-from graph.policy import history as fold
-from graph.policy.measure import wanted
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Applied, Built, Failed, Formatted, Judged, Timed, Traced, Verified, find, proposed
-from graph.verdict import Verdict
+from ridgeline.graph.context import counters_of_best, history
+from ridgeline.graph.evidence import Measured
+from ridgeline.graph.nodes.round.compile import tampered
+from ridgeline.graph.nodes.round.measure import take
+from ridgeline.graph.nodes.round.tested import tested
+from ridgeline.graph.nodes.round.verify import FAILED_TEST
+from ridgeline.graph.policy import accept
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Applied, Built, Failed, Formatted, Judged, Timed, Traced, Verified, find, proposed
+from ridgeline.graph.verdict import Verdict
 
 
 def revalidate(state: State, runtime: Runtime[Ports]) -> Update:

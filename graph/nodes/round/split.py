@@ -2,12 +2,12 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import briefing, counters_of_best, history
-from graph.policy import accept
-from graph.policy import history as fold
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Drafted, Failed, Judged, Traced, find, redrafted
+from ridgeline.graph.context import briefing, counters_of_best, history
+from ridgeline.graph.policy import accept
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Drafted, Failed, Judged, Traced, find, redrafted
 
 
 def split(state: State, runtime: Runtime[Ports]) -> Update:

@@ -1,9 +1,9 @@
 """A candidate's test, held against the original's: exit code 0 alone does not say that a test came to its end."""
 
-from graph.context import history
-from graph.evidence import Printed, TestResult
-from graph.policy.early import ended_early
-from graph.ports import Ports
+from ridgeline.graph.context import history
+from ridgeline.graph.evidence import Printed, TestResult
+from ridgeline.graph.policy.early import ended_early
+from ridgeline.graph.ports import Ports
 
 ORIGINAL_AGAIN = ("baseline again 1", "baseline again 2")
 """Runs of the original that show which of its lines vary: asked only where one is missing, once in a campaign."""

@@ -2,12 +2,12 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.policy import history as fold
-from graph.policy.readings import readings
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Timed, Traced, proposed
+from ridgeline.graph.context import history
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.readings import readings
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Timed, Traced, proposed
 
 
 def trace(state: State, runtime: Runtime[Ports]) -> Update:

@@ -4,11 +4,11 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.nodes.round.tested import tested
-from graph.ports import Ports
-from graph.state import State, Update
-from graph.trial import Broken, Built, Failed, Verified
+from ridgeline.graph.context import history
+from ridgeline.graph.nodes.round.tested import tested
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Broken, Built, Failed, Verified
 
 FAILED_TEST: dict[
     Literal["incorrect", "timeout", "crash", "tampered"],

@@ -2,18 +2,18 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.errors import BrokenBaseline
-from graph.evidence import Benchmark, BenchmarkFailed
-from graph.nodes.close.publish import publish
-from graph.policy.bottleneck import classify
-from graph.policy.roofline import shape_roofs
-from graph.policy.shapes import classes, representative
-from graph.policy.step0 import rests_on_kept, rooflined
-from graph.ports import Ports
-from graph.record import BaselineClosed, Rooflined
-from graph.state import BaselineSoFar, State, Update
-from graph.values import Cost
+from ridgeline.graph.context import history
+from ridgeline.graph.errors import BrokenBaseline
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy.bottleneck import classify
+from ridgeline.graph.policy.roofline import shape_roofs
+from ridgeline.graph.policy.shapes import classes, representative
+from ridgeline.graph.policy.step0 import rests_on_kept, rooflined
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import BaselineClosed, Rooflined
+from ridgeline.graph.state import BaselineSoFar, State, Update
+from ridgeline.graph.values import Cost
 
 
 def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:

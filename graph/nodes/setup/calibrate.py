@@ -2,17 +2,17 @@
 
 from langgraph.runtime import Runtime
 
-from graph.context import history
-from graph.evidence import BenchmarkFailed, Comparison
-from graph.nodes.close.publish import publish
-from graph.policy import calibration
-from graph.policy import history as fold
-from graph.policy.stop import nothing_to_gain
-from graph.ports import Ports
-from graph.record import Calibrated
-from graph.standing import History
-from graph.state import State, Update
-from graph.values import Cost
+from ridgeline.graph.context import history
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.nodes.close.publish import publish
+from ridgeline.graph.policy import calibration
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.stop import nothing_to_gain
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Calibrated
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.values import Cost
 
 
 def calibrate(state: State, runtime: Runtime[Ports]) -> Update:

@@ -2,10 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.errors import NeedsAnswer
-from graph.policy.define import Questions, resolve
-from graph.ports import Ports
-from graph.state import BRANCHES, Setting, State, Update
+from ridgeline.graph.errors import NeedsAnswer
+from ridgeline.graph.policy.define import Questions, resolve
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import BRANCHES, Setting, State, Update
 
 
 def define(state: State, runtime: Runtime[Ports]) -> Update:

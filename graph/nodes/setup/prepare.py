@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graph.ports import Ports
-from graph.state import State, Update
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.state import State, Update
 
 
 def prepare(state: State, runtime: Runtime[Ports]) -> Update:

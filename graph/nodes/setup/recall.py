@@ -2,10 +2,10 @@
 
 from langgraph.runtime import Runtime
 
-from graph.policy.step0 import rooflined
-from graph.ports import Ports
-from graph.record import Opened
-from graph.state import State, Update
+from ridgeline.graph.policy.step0 import rooflined
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import Opened
+from ridgeline.graph.state import State, Update
 
 
 def recall(state: State, runtime: Runtime[Ports]) -> Update:

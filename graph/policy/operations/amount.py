@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from graph.values import Value
+from ridgeline.graph.values import Value
 
 BITS: Mapping[str, float] = {
     "fp64": 64,

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from graph.policy.operations.amount import Amount, Sizes, Types
+from ridgeline.graph.policy.operations.amount import Amount, Sizes, Types
 
 BLOCK_NUMBER_BYTES = 4
 """One entry of the block table of a paged cache."""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from graph.policy.operations import attention, matrix, moe, rows
-from graph.policy.operations.amount import BITS, Amount, Sizes, Types, canonical
-from graph.values import Value
+from ridgeline.graph.policy.operations import attention, matrix, moe, rows
+from ridgeline.graph.policy.operations.amount import BITS, Amount, Sizes, Types, canonical
+from ridgeline.graph.values import Value
 
 Units = Literal["matrix", "vector"]
 Formula = Callable[[Sizes, Types], Amount]

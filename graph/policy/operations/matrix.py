@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from graph.policy.operations.amount import Amount, Sizes, Types
+from ridgeline.graph.policy.operations.amount import Amount, Sizes, Types
 
 SCALE_BYTES = 4
 """One FP32 scale of a block-scaled product."""

@@ -1,6 +1,6 @@
 """Mixture of experts: T tokens of width D, E experts of inner width F, TOPK of them for each token."""
 
-from graph.policy.operations.amount import Amount, Sizes, Types
+from ridgeline.graph.policy.operations.amount import Amount, Sizes, Types
 
 CHOICE_BYTES = 8
 """One routed pair: the expert's number and its weight."""

@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from graph.policy.operations.amount import Amount, Sizes, Types
+from ridgeline.graph.policy.operations.amount import Amount, Sizes, Types
 
 STATISTIC_BYTES = 4
 """A mean, a reciprocal deviation or a scale, kept in FP32."""

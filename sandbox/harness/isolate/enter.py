@@ -1,6 +1,6 @@
 """Shuts a worker in and stays outside, until the worker has ended, the judge says so, or the judge has gone.
 
-Started by `sandbox.judge.isolation` with a plan as its only word, or entered by a copy of a `stem`. It ends as the
+Started by `ridgeline.sandbox.judge.isolation` with a plan as its only word, or entered by a copy of a `stem`. It ends as the
 worker ended: same code, same signal.
 """
 
@@ -8,9 +8,9 @@ import os
 import select
 import sys
 
-from sandbox.harness.isolate import kernel, locks, room
-from sandbox.harness.isolate.plan import Plan, unpacked
-from sandbox.harness.isolate.watch import Watch
+from . import kernel, locks, room
+from .plan import Plan, unpacked
+from .watch import Watch
 
 _ASIDE = kernel.NEW_MOUNTS | kernel.NEW_HOSTNAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 _CHANGED_BY_PYTHON = (2, 13, 25)

@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-from sandbox.harness.isolate import kernel
+from . import kernel
 
 DENIED = {
     # of other processes

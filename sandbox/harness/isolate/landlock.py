@@ -6,7 +6,7 @@ process may not have mounts of its own."""
 
 import os
 
-from sandbox.harness.isolate import kernel
+from . import kernel
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION = 1

@@ -3,9 +3,9 @@
 import os
 import resource
 
-from sandbox.harness.isolate import filters, kernel, landlock
-from sandbox.harness.isolate.plan import Plan
-from sandbox.harness.isolate.room import NOBODY
+from . import filters, kernel, landlock
+from .plan import Plan
+from .room import NOBODY
 
 _WRITABLE = ("/tmp", "/dev")
 _FACTS = ("cpuinfo", "devices", "driver", "filesystems", "meminfo", "modules", "self", "stat", "version", "sys/vm")

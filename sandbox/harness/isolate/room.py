@@ -6,8 +6,8 @@
 import os
 import os.path
 
-from sandbox.harness.isolate import kernel
-from sandbox.harness.isolate.plan import Plan
+from . import kernel
+from .plan import Plan
 
 _OLD, _NEW, _SCRATCH = "/old", "/new", "/scratch"
 NOBODY = 65534

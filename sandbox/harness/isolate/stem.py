@@ -1,6 +1,6 @@
 """A process that has imported what workers need. A copy of it becomes a worker whenever the judge asks, at once.
 
-Started by `sandbox.judge.stems`. It runs nothing of a candidate: what does is shut in like any other worker first.
+Started by `ridgeline.sandbox.judge.stems`. It runs nothing of a candidate: what does is shut in like any other worker first.
 """
 
 # importing pathlib would cost each start of a worker 10 ms
@@ -18,8 +18,8 @@ import socket
 import sys
 import types
 
-from sandbox.harness.isolate import enter, kernel
-from sandbox.harness.isolate.plan import Plan, unpacked
+from . import enter, kernel
+from .plan import Plan, unpacked
 
 MANY = b"threads"
 """Said instead of `ready` where what was imported runs threads of its own, of which a copy has none."""

@@ -7,7 +7,7 @@ import os
 import select
 import time
 
-from sandbox.harness.isolate.plan import Plan
+from .plan import Plan
 
 HEAD = 24
 """Bytes before the text in the file of what was said: how many came, how often memory ran out, and how the worker ended

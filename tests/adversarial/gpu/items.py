@@ -39,7 +39,7 @@ class Bare(subprocess.Popen):
 
 def choose(mode: str) -> None:
     """Have workers started that way in this process."""
-    from sandbox.judge import isolation, worker
+    from ridgeline.sandbox.judge import isolation, worker
 
     if PLAYED in os.environ:
         settings = worker._settings
@@ -54,11 +54,11 @@ def choose(mode: str) -> None:
 @contextlib.contextmanager
 def judged(task_file: Path, candidate: Path, against: Path, **options: Any) -> Iterator[Any]:
     """A judge of the candidate on the card."""
-    from sandbox.judge.freeze import frozen
-    from sandbox.judge.judgment import Judged
-    from sandbox.judge.options import Options
-    from sandbox.judge.references import Reference
-    from sandbox.judge.task_file import load_task
+    from ridgeline.sandbox.judge.freeze import frozen
+    from ridgeline.sandbox.judge.judgment import Judged
+    from ridgeline.sandbox.judge.options import Options
+    from ridgeline.sandbox.judge.references import Reference
+    from ridgeline.sandbox.judge.task_file import load_task
 
     task, folder = load_task(task_file)
     with (
@@ -102,7 +102,7 @@ def probe() -> dict[str, Any]:
     """A call of a tiny kernel."""
     import numpy as np
 
-    from sandbox.judge.session import Broken
+    from ridgeline.sandbox.judge.session import Broken
 
     found: dict[str, Any] = {}
     with staged("tiny_silu") as (task_file, candidate, against), judged(task_file, candidate, against) as one:
@@ -138,8 +138,8 @@ def turning(task_file: Path, a: Path, b: Path, **options: Any) -> Iterator[tuple
     """Both sides open and one size's turns."""
     import numpy as np
 
-    from sandbox.judge.card_timing import CardTurns
-    from sandbox.judge.timing import Pairs
+    from ridgeline.sandbox.judge.card_timing import CardTurns
+    from ridgeline.sandbox.judge.timing import Pairs
 
     with judged(task_file, b, a, **options) as one, contextlib.ExitStack() as stack:
         began = time.perf_counter()
@@ -160,8 +160,8 @@ def plain_us(task: str, dims_file: Path) -> float | None:
     import torch
     import triton.testing
 
-    from sandbox.judge.inputs import extents
-    from sandbox.judge.task_file import load_task
+    from ridgeline.sandbox.judge.inputs import extents
+    from ridgeline.sandbox.judge.task_file import load_task
 
     read, _ = load_task(dims_file)
     dims = read.timed[0].dims
@@ -177,8 +177,8 @@ def plain_us(task: str, dims_file: Path) -> float | None:
 
 def time_task(task: str) -> dict[str, Any]:
     """Identical versions: ratio one; then by a plain timer."""
-    from sandbox.judge.slots import ratios
-    from sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.slots import ratios
+    from ridgeline.sandbox.judge.timing import Refused
 
     found: dict[str, Any] = {}
     with staged(task) as (task_file, candidate, against):
@@ -203,7 +203,7 @@ def time_task(task: str) -> dict[str, Any]:
 
 def cost() -> dict[str, Any]:
     """What judging adds to measuring: with everything, against refresh, flush, events and a wait alone."""
-    from sandbox.judge.session import Broken
+    from ridgeline.sandbox.judge.session import Broken
 
     found: dict[str, Any] = {}
     for task in ("gemm_f32", "softmax"):

@@ -1,0 +1,5 @@
+"""`python -m ridgeline` is `ridgeline`, also in a clone where nothing is installed."""
+
+from ridgeline.agent.cli import main
+
+main()
