@@ -84,6 +84,11 @@ def around(here: Path) -> list[Path]:
     return [*_around(here)]
 
 
+def names(incomplete: str) -> list[str]:
+    """What a shell offers where a campaign is asked for."""
+    return sorted({campaign.name for campaign in _around(Path.cwd()) if campaign.name.startswith(incomplete)})
+
+
 def _newest(here: Path) -> Path:
     found = [*_around(here)]
     if not found:

@@ -4,11 +4,12 @@ import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import takewhile
 
 import typer
 from typer.core import TyperGroup
 
-from ridgeline.agent.console import complain, note, say
+from ridgeline.agent.console import Documents, OutputClosed, complain, emit, note, say
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.extensions import registrations
 from ridgeline.graph.errors import CampaignError
@@ -28,33 +29,52 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code (0 done, 2 input, 3 waiting, 4 device busy, 5 machine, 130 interrupted)."""
+    """Run one command line; the exit code (0 done, 2 input, 3 waiting, 4 device busy, 5 machine, 130 interrupted).
+
+    A failure is told on standard error; with `--json` it is also the one JSON object on standard output.
+    """
+    before = Documents.emitted
+    try:
+        code, problem = _run(arguments)
+        if problem:
+            complain(problem)
+            if _wants_json(arguments) and Documents.emitted == before:
+                emit({"error": problem, "exit_code": code})
+    except OutputClosed as closed:
+        return closed.exit_code
+    return code
+
+
+def _run(arguments: Sequence[str]) -> tuple[int, str]:
+    """Exit code, and what went wrong, a problem a line; empty where nothing did. Raises OutputClosed."""
     try:
         app = application()
         if (text := _told(app, arguments)) is not None:
             say(text)
-            return 0
+            return 0, ""
         code = app(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message().startswith("Usage:"):  # a bare command: not a mistake, show what there is
             note(error.format_message())
-            return error.exit_code
-        complain(f"{error.format_message().rstrip('.')}; see `ridgeline --help`")
-        return error.exit_code
+            return error.exit_code, ""
+        return error.exit_code, f"{error.format_message().rstrip('.')}; see `ridgeline --help`"
     except (UserError, Waiting, CampaignError, WorldError) as error:
-        complain(str(error))
-        return error.exit_code
+        return error.exit_code, str(error)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         place = f"{error.filename}: " if error.filename else ""
-        complain(f"{place}the disk is full; nothing is lost: free space and go on with `ridgeline resume`")
-        return 2
+        return 2, f"{place}the disk is full; nothing is lost: free space and go on with `ridgeline resume`"
     if code == INTERRUPTED:
-        complain("interrupted; nothing is lost: go on with `ridgeline resume`")
-    return code if isinstance(code, int) else 0
+        return INTERRUPTED, "interrupted; nothing is lost: go on with `ridgeline resume`"
+    return code if isinstance(code, int) else 0, ""
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the command line asks for JSON; what stands after `--` belongs to another program."""
+    return "--json" in takewhile(lambda word: word != "--", arguments)
 
 
 def application() -> typer.Typer:
@@ -63,7 +83,6 @@ def application() -> typer.Typer:
         name="ridgeline",
         help="Optimize one kernel at a time, unattended, and prove every gain that is kept.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )

@@ -1,31 +1,52 @@
 """The only place that prints: results on standard output, everything else on standard error."""
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 
+class OutputClosed(Exception):
+    """Whoever read standard output has left, as `head` does: the rest of the answer has no reader."""
+
+    exit_code = 141
+    """As a shell tells of a program that ended by SIGPIPE."""
+
+
 def say(text: str = "") -> None:
-    """A line of the answer, on standard output."""
-    print(text, file=sys.stdout, flush=True)
+    """A line of the answer, on standard output. Raises OutputClosed."""
+    try:
+        print(text, file=sys.stdout, flush=True)
+    except BrokenPipeError:
+        _discard(sys.stdout.fileno())
+        raise OutputClosed from None
 
 
 def note(text: str) -> None:
-    """A line about the work, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """A line about the work, on standard error. The work goes on where nobody reads it any more."""
+    with contextlib.suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:
     """What was wrong, on standard error, one line per problem."""
     for line in text.splitlines() or [""]:
-        print(f"ridgeline: {line}", file=sys.stderr, flush=True)
+        note(f"ridgeline: {line}")
 
 
 def emit(document: Any) -> None:
-    """The one JSON object of a `--json` command; pydantic values and paths are accepted inside."""
+    """The one JSON object of a `--json` command; pydantic values and paths are accepted inside. Raises OutputClosed."""
     plain = document.model_dump(mode="json") if hasattr(document, "model_dump") else document
-    print(json.dumps(plain, indent=2, default=str), flush=True)
+    say(json.dumps(plain, indent=2, default=str))
+    Documents.emitted += 1
+
+
+class Documents:
+    """Counts the JSON objects of this process, so that a failure adds none to an answer that is out."""
+
+    emitted = 0
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -34,3 +55,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     for line in lines:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _discard(descriptor: int) -> None:
+    """Let what is still buffered go nowhere: Python flushes it again at its end, and would complain there."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -3,12 +3,14 @@
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.console import note
 from ridgeline.agent.outcome import Outcome
 from ridgeline.graph.documents.noise import seen_noise
 from ridgeline.graph.policy.history import speedup_so_far
+from ridgeline.graph.policy.spent import elapsed_minutes
 from ridgeline.graph.record import (
     BaselineClosed,
     Body,
@@ -32,9 +34,10 @@ QUIET_S = 10.0
 class Course:
     """What the bodies of a ledger amount to for somebody who watches: best so far, counts, time."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        """`clock`: seconds since anything; `before_s`: seconds that the campaign had worked when this watching began."""
         self._clock = clock
-        self._began = clock()
+        self._began = clock() - before_s
         self._history: History | None = None
 
     def take(self, body: Body) -> str:
@@ -72,16 +75,17 @@ class Course:
 
     @property
     def elapsed(self) -> str:
-        """Minutes and seconds since the command began."""
+        """Minutes and seconds since the campaign or, where it is resumed, the command began."""
         return _minutes(self._clock() - self._began)
 
     @property
     def left(self) -> str:
         """Time left, where the campaign has a time limit."""
         allowed = self._history.limits.max_minutes if self._history else None
-        if allowed is None:
+        if allowed is None or self._history is None:
             return ""
-        return f", {_minutes(max(0.0, allowed * 60 - (self._clock() - self._began)))} left"
+        spent_s = worked_s(self._history) if self._history.baseline else self._clock() - self._began
+        return f", {_minutes(max(0.0, allowed * 60 - spent_s))} left"
 
     @property
     def summary(self) -> str:
@@ -94,8 +98,8 @@ class Course:
 class PlainProgress:
     """Lines for a log file or a pipe."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._course = Course(clock)
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        self._course = Course(clock, before_s=before_s)
         self._clock = clock
         self._said = -QUIET_S
         self._round = -1
@@ -127,8 +131,8 @@ class PlainProgress:
 class ConsoleProgress:
     """A live line at the bottom of a terminal; what has closed scrolls above it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._course = Course(clock)
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        self._course = Course(clock, before_s=before_s)
         self._now = ("starting", 0, "")
         self._live: Live | None = None
 
@@ -166,9 +170,17 @@ class ConsoleProgress:
         return Text(text + (f" {detail}" if detail else ""), style="cyan", no_wrap=True, overflow="ellipsis")
 
 
-def progress() -> PlainProgress | ConsoleProgress:
-    """The one that fits standard error."""
-    return ConsoleProgress() if sys.stderr.isatty() else PlainProgress()
+def progress(*, before_s: float = 0.0) -> PlainProgress | ConsoleProgress:
+    """The one that fits standard error. `before_s`: seconds that the campaign had worked when this watching began."""
+    return ConsoleProgress(before_s=before_s) if sys.stderr.isatty() else PlainProgress(before_s=before_s)
+
+
+def worked_s(history: History) -> float:
+    """Seconds that count towards the campaign's `max_minutes`, until now or its end; 0 before its first round."""
+    if history.baseline is None:
+        return 0.0
+    end = history.concluded.closed_at if history.concluded else datetime.now(UTC).isoformat()
+    return 60 * elapsed_minutes(history.baseline.opened_at, end, history.rounds)
 
 
 def _live(render: Callable[[], Any]) -> "Live":

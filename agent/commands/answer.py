@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ridgeline.agent.answering import Stored
     from ridgeline.agent.models.mailbox import Asked
 
-Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.")]
+Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.", autocompletion=campaigns.names)]
 File = Annotated[str, typer.Argument(help="The file that holds the answer; - reads standard input.")]
 Author = Annotated[str, typer.Option("--by", help="Who or what wrote it, for the record.")]
 Dollars = Annotated[float | None, typer.Option(help="What the answer cost, when somebody knows.", min=0)]

@@ -18,7 +18,10 @@ Folders = Annotated[
     typer.Argument(help="Folders or campaigns to look in; default: the campaigns of this repository."),
 ]
 Campaign = Annotated[
-    str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=campaigns.names
+    ),
 ]
 Key = Annotated[str | None, typer.Option(help="Which question, where several are open.")]
 By = Annotated[str | None, typer.Option(help="Who decides, for the record; default: your user name.")]

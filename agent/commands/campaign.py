@@ -19,7 +19,10 @@ EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "no_devi
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
 Campaign = Annotated[
-    str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=campaigns.names
+    ),
 ]
 Instruction = Annotated[str, typer.Option("--instruction", "-i", help="What to optimize, in your words.")]
 Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ridgeline.agent.inspection import CampaignStatus
 
 Campaign = Annotated[
-    str | None, typer.Argument(help="A campaign's directory or name; without it, the newest one here.")
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=campaigns.names
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as one self-contained page instead.")]
@@ -53,7 +56,7 @@ def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> 
     from ridgeline.sandbox.ledger import JsonlLedger
 
     found = campaigns.find(campaign)
-    view = progress()
+    view = progress(before_s=_worked_s(found))
     shown, told = 0, ""
     while True:
         now = status_of(found)
@@ -113,6 +116,17 @@ def _told(found: Path, *, as_json: bool) -> None:
         console.emit({**status_of(found).model_dump(mode="json"), "text": text})
     else:
         console.say(text)
+
+
+def _worked_s(campaign: Path) -> float:
+    """Seconds that the campaign has worked; 0 where its ledger is damaged, which the first look tells."""
+    from ridgeline.agent.spectator import worked_s
+    from ridgeline.graph.policy.history import fold
+    from ridgeline.sandbox.ledger import JsonlLedger, verify
+
+    ledger = campaign / campaigns.LEDGER
+    known = fold(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
+    return worked_s(known) if known else 0.0
 
 
 def _stands(now: "CampaignStatus") -> str:

@@ -32,6 +32,11 @@ def waited_minutes(rounds: Sequence[RoundClosed]) -> float:
     return sum(one.waited_s for closed in rounds for one in closed.decisions) / 60
 
 
+def elapsed_minutes(opened_at: str, now: str, rounds: Sequence[RoundClosed]) -> float:
+    """Minutes of a campaign's life that count towards `max_minutes`: since its first round, less waits for people."""
+    return minutes_between(opened_at, now) - waited_minutes(rounds)
+
+
 def spent(trial: Judged, reflection: Reflection, *, opened_at: str, closed_at: str) -> Cost:
     """Planner costs and command seconds of every stage; wall seconds from the clock."""
     return so_far(trial) + reflection.cost + Cost(wall_seconds=minutes_between(opened_at, closed_at) * 60)

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.context import history
-from ridgeline.graph.policy.spent import minutes_between, waited_minutes
+from ridgeline.graph.policy.spent import elapsed_minutes
 from ridgeline.graph.policy.stop import checks
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State, Update
@@ -16,6 +16,6 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     mark = f"{last}.{len(known.restarts)}"
     began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
     asked = ports.signals.stop_requested(last)
-    minutes = minutes_between(began, ports.clock.now(f"check after round-{mark}")) - waited_minutes(known.rounds)
+    minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), known.rounds)
     found = checks(known, stop_requested=asked, exhausted=state["exhausted"], elapsed_minutes=minutes)
     return {"checks": found}
