@@ -51,7 +51,7 @@ def traces():
 def namespaces(): return checked(libc.unshare(0x10000000)) or "entered"
 def kills(pid): os.kill(int(pid), 9); return "killed"
 def lists(path): return os.listdir(path)
-def imports(): import ridgeline.agent; return agent
+def imports(): import ridgeline.agent; return ridgeline.agent
 def rings():
     room = ctypes.create_string_buffer(256)
     return checked(libc.syscall(425, 4, room)) or "rings"
