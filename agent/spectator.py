@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.agent.console import note
 from ridgeline.agent.outcome import Outcome
 from ridgeline.graph.documents.noise import seen_noise
-from ridgeline.graph.policy.history import speedup_so_far
+from ridgeline.graph.documents.result import accepted_line, best_in_short
+from ridgeline.graph.policy.result import result
 from ridgeline.graph.policy.spent import elapsed_minutes
 from ridgeline.graph.record import (
     BaselineClosed,
@@ -39,10 +40,12 @@ class Course:
         self._clock = clock
         self._began = clock() - before_s
         self._history: History | None = None
+        self._best = "best so far 1x"
 
     def take(self, body: Body) -> str:
         """Fold one body; the line worth showing for it."""
         self._history = _with(self._history, body)
+        self._best = best_in_short(result(self._history))  # once an event: a live line asks four times a second
         match body:
             case Opened():
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
@@ -53,7 +56,7 @@ class Course:
             case Calibrated():
                 return seen_noise(body, self._history)
             case RoundClosed():
-                return f"{body.judged.verdict.sentence} [{self.best}]"
+                return f"{accepted_line(body)} [{self.best}]"
             case Reviewed():
                 # a direction begins with its kind; the reasons are in the report
                 kinds = ", ".join(direction.partition(":")[0] for direction in body.directions)
@@ -65,13 +68,8 @@ class Course:
 
     @property
     def best(self) -> str:
-        """The best version against the original: the final test's number, before it two runs at two times."""
-        if self._history is None:
-            return "best so far 1.0x"
-        done = self._history.concluded
-        if done and done.speedup is not None:
-            return f"best {done.speedup:.2f}x"
-        return f"best so far about {speedup_so_far(self._history) or 1.0:.1f}x"
+        """The best version against the original: the final test's number, before it the product of paired gains."""
+        return self._best
 
     @property
     def elapsed(self) -> str:

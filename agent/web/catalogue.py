@@ -15,7 +15,8 @@ from ridgeline.agent.approving import open_questions
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.inspection import state_of
 from ridgeline.agent.outcome import Status
-from ridgeline.graph.policy.history import fold, speedup_so_far, total_cost
+from ridgeline.graph.policy.history import fold, total_cost
+from ridgeline.graph.policy.result import claim, result
 from ridgeline.graph.record import Body
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, Value
@@ -228,14 +229,14 @@ def _recorded(path: Path, history: History | None) -> Record:
     if history is None:
         return Record(name=path.name)
     opened, done = history.opened, history.concluded
-    so_far = speedup_so_far(history) if history.baseline else None
+    told = claim(result(history))
     return Record(
         name=opened.target.campaign,
         op=f"{opened.target.target_op} ({opened.target.target_backend})",
         machine=opened.machine.name,
         kept=sum(closed.accepted for closed in history.rounds),
         rounds=len(history.rounds),
-        speedup=done.speedup if done else so_far,
+        speedup=told.speedup if told else None,
         final=done is not None,
         cost=total_cost(history) if history.baseline else Cost(),
     )

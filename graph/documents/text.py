@@ -94,9 +94,9 @@ def quantity(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def times(speedup: float | None) -> str:
+def times(speedup: float | None, digits: int = 3) -> str:
     """A speedup such as 1.2 as `1.200x`; a dash when there is none."""
-    return "-" if speedup is None else f"{speedup:.3f}x"
+    return "-" if speedup is None else f"{speedup:.{digits}f}x"
 
 
 def minute(stamp: str) -> str:

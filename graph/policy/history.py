@@ -7,7 +7,6 @@ from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.noise import Noise
 from ridgeline.graph.policy.noise import noise_of
 from ridgeline.graph.policy.physics import best_times
-from ridgeline.graph.policy.score import aggregate, higher_wins
 from ridgeline.graph.policy.shapes import core_shapes
 from ridgeline.graph.record import (
     BaselineClosed,
@@ -195,24 +194,6 @@ def total_cost(history: History) -> Cost:
     ends = [body for body in (history.baseline, history.concluded) if body is not None]
     restarts = sum((restart.cost for restart in history.restarts), Cost())
     return sum((body.cost for body in (*ends, *history.rounds, *history.reviews, *history.calibrations)), restarts)
-
-
-def speedup_so_far(history: History) -> float | None:
-    """Best over original by the primary metric of the quick command, above 1 is better; None before the baseline.
-
-    Over the shapes that both were measured on; with several independent metrics the first one. Two runs at two times:
-    for the progress display, never for a verdict. None when engine or machine changed in between.
-    """
-    if history.baseline is None:
-        return None
-    best, original = standing(history), history.baseline.quick
-    run = best.full or best.quick
-    if (run.engine, run.machine, run.source) != (original.engine, original.machine, original.source):
-        return None
-    labels = {row.label for row in run.rows} & {row.label for row in original.rows}
-    scoring = history.contract.scoring
-    now, then = (aggregate([row for row in x.rows if row.label in labels], scoring) for x in (run, original))
-    return now / then if higher_wins(scoring) else then / now
 
 
 def _baseline(history: History) -> BaselineClosed:

@@ -3,8 +3,9 @@
 from ridgeline.graph.policy import budgets, ends
 from ridgeline.graph.policy.counters import consecutive_regressions
 from ridgeline.graph.policy.goal import reached
-from ridgeline.graph.policy.history import best_round, speedup_so_far, standing
+from ridgeline.graph.policy.history import best_round, standing
 from ridgeline.graph.policy.reach import NOTHING, Reach, of_best
+from ridgeline.graph.policy.result import product
 from ridgeline.graph.policy.roofline import efficiency, shape_roofs
 from ridgeline.graph.policy.score import aggregate, at_least
 from ridgeline.graph.record import StopCheck
@@ -59,10 +60,16 @@ def _target(history: History) -> StopCheck:
         return StopCheck(id="T1", description=f"target {goal.text}: nothing accepted yet", satisfied=False)
     best = standing(history)
     value = aggregate((best.full or best.quick).rows, history.contract.scoring)
-    done = reached(goal, aggregate=value, speedup=speedup_so_far(history), efficiency=_efficiency(history))
+    done = reached(goal, aggregate=value, speedup=_speedup(history), efficiency=_efficiency(history))
     return StopCheck(
         id="T1", description=f"target {goal.text} {'reached' if done else 'not reached'}: {value:.6g}", satisfied=done
     )
+
+
+def _speedup(history: History) -> float:
+    """What a speedup goal is held against: the product of the paired gains, by its lower bound where it has one."""
+    so_far = product(history)
+    return so_far.speedup if so_far.lower is None else so_far.lower
 
 
 def hardware(history: History) -> StopCheck:

@@ -10,7 +10,6 @@ from tests.builders import (
     BASE,
     make_applied,
     make_baseline,
-    make_benchmark,
     make_comparison,
     make_contract,
     make_history,
@@ -101,7 +100,6 @@ def test_there_is_no_best_before_the_baseline():
     history = make_history(baseline=None)
     with pytest.raises(ValueError, match="before the baseline"):
         fold.standing(history)
-    assert fold.speedup_so_far(history) is None
     assert fold.best_profile(history) is None
 
 
@@ -190,25 +188,3 @@ def test_total_cost_counts_everything_once():
 def test_one_unknown_price_makes_the_sum_unknown():
     history = make_history(make_round(2, cost=Cost(dollars=None)), make_round(3, cost=Cost(dollars=2.0)))
     assert fold.total_cost(history).dollars is None
-
-
-def test_speedup_so_far():
-    assert fold.speedup_so_far(make_history()) == pytest.approx(1.0)
-    assert fold.speedup_so_far(make_history(make_round(2, gain=0.5))) == pytest.approx(1.5)
-
-
-def test_speedup_is_over_the_shapes_that_both_have():
-    run = make_benchmark({"small": 100.0, "odd": 7.0}, commit=FAST, level="quick")
-    assert fold.speedup_so_far(make_history(measured(2, run))) == pytest.approx(2.0)
-
-
-def test_speedup_of_a_time_is_the_inverse():
-    contract = make_contract(scoring={"primary_metric": "Time (ms)", "higher_is_better": False})
-    history = make_history(make_round(2, gain=0.5), opened=make_opened(contract=contract))
-    assert fold.speedup_so_far(history) == pytest.approx(1.5)
-
-
-@pytest.mark.feature("F019")
-@pytest.mark.parametrize("other", [{"engine": "event"}, {"machine": "elsewhere"}])
-def test_speedup_across_engines_or_machines_is_not_said(other):
-    assert fold.speedup_so_far(make_history(measured(2, make_scaled(1.5, commit=FAST, **other)))) is None

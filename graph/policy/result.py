@@ -1,0 +1,286 @@
+"""What a campaign achieved, in one value that everything a person or a model reads is rendered from.
+
+`result(history)` is a pure fold over the ledger. The gain of the best version over the original has one source: the
+final paired test (`Result.final`, with a bound, and per shape). Before it, `Result.product` is what is known: the
+product of the kept rounds' own paired gains. Nothing else may compute a ratio of best over original; benchmark runs of
+different minutes are readings.
+
+For a page, a notification or JSON: `claim(found)` is the speedup to tell, with `lower` and `level`, and `from_final`
+says which of the two it is. `best_so_far(found)`, `headline(found)` and `first_screen(found)` in
+`ridgeline.graph.documents.result` are its words.
+"""
+
+from collections.abc import Iterable
+from math import exp, fsum, isfinite, log1p, prod
+from typing import Literal
+
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.audit import NOTHING, said, settled
+from ridgeline.graph.policy.gates import UNEXPLAINED
+from ridgeline.graph.policy.paired import fixed_test
+from ridgeline.graph.record import Concluded, RoundClosed
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import Applied, find, proposed
+from ridgeline.graph.values import Cost, Engine, Value
+
+SUSPICIOUS = "suspicious: "
+"""Begins a note of `ridgeline.graph.policy.gates.suspicion`."""
+
+
+class ShapeGain(Value):
+    """One shape of the final test."""
+
+    label: str
+    original_us: float
+    """Median time of one call in microseconds, like `best_us`, of the same process pairs."""
+    best_us: float
+    speedup: float
+    """Time of the original over time of the best version."""
+    lower: float | None
+    """The bounds hold for all shapes and both sides at once, at the test's level; None of a single pair."""
+    upper: float | None
+
+
+class Claim(Value):
+    """A speedup, time of the original over time of the best version, with what bounds it."""
+
+    speedup: float
+    lower: float | None
+    """One-sided lower confidence bound; None where nothing bounds it."""
+    level: float | None
+    """Confidence of `lower` as a share, for example 0.99; None where there is no bound."""
+    from_final: bool
+    """True: the final test. False: the product of the kept rounds' paired gains."""
+
+
+class FinalTest(Value):
+    """The one pre-registered test of best against original: fresh processes, interleaved, a number of pairs fixed."""
+
+    speedup: float
+    lower: float | None
+    """One-sided."""
+    level: float
+    """Confidence of `lower` as a share, for example 0.99."""
+    pairs: int
+    engine: Engine
+    shapes: tuple[ShapeGain, ...]
+
+
+class Product(Value):
+    """The kept rounds' gains over the version before each, multiplied: gains of different minutes, each paired."""
+
+    speedup: float
+    lower: float | None
+    """Product of the rounds' lower bounds; None where a round has none."""
+    level: float | None
+    """All bounds of the `tested` candidates hold together at least this often: 1 - tested * alpha. None below 0."""
+    kept: int
+    tested: int
+    """Candidates whose gain was bounded, the ones not kept too: the kept ones were chosen among them."""
+
+
+class Kept(Value):
+    """One kept change."""
+
+    round: int
+    change: str
+    gain: float
+    """Over the best version before it, as a share."""
+    lower: float | None
+    upper: float | None
+    commit: str | None
+    """On the campaign's branch; None where nothing is committed there."""
+    losses: tuple[str, ...] = ()
+    """Shapes that became slower with it, as its verdict names them."""
+
+
+class Unsettled(Value):
+    """What a reader must know before relying on the result, and what no check of this campaign settled."""
+
+    kind: Literal["own work", "unexplained", "suspicious", "precision", "audit", "attribution", "final test"]
+    rounds: tuple[int, ...]
+    """Of the kept changes that it is about; empty where it is about the whole result."""
+    text: str
+
+
+class Result(Value):
+    """Where the campaign stands or how it ended."""
+
+    campaign: str
+    concluded: bool
+    final: FinalTest | None
+    no_claim: str
+    """Why there is no final test; empty where there is one."""
+    product: Product | None
+    """None before the baseline."""
+    kept: tuple[Kept, ...]
+    rounds: int
+    """Closed rounds after the baseline."""
+    unsettled: tuple[Unsettled, ...]
+    stop_reason: str
+    """Empty while the campaign has not concluded."""
+    cost: Cost
+    base_commit: str
+    best_commit: str
+    branch: str | None
+    """The branch that ends in the best version; None where nothing is committed to one."""
+
+    @property
+    def merge(self) -> tuple[str, ...]:
+        """Commands that bring the kept changes home, one way each; empty where nothing was kept."""
+        if not self.kept:
+            return ()
+        pack = f"ridgeline report {self.campaign} --pack PACK && git am --keep-non-patch PACK/patches/*.patch"
+        if self.branch is None:
+            return (pack,)
+        pull = f"git push origin {self.branch} && gh pr create --head {self.branch} --fill"
+        return (f"git merge {self.branch}", pack, pull)
+
+
+def result(history: History) -> Result:
+    """The value."""
+    opened, done = history.opened, history.concluded
+    kept = fold.lineage(history)
+    final = final_test(done, history.limits)
+    best = fold.standing(history).commit if history.baseline else opened.base_commit
+    on_branch = bool(kept) and all(closed.commit for closed in kept) and opened.target.git_branch != "none"
+    return Result(
+        campaign=opened.target.campaign,
+        concluded=done is not None,
+        final=final,
+        no_claim="" if final else _no_claim(done),
+        product=product(history) if history.baseline else None,
+        kept=tuple(_kept(closed) for closed in kept),
+        rounds=len(history.rounds),
+        unsettled=_unsettled(history, done, kept),
+        stop_reason=done.stop_reason if done else "",
+        cost=fold.total_cost(history) if history.baseline else Cost(),
+        base_commit=opened.base_commit,
+        best_commit=best,
+        branch=opened.branch if on_branch else None,
+    )
+
+
+def claim(found: Result) -> Claim | None:
+    """The one speedup to tell: the final test's, and before the end the product. None where there is neither.
+
+    A concluded campaign without a final test claims nothing.
+    """
+    if found.final is not None:
+        return Claim(speedup=found.final.speedup, lower=found.final.lower, level=found.final.level, from_final=True)
+    if found.concluded or found.product is None:
+        return None
+    so_far = found.product
+    return Claim(speedup=so_far.speedup, lower=so_far.lower, level=so_far.level, from_final=False)
+
+
+def final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
+    """The headline as the ledger has it, with every shape's own interval; None where there was no usable final test."""
+    if done is None or done.final is None or done.speedup is None:
+        return None
+    share = limits.alpha / (2 * len(done.final.shapes))
+    shapes = []
+    for shape in done.final.shapes:
+        alone = fixed_test(done.final.model_copy(update={"shapes": (shape,)}), alpha=share)
+        shapes.append(
+            ShapeGain(
+                label=shape.label,
+                original_us=shape.best_us,
+                best_us=shape.candidate_us,
+                speedup=exp(alone.theta),
+                lower=exp(alone.lower) if isfinite(alone.lower) else None,
+                upper=exp(alone.upper) if isfinite(alone.upper) else None,
+            )
+        )
+    return FinalTest(
+        speedup=done.speedup,
+        lower=done.speedup_lower,
+        level=1 - limits.alpha,
+        pairs=max(len(shape.pairs) for shape in done.final.shapes),
+        engine=done.final.engine,
+        shapes=tuple(shapes),
+    )
+
+
+def product(history: History, *, until: int | None = None) -> Product:
+    """Of the rounds before number `until`, or of all: gains of the kept multiplied, and their lower bounds likewise."""
+    kept = [one for one in fold.lineage(history) if until is None or one.round < until]
+    verdicts = [closed.judged.verdict for closed in history.rounds if until is None or closed.round < until]
+    tested = sum(verdict.lower is not None for verdict in verdicts)
+    lows = [closed.judged.verdict.lower for closed in kept]
+    known = [low for low in lows if low is not None]
+    bounded = bool(kept) and len(known) == len(lows)
+    level = 1 - tested * history.limits.alpha
+    return Product(
+        speedup=exp(fsum(log1p(closed.judged.verdict.gain or 0.0) for closed in kept)),
+        lower=prod(1 + low for low in known) if bounded else None,
+        level=level if bounded and level > 0 else None,
+        kept=len(kept),
+        tested=tested,
+    )
+
+
+def _no_claim(done: Concluded | None) -> str:
+    if done is None:
+        return "the final test of best against original runs when the campaign concludes"
+    return done.final_note or "no version was kept"
+
+
+def _kept(closed: RoundClosed) -> Kept:
+    verdict = closed.judged.verdict
+    assert verdict.gain is not None  # a verdict cannot be accepted without one
+    return Kept(
+        round=closed.round,
+        change=proposed(closed.judged).hypothesis.change,
+        gain=verdict.gain,
+        lower=verdict.lower,
+        upper=verdict.upper,
+        commit=closed.commit,
+        losses=tuple(note.removeprefix("trade-off: ") for note in verdict.notes if note.startswith("trade-off: ")),
+    )
+
+
+def _unsettled(history: History, done: Concluded | None, kept: Iterable[RoundClosed]) -> tuple[Unsettled, ...]:
+    rounds = tuple(kept)
+    found = [one for closed in rounds for one in _of_round(closed, history)]
+    if done is not None and rounds:
+        if done.final_note and done.final is not None:
+            found.append(Unsettled(kind="final test", rounds=(), text=done.final_note))
+        if done.attribution is not None and done.attribution.verdict != "clean":
+            text = f"{done.attribution.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
+            found.append(Unsettled(kind="attribution", rounds=(), text=text))
+    together: dict[tuple[str, str], Unsettled] = {}
+    for one in found:
+        same = together.get((one.kind, one.text))
+        together[one.kind, one.text] = one.model_copy(update={"rounds": same.rounds + one.rounds}) if same else one
+    return tuple(together.values())
+
+
+def _of_round(closed: RoundClosed, history: History) -> Iterable[Unsettled]:
+    verdict, number = closed.judged.verdict, closed.round
+    if verdict.own_work != "yes":
+        text = "was not checked" if verdict.own_work == "unverified" else "is denied by a check"
+        yield Unsettled(kind="own work", rounds=(number,), text=f"that the change does all the work itself {text}")
+    for note in verdict.notes:
+        if note.startswith(UNEXPLAINED):
+            yield Unsettled(kind="unexplained", rounds=(number,), text=note.removeprefix(UNEXPLAINED))
+        elif note.startswith(SUSPICIOUS):
+            yield Unsettled(kind="suspicious", rounds=(number,), text=note.removeprefix(SUSPICIOUS))
+    chosen = closed.judged.formatted.applied if closed.judged.formatted else find(closed.judged, Applied)
+    for one in chosen.audit if chosen else ():
+        if _open(one, history):
+            kind: Literal["precision", "audit"] = "precision" if one.closer == "precision_probe" else "audit"
+            yield Unsettled(kind=kind, rounds=(number,), text=f"{said(one)}; {_missing(one)}")
+
+
+def _open(one: Finding, history: History) -> bool:
+    """Whether nothing settles the finding here. What only a person's reading settles is open until one has read it."""
+    if one.rule in history.contract.audit.allow or one.severity != "routes":
+        return False
+    return one.closer == "reading" or settled(one, history.contract) == NOTHING
+
+
+def _missing(one: Finding) -> str:
+    return "a person must read it" if one.closer == "reading" else NOTHING
