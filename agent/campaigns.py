@@ -1,6 +1,7 @@
 """Find a campaign's directory from what a person typed, and read how it stands, without changing anything."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,12 @@ WORKSPACE = Path("agent/workspace")
 DEMO = Path("ridgeline-demo")
 LEDGER = "ledger.jsonl"
 STATUS = "status.json"
+REQUEST = "request.json"
+SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+DEEPEST = 8
+"""Levels of folders below the one that is searched."""
+MOST_FOLDERS = 20_000
+"""Folders that one search looks into: about a second on a local disk."""
 
 
 def find(given: str | None, start: Path | None = None) -> Path:
@@ -84,6 +91,29 @@ def around(here: Path) -> list[Path]:
     return [*_around(here)]
 
 
+def below(folder: Path) -> tuple[list[Path], bool]:
+    """Every campaign of a folder and of those below it, and whether all of them were looked into.
+
+    Hidden folders, links and the inside of campaigns are left out.
+    """
+    found: list[Path] = []
+    level, looked = [folder], 0
+    for _ in range(DEEPEST + 1):
+        deeper: list[Path] = []
+        for place in level:
+            looked += 1
+            if looked > MOST_FOLDERS:
+                return found, False
+            inside = _entries(place)
+            files = {entry.name for entry in inside if entry.is_file()}
+            if LEDGER in files or {STATUS, REQUEST} <= files:  # other programs write a status.json too
+                found.append(place)
+                continue
+            deeper += [Path(one.path) for one in inside if one.is_dir(follow_symlinks=False) and _searched(one.name)]
+        level = deeper
+    return found, True
+
+
 def names(incomplete: str) -> list[str]:
     """What a shell offers where a campaign is asked for."""
     return sorted({campaign.name for campaign in _around(Path.cwd()) if campaign.name.startswith(incomplete)})
@@ -109,6 +139,19 @@ def _around(here: Path) -> Iterator[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted((folder / WORKSPACE).glob("*")) if is_campaign(path))
+
+
+def _searched(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Sorted by name; none of a folder that may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def _age(campaign: Path) -> float:

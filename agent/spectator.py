@@ -66,6 +66,10 @@ class Course:
             case Concluded():
                 return f"concluded: {body.stop_reason}"
 
+    def pass_over(self, body: Body) -> None:
+        """Fold one body that nobody is shown a line of."""
+        self._history = _with(self._history, body)
+
     @property
     def best(self) -> str:
         """The best version against the original: the final test's number, before it the product of paired gains."""

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.evidence_pack import page
 from ridgeline.agent.web import pages, queue
-from ridgeline.agent.web.catalogue import CORE, Catalogue
+from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.forms import NAME, fields, words
 from ridgeline.agent.web.gatekeeper import Access, Gatekeeper, Refused
 from ridgeline.agent.web.going_on import Continuing
@@ -34,6 +34,7 @@ from ridgeline.sandbox.errors import WorldError
 Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
 OfCampaign = Annotated[str | None, Query(pattern="^[0-9a-f]{12}$")]
 Key = Annotated[str, InPath(pattern="^[a-z0-9-]{1,100}$")]
+Page = Annotated[int, Query(ge=1, le=100_000)]
 Number = Annotated[int, InPath(ge=1, le=100_000)]
 
 
@@ -71,8 +72,8 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
         return HTMLResponse(pages.campaign_list(catalogue))
 
     @app.get("/c/{id}")
-    def campaign(id: Id) -> HTMLResponse:
-        return HTMLResponse(pages.campaign(catalogue, id))
+    def campaign(id: Id, page: Page = 1) -> HTMLResponse:
+        return HTMLResponse(pages.campaign(catalogue, id, page))
 
     @app.get("/c/{id}/r/{number}")
     def of_round(id: Id, number: Number) -> HTMLResponse:
@@ -80,8 +81,8 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
 
     @app.get("/c/{id}/report")
     def report(id: Id) -> HTMLResponse:
-        with CORE:
-            return HTMLResponse(page(catalogue.folder(id)))
+        folder = catalogue.folder(id)
+        return HTMLResponse(catalogue.rendered((id, "report"), catalogue.whole(id).head, lambda: page(folder)))
 
     @app.get("/c/{id}/events")
     async def events(id: Id) -> Response:

@@ -4,10 +4,11 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ridgeline.agent import campaigns
 from ridgeline.agent.approvals import FOLDER, REQUEST, Waits
@@ -25,9 +26,15 @@ from ridgeline.sandbox.ledger import JsonlLedger
 
 RESCAN_S = 2.0
 """How long a list of campaigns is believed."""
+SEARCH_S = 30.0
+"""Between two searches of the folders below, at least; and at least `REST` times what the last one took."""
+REST = 50
 KEPT = 6
 """Campaigns whose whole record is held in memory."""
+PARTS = 48
+"""Parts of pages that are held as they were rendered."""
 DIGITS = 12
+T = TypeVar("T")
 Stamp = tuple[int, int]
 
 CORE = threading.RLock()
@@ -78,6 +85,32 @@ class Whole:
     """sha256 of the last line."""
 
 
+class Recent(Generic[T]):
+    """The values that were asked for last, each as long as its stamp is the same."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._held: OrderedDict[object, tuple[object, T]] = OrderedDict()
+
+    def get(self, key: object, stamp: object) -> T | None:
+        """None where there is none of that stamp."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is None or held[0] != stamp:
+                return None
+            self._held.move_to_end(key)
+            return held[1]
+
+    def put(self, key: object, stamp: object, value: T) -> None:
+        """Hold it in place of an older one, and let go of what was not asked for the longest."""
+        with self._lock:
+            self._held[key] = (stamp, value)
+            self._held.move_to_end(key)
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
+
+
 class Catalogue:
     """Reads, never writes."""
 
@@ -86,18 +119,60 @@ class Catalogue:
         self._lock = threading.Lock()
         self._known: dict[str, Path] = {}
         self._scanned = -RESCAN_S
+        self._below: tuple[Path, ...] | None = None
+        """What the last search of the folders below came upon; None before the first."""
+        self._next_search = 0.0
+        self.unsearched: tuple[Path, ...] = ()
+        """Folders with more below them than is searched."""
         self._records: dict[str, tuple[Stamp, Record]] = {}
-        self._whole: OrderedDict[str, tuple[Stamp, Whole]] = OrderedDict()
+        self._whole: Recent[Whole] = Recent(KEPT)
+        self._parts: Recent[object] = Recent(PARTS)
         self._wake = threading.Event()
 
     def known(self) -> dict[str, Path]:
         """Folder of every campaign by its id."""
+        if self._below is None:
+            self.search()
         with self._lock:
             if time.monotonic() - self._scanned >= RESCAN_S:
                 found = [path.resolve() for folder in self._folders for path in _of(folder)]
+                found += _beside(self._below or ())
                 self._known = {sha256(str(path).encode()).hexdigest()[:DIGITS]: path for path in found}
                 self._scanned = time.monotonic()
             return self._known
+
+    def search(self) -> None:
+        """Look into the folders below, where a while has passed since the last time."""
+        began = time.monotonic()
+        if began < self._next_search:
+            return
+        looked = [(folder, *campaigns.below(folder)) for folder in self._folders]
+        ended = time.monotonic()
+        with self._lock:
+            self._below = tuple(path.resolve() for _, found, _ in looked for path in found)
+            self.unsearched = tuple(folder for folder, _, whole in looked if not whole)
+            self._next_search = ended + max(SEARCH_S, REST * (ended - began))
+
+    def rendered(self, key: object, stamp: object, make: Callable[[], T]) -> T:
+        """What `make` returns, made once for this stamp."""
+        with CORE:
+            held = self._parts.get(key, stamp)
+            if held is None:
+                held = make()
+                self._parts.put(key, stamp, held)
+            return held  # type: ignore[return-value]  # what was put in under this key
+
+    def stamp(self) -> str:
+        """Changes when the list of all campaigns has something new to show. Reads no ledger."""
+        parts = []
+        for name, path in self.known().items():
+            asked = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
+            parts.append((name, stamp_of(path), _changed(path / campaigns.STATUS), asked, name in self._records))
+        return sha256(repr(parts).encode()).hexdigest()[:DIGITS]
+
+    def asking(self) -> int:
+        """How many questions wait for a person."""
+        return len(self.questions())
 
     def folder(self, id: str) -> Path:
         """Raises UserError for an id that names none."""
@@ -117,23 +192,18 @@ class Catalogue:
     def row(self, id: str) -> Row:
         """One campaign, read now. Raises UserError for an id that names none."""
         path = self.folder(id)
-        return self._row(id, path, self._current(id, path) or self._read(id, path))
+        return self._row(id, path, self._current(id, path) or self._read(id, path, hold=True))
 
     def whole(self, id: str) -> Whole:
         """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
         path = self.folder(id)
         stamp = stamp_of(path)
-        with self._lock:
-            held = self._whole.get(id)
-            if held is not None and held[0] == stamp:
-                self._whole.move_to_end(id)
-                return held[1]
+        held = self._whole.get(id, stamp)
+        if held is not None:
+            return held
         lines = JsonlLedger(path / campaigns.LEDGER).lines()
         found = Whole(fold(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
-        with self._lock:
-            self._whole[id] = (stamp, found)
-            while len(self._whole) > KEPT:
-                self._whole.popitem(last=False)
+        self._whole.put(id, stamp, found)
         return found
 
     def questions(self) -> list[tuple[str, Waits]]:
@@ -147,6 +217,7 @@ class Catalogue:
     def keep_reading(self, ended: threading.Event) -> None:
         """Read what is new until the end is asked for: the work of one background thread."""
         while not ended.is_set():
+            self.search()
             for name, path in self.known().items():
                 if ended.is_set():
                     return
@@ -161,10 +232,11 @@ class Catalogue:
             held = self._records.get(id)
         return held[1] if held is not None and held[0] == stamp_of(path) else None
 
-    def _read(self, id: str, path: Path) -> Record:
+    def _read(self, id: str, path: Path, *, hold: bool = False) -> Record:
+        """`hold`: its page is next, so the whole of it is held."""
         stamp = stamp_of(path)
         try:
-            history = fold(JsonlLedger(path / campaigns.LEDGER).lines())
+            history = self.whole(id).history if hold else fold(JsonlLedger(path / campaigns.LEDGER).lines())
         except (WorldError, ValueError) as error:
             record = Record(name=path.name, problem=str(error))
         else:
@@ -219,6 +291,21 @@ def stamp_of(campaign: Path) -> Stamp:
     except FileNotFoundError:
         return (0, 0)
     return (found.st_size, found.st_mtime_ns)
+
+
+def _changed(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _beside(known: Sequence[Path]) -> list[Path]:
+    """Campaigns that a search came upon, and those that have begun beside them since."""
+    found = [path for path in known if campaigns.is_campaign(path)]
+    for parent in sorted({path.parent for path in known if path.parent.parts[-2:] == campaigns.WORKSPACE.parts}):
+        found += [path for path in sorted(parent.glob("*")) if campaigns.is_campaign(path)]
+    return found
 
 
 def _of(folder: Path) -> list[Path]:

@@ -1,11 +1,14 @@
 """The pages: a template each, with what they show. Everything foreign is escaped by the templates' environment."""
 
+from collections.abc import Sequence
+
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.evidence_pack import change_of
 from ridgeline.agent.spectator import Course
-from ridgeline.agent.web.catalogue import CORE, Catalogue, Row, Whole
+from ridgeline.agent.web.catalogue import CORE, Catalogue, Whole
 from ridgeline.agent.web.going_on import said
 from ridgeline.agent.web.live import beat
+from ridgeline.agent.web.paged import Paged
 from ridgeline.graph.documents.conclusion import headline
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.noise import noise_lines
@@ -14,31 +17,36 @@ from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plo
 from ridgeline.graph.documents.report_html_text import diff, markdown
 from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.documents.text import clip, interval
-from ridgeline.graph.standing import History
+from ridgeline.graph.record import RoundClosed
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.artifacts import ArtifactStore
 
-LOG_LINES = 60
+LOG_LINES = 40
+ROUNDS_A_PAGE = 25
 
 
 def campaign_list(catalogue: Catalogue) -> str:
     """All campaigns."""
     rows = catalogue.rows()
-    return render("web_campaigns.v1.html", rows=rows, reading=any(row.record is None for row in rows), **_top(rows))
+    return render(
+        "web_campaigns.v1.html", rows=rows, reading=any(row.record is None for row in rows), **_top(catalogue)
+    )
 
 
-def campaign(catalogue: Catalogue, id: str) -> str:
-    """One campaign, with its phase and its events."""
+def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
+    """One campaign, with its phase and its events. `page`: of its rounds, the newest first; one beyond them is the last."""
     stamp = beat(catalogue.folder(id)).stamp  # before it is read: what comes later is told by the events
     row = catalogue.row(id)
     if row.record is not None and row.record.problem:
         return message(catalogue, "This ledger cannot be read", row.record.problem)
     whole = catalogue.whole(id)
+    course = catalogue.rendered((id, "course"), whole.head, lambda: _course(whole))
+    shown = Paged.of(whole.history.rounds[::-1] if whole.history else (), page, ROUNDS_A_PAGE)
+    rounds = catalogue.rendered((id, "rounds", shown.page), whole.head, lambda: _rounds(whole, shown.items))
     said_here = said(catalogue.folder(id))
-    with CORE:
-        return render(
-            "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, **_told(whole), **_top(catalogue.rows())
-        )
+    return render(
+        "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, shown=shown, **course, **rounds, **_top(catalogue)
+    )
 
 
 def round_page(catalogue: Catalogue, id: str, number: int) -> str:
@@ -62,55 +70,55 @@ def round_page(catalogue: Catalogue, id: str, number: int) -> str:
             diff=diff(change) if change else "",
             before=rounds[at - 1].round if at else None,
             after=rounds[at + 1].round if at + 1 < len(rounds) else None,
-            **_top(catalogue.rows()),
+            page=(len(rounds) - 1 - at) // ROUNDS_A_PAGE + 1,
+            **_top(catalogue),
         )
 
 
 def message(catalogue: Catalogue, title: str, text: str) -> str:
     """A page with one thing to say."""
-    return render("web_message.v1.html", title=title, text=text, **_top(catalogue.rows()))
+    return render("web_message.v1.html", title=title, text=text, **_top(catalogue))
 
 
-def _top(rows: list[Row]) -> dict[str, object]:
+def _top(catalogue: Catalogue) -> dict[str, object]:
     """What the head of every page shows."""
-    return {"open": sum(row.waiting for row in rows)}
+    return {"open": catalogue.asking()}
 
 
-def _told(whole: Whole) -> dict[str, object]:
+def _course(whole: Whole) -> dict[str, object]:
+    """What the page says of the campaign as a whole."""
     history = whole.history
     course = Course()
-    log = [course.take(body) for body in whole.bodies][-LOG_LINES:]
-    shown = _measured(history) if history else {}
-    empty = {
-        "ended": "",
-        "headline": "",
-        "facts": (),
-        "trend": "",
-        "roofline": "",
-        "rounds": (),
-        "predicted": "",
-        "costs": "",
-        "noise": "",
-    }
-    return {**empty, "log": "\n".join(log), **shown}
-
-
-def _measured(history: History) -> dict[str, object]:
+    for body in whole.bodies[:-LOG_LINES]:
+        course.pass_over(body)
+    log = "\n".join(course.take(body) for body in whole.bodies[-LOG_LINES:])
+    if history is None:
+        return {"log": log, "ended": "", "headline": "", "facts": (), "trend": "", "roofline": "", "noise": ""}
     return {
+        "log": log,
         "ended": history.concluded.stop_reason if history.concluded else "",
         "headline": headline(history).replace("&lt;", "<"),
         "facts": facts(history),
         "trend": trend_plot(history),
         "roofline": roofline_plot(history),
+        "noise": markdown("\n".join(f"- {item}" for item in noise_lines(history))),
+    }
+
+
+def _rounds(whole: Whole, rounds: Sequence[RoundClosed]) -> dict[str, object]:
+    """One page of its rounds, the newest first."""
+    history = whole.history
+    if history is None:
+        return {"rounds": (), "predicted": "", "costs": ""}
+    return {
         "rounds": [
             (
                 closed,
                 clip(hypothesis(closed).change, 200),
                 interval(closed.judged.verdict.gain, closed.judged.verdict.lower, closed.judged.verdict.upper),
             )
-            for closed in history.rounds
+            for closed in rounds
         ],
-        "noise": markdown("\n".join(f"- {item}" for item in noise_lines(history))),
-        "predicted": markdown(predicted(history)),
-        "costs": markdown(cost_rows(history)),
+        "predicted": markdown(predicted(history, rounds)),
+        "costs": markdown(cost_rows(history, rounds)),
     }

@@ -1,6 +1,6 @@
 """The final report as one self-contained page: result, how sure, what was tried, what it cost, how to repeat it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from markupsafe import Markup
@@ -173,13 +173,13 @@ def lost(history: History) -> str:
     return table(header, rows) if rows else "No round was rolled back."
 
 
-def predicted(history: History) -> str:
-    """What every hypothesis said would be seen, beside what was."""
+def predicted(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
+    """What every hypothesis said would be seen, beside what was; `rounds`: only those, under the count of all."""
     if not history.rounds:
         return "Nothing was predicted yet."
     header = ("Round", "Counter", "Predicted", "Before", "After", "Outcome", "Speedup said", "Gain measured")
     rows = []
-    for closed in history.rounds:
+    for closed in history.rounds if rounds is None else rounds:
         told, check, verdict = figures.hypothesis(closed).prediction, closed.prediction, closed.judged.verdict
         size = f" to {told.ratio:g}x" if told.ratio is not None else ""
         rows.append(
@@ -197,8 +197,8 @@ def predicted(history: History) -> str:
     return f"{conclusion.predictions(history)}.\n\n{table(header, rows)}"
 
 
-def cost_rows(history: History) -> str:
-    """What each hypothesis cost."""
+def cost_rows(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
+    """What each hypothesis cost; `rounds`: only those."""
     if not history.rounds:
         return ""
     rows = [
@@ -210,7 +210,7 @@ def cost_rows(history: History) -> str:
             number(60 * device_minutes(history, closed.cost), 1),
             number(closed.cost.wall_seconds, 1),
         )
-        for closed in history.rounds
+        for closed in (history.rounds if rounds is None else rounds)
     ]
     return table(("Round", "Tokens", "USD", "Commands s", "GPU s", "Wall s"), rows)
 
