@@ -1,8 +1,10 @@
 """What a campaign asks people, as files in its folder: readable, answerable anywhere, and still there after a restart.
 
-`approvals/<key>.request.json` is the question, `<key>.md` the same for people, `<key>.decision.json` the answer.
+`approvals/<key>.request.json` is the question, `<key>.md` the same for people, `<key>.decision.json` the answer,
+`<key>.taken` says that the campaign has gone on with it, and `<key>.late.jsonl` keeps answers that came too late.
 """
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +16,12 @@ from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision
 from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.durable import append_whole, locked, write_whole
 
 FOLDER = "approvals"
 REQUEST, DECISION, DEFERRED = ".request.json", ".decision.json", ".deferred.json"
+TAKEN, LATE = ".taken", ".late.jsonl"
+LOCK = "decide.lock"
 
 
 class Deferred(Value):
@@ -35,6 +39,21 @@ class Waits(Value):
     page: str
     """The file for people."""
     deferred: Deferred | None = None
+    decision: Decision | None = None
+    """The answer that came meanwhile; None while it is open."""
+
+
+class Decided(Value):
+    """A question that was decided, and with which the campaign has not gone on."""
+
+    request: ApprovalRequest
+    decision: Decision
+    late: tuple[Decision, ...] = ()
+    """Answers that came after it: they decide nothing, and are kept."""
+
+
+class DecidedAlready(UserError):
+    """Somebody else's answer came first."""
 
 
 def overdue(request: ApprovalRequest, now: datetime) -> bool:
@@ -59,18 +78,13 @@ class ApprovalFiles:
 
         Raises UserError for an answer that is none, naming the file.
         """
-        path = self._place(request.key, DECISION)
-        if not path.is_file():
+        if not self._place(request.key, DECISION).is_file():
             self._ask(request)
-            return self._late(request)
-        try:
-            found = Decision.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in problem["loc"])
-            raise UserError(f"{path}: {where}: {problem['msg']}; write it with `ridgeline approve`") from None
-        if found.key != request.key:
-            raise UserError(f"{path}: key: is {found.key}, the open question is {request.key}; delete the file")
+            if not overdue(request, self._now()):
+                return None
+            self._decide_by_policy(request)
+        found = self._stored(request.key)
+        write_whole(self._place(request.key, TAKEN), b"")
         return found
 
     def waiting(self) -> tuple[Waits, ...]:
@@ -79,19 +93,44 @@ class ApprovalFiles:
         for path in sorted(self.folder.glob(f"*{REQUEST}")):
             request = _question(path)
             if not self._place(request.key, DECISION).is_file():
-                found.append(
-                    Waits(request=request, page=str(self._page(request.key)), deferred=self._deferred(request))
-                )
+                found.append(Waits(request=request, page=self.page(request.key), deferred=self._deferred(request)))
         return tuple(sorted(found, key=lambda one: one.request.asked_at))
 
+    def decided(self) -> Decided | None:
+        """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
+        asked = [_question(path) for path in self.folder.glob(f"*{REQUEST}")]
+        last = max(asked, key=lambda one: one.asked_at, default=None)
+        if last is None or not self._place(last.key, DECISION).is_file() or self._place(last.key, TAKEN).is_file():
+            return None
+        return self.decision_of(last.key)
+
+    def decision_of(self, key: str) -> Decided | None:
+        """The decided question of that key; None where it is open, or none. Raises UserError for an unusable file."""
+        if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
+            return None
+        request = _question(self._place(key, REQUEST))
+        return Decided(request=request, decision=self._stored(key), late=self._late(key))
+
     def decide(self, decision: Decision) -> None:
-        """Store the answer, once. Raises UserError where the question is not open."""
+        """Store the answer, once, whoever else answers at the same time.
+
+        Raises UserError where there is no such question, DecidedAlready where it was answered before: then this answer
+        is kept beside the one that counts.
+        """
         if not self._place(decision.key, REQUEST).is_file():
             raise UserError(f"{self.folder}: has no question {decision.key}; see `ridgeline queue`")
         path = self._place(decision.key, DECISION)
-        if path.is_file():
-            raise UserError(f"{path}: is decided already; a decision is not taken back")
-        write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
+        with locked(self.folder / LOCK):
+            if not path.is_file():
+                write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
+                return
+            first = self._stored(decision.key)
+            late = self._place(decision.key, LATE)
+            append_whole(late, decision.model_dump_json().encode() + b"\n")
+        raise DecidedAlready(
+            f"{decision.key}: was decided already: {said(first)}; a decision is not taken back,"
+            f" and your answer ({said(decision)}) is kept in {late}"
+        )
 
     def defer(self, key: str, deferred: Deferred) -> None:
         """Note that somebody wants to decide later."""
@@ -103,23 +142,39 @@ class ApprovalFiles:
         if path.is_file() and path.read_bytes() == data:
             return
         diff = self._artifacts.get(request.diff).decode(errors="replace") if request.diff and self._artifacts else ""
-        write_whole(self._page(request.key), told(request, diff).encode())
+        write_whole(Path(self.page(request.key)), told(request, diff).encode())
         write_whole(path, data)
 
-    def _late(self, request: ApprovalRequest) -> Decision | None:
-        """What the policy says when nobody decided in time."""
-        now = self._now()
-        if not overdue(request, now):
-            return None
+    def _decide_by_policy(self, request: ApprovalRequest) -> None:
+        """Nobody decided in time; a person who does so at this very moment comes first."""
         decision = Decision(
             key=request.key,
             choice="approve" if request.late == "accept" else "reject",
             reason=f"nobody decided within {request.hours:g} h",
             by=POLICY,
-            at=now.isoformat(),
+            at=self._now().isoformat(),
         )
-        self.decide(decision)
-        return decision
+        with contextlib.suppress(DecidedAlready):
+            self.decide(decision)
+
+    def _stored(self, key: str) -> Decision:
+        path = self._place(key, DECISION)
+        try:
+            found = Decision.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            raise UserError(f"{path}: {where}: {problem['msg']}; write it with `ridgeline approve`") from None
+        if found.key != key:
+            raise UserError(f"{path}: key: is {found.key}, the open question is {key}; delete the file")
+        return found
+
+    def _late(self, key: str) -> tuple[Decision, ...]:
+        try:
+            lines = self._place(key, LATE).read_bytes().splitlines()
+            return tuple(Decision.model_validate_json(line) for line in lines)
+        except (FileNotFoundError, ValidationError):
+            return ()  # they decide nothing
 
     def _deferred(self, request: ApprovalRequest) -> Deferred | None:
         path = self._place(request.key, DEFERRED)
@@ -128,11 +183,18 @@ class ApprovalFiles:
         except ValidationError:
             return None  # a note, and nothing is decided by it
 
-    def _page(self, key: str) -> Path:
-        return self.folder / f"{key}.md"
+    def page(self, key: str) -> str:
+        """The file for people."""
+        return str(self.folder / f"{key}.md")
 
     def _place(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}{kind}"
+
+
+def said(decision: Decision) -> str:
+    """Who decided what, when and why, in a few words."""
+    reason = f": {decision.reason}" if decision.reason else ""
+    return f"{decision.choice} by {decision.by} at {decision.at}{reason}"
 
 
 def _question(path: Path) -> ApprovalRequest:

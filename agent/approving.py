@@ -1,5 +1,6 @@
 """Open questions of campaigns, and how an answer from the command line or a page becomes a decision."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,13 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import ApprovalFiles, Deferred, Waits
+from ridgeline.agent.approvals import ApprovalFiles, Decided, DecidedAlready, Deferred, Waits, said
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.notify import hook
+from ridgeline.agent.wanted import decided
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.globs import matches
 from ridgeline.sandbox.ledger import JsonlLedger
+
+logger = logging.getLogger(__name__)
 
 LARGEST = 1_000_000
 """Bytes of an edited file."""
@@ -38,10 +43,23 @@ def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
     return sorted(found, key=lambda pair: pair[1].request.asked_at)
 
 
+def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, Decided]]:
+    """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
+    where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
+    found = [(campaign, one) for campaign in where if (one := decided(campaign)) is not None]
+    return sorted(found, key=lambda pair: pair[1].decision.at)
+
+
 def asked(campaign: Path, key: str | None) -> Waits:
-    """The open question, or the one of that key. Raises UserError where there is none, or several and no key."""
-    found = ApprovalFiles(campaign).waiting()
+    """The open question, or the one of that key, which may have been decided meanwhile.
+
+    Raises UserError where there is none, or several and no key.
+    """
+    files = ApprovalFiles(campaign)
+    found = files.waiting()
     chosen = [one for one in found if key in (None, one.request.key)]
+    if not chosen and (late := files.decision_of(key) if key else decided(campaign)) is not None:
+        return Waits(request=late.request, page=files.page(late.request.key), decision=late.decision)
     if not chosen:
         known = f"; open: {', '.join(one.request.key for one in found)}" if found else ""
         raise UserError(f"{campaign.name}: asks nothing{f' called {key}' if key else ''}{known}; see `ridgeline queue`")
@@ -50,10 +68,17 @@ def asked(campaign: Path, key: str | None) -> Waits:
     return chosen[0]
 
 
-def store(campaign: Path, one: Waits, answer: Answer) -> Literal["approve", "reject", "edit", "defer"]:
-    """Keep the answer with who and when. Raises UserError for a rejection without a reason, and for unusable edits."""
+def store(
+    campaign: Path, one: Waits, answer: Answer, *, goes_on: bool = False
+) -> Literal["approve", "reject", "edit", "defer"]:
+    """Keep the answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
+
+    Raises UserError for a rejection without a reason, and for unusable edits; DecidedAlready where another answer came
+    first, which keeps this one's words.
+    """
     files, request, at = ApprovalFiles(campaign), one.request, datetime.now(UTC).isoformat(timespec="seconds")
     if answer.defer is not None:
+        refuse_late(one)
         files.defer(request.key, Deferred(reason=answer.defer, by=answer.by, at=at))
         return "defer"
     if answer.reject is not None and not answer.reject.strip():
@@ -63,8 +88,30 @@ def store(campaign: Path, one: Waits, answer: Answer) -> Literal["approve", "rej
         raise UserError(f"--edit: a {request.gate} has no code to edit; reject it with a reason instead")
     choice: Literal["approve", "reject", "edit"] = "edit" if edits else "approve" if answer.yes else "reject"
     reason = answer.reject or answer.reason
-    files.decide(Decision(key=request.key, choice=choice, reason=reason, edits=edits, by=answer.by, at=at))
+    decision = Decision(key=request.key, choice=choice, reason=reason, edits=edits, by=answer.by, at=at)
+    files.decide(decision)
+    _tell(campaign, one, decision, goes_on=goes_on)
     return choice
+
+
+def refuse_late(one: Waits) -> None:
+    """Raises DecidedAlready, saying by whom, for a question that has an answer."""
+    if one.decision is not None:
+        raise DecidedAlready(f"{one.request.key}: was decided already: {said(one.decision)}")
+
+
+def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> None:
+    """Whoever is notified of the campaign. The decision is stored, whatever becomes of this."""
+    place = f" of round {one.request.round}" if one.request.round else ""
+    try:
+        hook(campaign).tell(
+            "decided",
+            round=one.request.round,
+            said=f"{one.request.gate}{place}: {said(decision)}",
+            next="" if goes_on else f"ridgeline resume {campaign}",
+        )
+    except UserError as error:
+        logger.warning("notify: decided: %s", error)
 
 
 def _edits(campaign: Path, given: Path) -> tuple[FileEdit, ...]:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from ridgeline.agent import campaigns
+from ridgeline.agent.approvals import said
 from ridgeline.agent.outcome import Status
-from ridgeline.agent.wanted import wanted
+from ridgeline.agent.wanted import decided, wanted
 from ridgeline.graph.policy.final import Pair, numbers
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.values import Value
@@ -34,6 +35,8 @@ class CampaignStatus(Value):
     """What is wrong with the ledger, or why the last process ended; empty when nothing is."""
     request: str | None
     """The page that waits to be answered with `ridgeline answer` or decided on with `ridgeline approve`."""
+    decision: str
+    """What a person decided and nobody has gone on with: `change: approve by Ada at ...`; else empty."""
     pid: int | None
     updated: str
     """ISO-8601 UTC."""
@@ -49,10 +52,11 @@ def status_of(campaign: Path) -> CampaignStatus:
     found = numbers(history) if history else Pair(baseline=None, best=None)
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
+    answered = decided(campaign) if state not in ("running", "concluded") else None
     return CampaignStatus(
         campaign=history.opened.target.campaign if history else campaign.name,
         dir=str(campaign),
-        status=state,
+        status="decided" if answered else state,
         phase=str(written.get("phase", "")),
         detail=str(written.get("detail", "")),
         round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
@@ -66,6 +70,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
         request=None if state in ("running", "concluded") else wanted(campaign),
         pid=written.get("pid"),
+        decision=f"{answered.request.gate}: {said(answered.decision)}" if answered else "",
         updated=_moment(written.get("updated")),
     )
 

@@ -1,4 +1,4 @@
-"""A command of the user's that is told when a campaign waits, keeps a change, stops or concludes.
+"""A command of the user's that is told when a campaign waits, is decided, keeps a change, stops or concludes.
 
 It belongs to the user, never to a contract: it is not confined as a project's commands are, so a repository cannot
 bring one along. Each event is told at most once, and nothing is decided by how the command ends.
@@ -42,13 +42,13 @@ PASSED = (
 class Event(Value):
     """The JSON object on the command's standard input."""
 
-    event: Literal["waiting", "accepted", "stopped", "concluded"]
+    event: Literal["waiting", "decided", "accepted", "stopped", "concluded"]
     campaign: str
     dir: str
     """Campaign directory, absolute."""
     round: int
     said: str
-    """One line: what is asked, the verdict, why it stopped."""
+    """One line: what is asked, who decided what, the verdict, why it stopped."""
     gain: float | None = None
     """Of an accepted change over the best version before it, as a share."""
     speedup: float | None = None
@@ -68,7 +68,7 @@ class Hook:
         self._argv = tuple(argv)
         self._campaign = campaign
 
-    def tell(self, kind: Literal["waiting", "accepted", "stopped", "concluded"], **about: object) -> None:
+    def tell(self, kind: Literal["waiting", "decided", "accepted", "stopped", "concluded"], **about: object) -> None:
         """Run the command with the event, `about` being fields of `Event`. Whatever goes wrong with it is logged."""
         if not self._argv:
             return

@@ -4,7 +4,8 @@ from typing import Literal
 
 from ridgeline.graph.values import Cost, Value
 
-Status = Literal["running", "stopped", "concluded", "waiting", "interrupted", "no_device"]
+Status = Literal["running", "stopped", "concluded", "waiting", "decided", "interrupted", "no_device"]
+"""decided: a person answered what it waited for, and nobody has resumed it."""
 
 
 class Seen(Value):

@@ -47,20 +47,29 @@ def register(app: typer.Typer) -> None:
 
 
 def queue(folders: Folders = None, as_json: Json = False) -> None:
-    """What campaigns wait for a person to decide. Oldest first."""
-    from ridgeline.agent.approving import open_questions
+    """What campaigns wait for a person to decide, oldest first, and what was decided and not resumed."""
+    from ridgeline.agent.approving import decided_questions, open_questions
+    from ridgeline.agent.models.redaction import plain
+    from ridgeline.agent.wanted import next_of
 
-    found = open_questions(folders or [])
+    found, decided = open_questions(folders or []), decided_questions(folders or [])
     if as_json:
         waiting = [{"dir": str(folder), **one.model_dump(mode="json")} for folder, one in found]
-        console.emit({"waiting": waiting})
+        console.emit(
+            {
+                "waiting": waiting,
+                "decided": [{"dir": str(folder), **one.model_dump(mode="json")} for folder, one in decided],
+            }
+        )
         return
     if not found:
         console.say("nothing waits for a person")
-        return
-    console.table(HEADER, [_row(one) for _, one in found])
-    folder, first = found[0]
-    console.say(f"read {first.page}, then `ridgeline approve {folder}`")
+    else:
+        console.table(HEADER, [_row(one) for _, one in found])
+        folder, first = found[0]
+        console.say(f"read {first.page}, then `ridgeline approve {folder}`")
+    for folder, done in decided:
+        console.say(plain(f"{done.request.campaign}: {next_of(str(folder), done)}", limit=LONGEST))
 
 
 def approve(  # noqa: PLR0913 -- one parameter per option of the command line
@@ -76,16 +85,17 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
-    from ridgeline.agent.approving import Answer, asked, store
+    from ridgeline.agent.approving import Answer, asked, refuse_late, store
 
     found = campaigns.find(campaign)
     one = asked(found, key)
     if sum((yes, reject is not None, edit is not None, defer is not None)) > 1:
         raise UserError("give one of --yes, --reject, --edit and --defer")
     if reject is None and edit is None and defer is None and not yes:
+        refuse_late(one)
         yes, reject = _shown(one)
     answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, reason=reason, by=by or getpass.getuser())
-    stored = store(found, one, answer)
+    stored = store(found, one, answer, goes_on=go_on)
     if go_on and stored != "defer":
         from ridgeline.agent.campaign import resume
         from ridgeline.agent.commands.campaign import tell

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from ridgeline.agent.outcome import Outcome
     from ridgeline.agent.settings import Raw, Settings
 
-EXIT_CODES = {"concluded": 0, "stopped": 0, "running": 0, "waiting": 3, "no_device": 4, "interrupted": 130}
+EXIT_CODES = {
+    "concluded": 0,
+    "stopped": 0,
+    "running": 0,
+    "waiting": 3,
+    "decided": 3,
+    "no_device": 4,
+    "interrupted": 130,
+}
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
 Campaign = Annotated[

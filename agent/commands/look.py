@@ -137,4 +137,6 @@ def _stands(now: "CampaignStatus") -> str:
         from ridgeline.agent.wanted import how
 
         return f"{now.campaign}: {how(now.campaign, now.request)}"
+    if now.decision:
+        return f"{now.campaign}: decided, not resumed: {now.decision}; go on with `ridgeline resume {now.campaign}`"
     return f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import Waits
+from ridgeline.agent.approvals import Decided, Waits
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp.errors import KNOWN, one_line
 from ridgeline.agent.mcp.questions import AboutCampaigns, AboutCsv, AboutQueue, AboutReport, AnswerRequest, Decide
@@ -64,16 +64,25 @@ class Desk:
         }
 
     def queue(self, asked: AboutQueue) -> Told:
-        """What campaigns wait for somebody to decide, oldest first; of one campaign also the evidence for it."""
+        """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
         from ridgeline.agent.approving import asked as chosen
-        from ridgeline.agent.approving import open_questions
+        from ridgeline.agent.approving import decided_questions, open_questions
 
         if not asked.campaign:
-            found = open_questions(self._roots.all()) if self._roots.all() else []
-            return {"waiting": [_question(*one) for one in found[:MOST]], "left_out": max(0, len(found) - MOST)}
+            roots = self._roots.all()
+            found = open_questions(roots) if roots else []
+            decided = decided_questions(roots) if roots else []
+            return {
+                "waiting": [_question(*one) for one in found[:MOST]],
+                "left_out": max(0, len(found) - MOST),
+                "decided": [_decided(*one) for one in decided[:MOST]],
+            }
         campaign = self._roots.campaign(asked.campaign)
         open_here = open_questions([campaign])
-        told: Told = {"waiting": [_question(*one) for one in open_here[:MOST]]}
+        told: Told = {
+            "waiting": [_question(*one) for one in open_here[:MOST]],
+            "decided": [_decided(*one) for one in decided_questions([campaign])],
+        }
         if not open_here:
             return told
         one = chosen(campaign, asked.key or open_here[0][1].request.key)
@@ -155,8 +164,33 @@ def _brief(campaign: Path) -> Told:
         found = status_of(campaign)
     except KNOWN as error:
         return {"dir": str(campaign), "problem": one_line(error)}
-    shown = ("campaign", "dir", "status", "round", "accepted", "rolled_back", "request", "problem", "updated")
+    shown = (
+        "campaign",
+        "dir",
+        "status",
+        "round",
+        "accepted",
+        "rolled_back",
+        "request",
+        "decision",
+        "problem",
+        "updated",
+    )
     return found.model_dump(mode="json", include=set(shown))
+
+
+def _decided(campaign: Path, one: Decided) -> Told:
+    from ridgeline.agent.wanted import next_of
+
+    return {
+        "campaign": campaign.name,
+        "dir": str(campaign),
+        "key": one.request.key,
+        "choice": one.decision.choice,
+        "by": one.decision.by,
+        "at": one.decision.at,
+        "told": next_of(str(campaign), one),
+    }
 
 
 def _question(campaign: Path, one: Waits) -> Told:

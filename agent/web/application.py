@@ -93,8 +93,6 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
 
 
 def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None:
-    deciding = threading.Lock()  # of two answers to one question the second is told that it came late
-
     @app.get("/queue")
     def waiting(done: queue.Choice | None = None, of: OfCampaign = None) -> HTMLResponse:
         return HTMLResponse(queue.waiting(catalogue, done, of=of, goes_on=going is not None))
@@ -107,11 +105,7 @@ def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None
     async def decide(id: Id, key: Key, request: Request) -> Response:
         form = await fields(request)
 
-        def kept() -> queue.Choice:
-            with deciding:
-                return queue.decide(catalogue, id, key, form)
-
-        choice = await asyncio.to_thread(kept)
+        choice = await asyncio.to_thread(queue.decide, catalogue, id, key, form, goes_on=going is not None)
         if going is not None and choice != "defer":
             going.go_on(catalogue.folder(id), f"{choice} by {words(form, 'by', NAME)} ({key})")
         return RedirectResponse(f"/queue?done={choice}&of={id}", HTTPStatus.SEE_OTHER)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import FOLDER, REQUEST, Waits
+from ridgeline.agent.approvals import FOLDER, REQUEST, Decided, Waits, said
 from ridgeline.agent.approving import open_questions
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.inspection import state_of
 from ridgeline.agent.outcome import Status
+from ridgeline.agent.wanted import decided
 from ridgeline.graph.policy.history import fold, total_cost
 from ridgeline.graph.policy.result import claim, result
 from ridgeline.graph.record import Body
@@ -73,6 +74,8 @@ class Row(Value):
     problem: str
     waiting: int
     """Open questions to a person."""
+    decision: str = ""
+    """What was decided and not gone on with; empty where nothing was."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ class Catalogue:
         found = [self._row(name, path, self._current(name, path)) for name, path in self.known().items()]
         if any(row.record is None for row in found):
             self._wake.set()
-        order = {"waiting": 0, "running": 1}
+        order = {"waiting": 0, "decided": 0, "running": 1}
         return sorted(found, key=lambda row: (0 if row.waiting else order.get(row.status, 2), row.name))
 
     def row(self, id: str) -> Row:
@@ -213,6 +216,15 @@ class Catalogue:
             with contextlib.suppress(UserError, ValueError):
                 found += [(name, one) for one in self.waiting(path)]
         return sorted(found, key=lambda pair: pair[1].request.asked_at)
+
+    def decided(self) -> list[tuple[str, Decided]]:
+        """What was decided and not gone on with, with the id of its campaign, oldest first."""
+        found: list[tuple[str, Decided]] = []
+        for name, path in self.known().items():
+            with contextlib.suppress(UserError, ValueError):
+                if any((path / FOLDER).glob(f"*{REQUEST}")) and (one := decided(path)) is not None:
+                    found.append((name, one))
+        return sorted(found, key=lambda pair: pair[1].decision.at)
 
     def keep_reading(self, ended: threading.Event) -> None:
         """Read what is new until the end is asked for: the work of one background thread."""
@@ -253,18 +265,23 @@ class Catalogue:
             written, waiting, unread = campaigns.read_status(path), 0, str(error)
         except (ValueError, OSError) as error:  # not UTF-8: what else is there is shown
             written, waiting, unread = {}, 0, f"cannot be read: {str(error).splitlines()[0]}"
+        answered = None
+        with contextlib.suppress(UserError, ValueError, OSError):  # told as `unread`
+            if not waiting and not (record and record.final) and any((path / FOLDER).glob(f"*{REQUEST}")):
+                answered = decided(path)
         problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
         return Row(
             id=id,
             record=record,
             name=record.name if record else path.name,
             place=_place(path),
-            status=state_of(written, concluded=bool(record and record.final)),
+            status="decided" if answered else state_of(written, concluded=bool(record and record.final)),
             phase=str(written.get("phase", ""))[:80],
             round=_number(written.get("round")),
             detail=str(written.get("detail", ""))[:400],
             problem=problem[:400],
             waiting=waiting,
+            decision=f"{answered.request.gate}: {said(answered.decision)}"[:400] if answered else "",
         )
 
     def waiting(self, path: Path) -> list[Waits]:

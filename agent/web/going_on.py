@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ridgeline.agent.approvals import overdue
+from ridgeline.agent.approvals import ApprovalFiles, overdue
+from ridgeline.agent.approvals import said as answer_in_words
+from ridgeline.agent.errors import UserError
 from ridgeline.agent.models.redaction import plain, told, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.sandbox.detached import launch
@@ -53,7 +55,7 @@ class Continuing:
         threading.Thread(target=self._see_to, args=(campaign, why), name=f"resume {campaign.name}", daemon=True).start()
 
     def look(self, catalogue: Catalogue) -> None:
-        """Go on with campaigns whose question nobody answered in time, where their policy then decides; once each."""
+        """Go on with what was decided, wherever that was, and with what nobody decided in time; once for each."""
         now = datetime.now(UTC)
         for name, one in catalogue.questions():
             folder = catalogue.folder(name)
@@ -61,6 +63,13 @@ class Continuing:
             if question not in self._tried and overdue(one.request, now):
                 self._tried.add(question)
                 self.go_on(folder, f"nobody decided within {one.request.hours:g} h: {one.request.late}")
+
+        for name, done in catalogue.decided():
+            folder = catalogue.folder(name)
+            answer = folder / f"{done.request.key} decided"
+            if answer not in self._tried:
+                self._tried.add(answer)
+                self.go_on(folder, f"{answer_in_words(done.decision)} ({done.request.key})")
 
     def keep_looking(self, catalogue: Catalogue, ended: threading.Event) -> None:
         """The work of one background thread, until the end is asked for."""
@@ -71,7 +80,7 @@ class Continuing:
         while why:
             try:
                 self._once(campaign, why)
-            except (WorldError, OSError) as error:
+            except (UserError, WorldError, OSError) as error:
                 logger.warning("%s: cannot go on: %s", campaign.name, error)
                 _note(campaign, f"cannot go on: {told(str(error))}")
             with self._lock:
@@ -87,10 +96,19 @@ class Continuing:
         except DeviceBusy:
             _note(campaign, "another process works on this campaign; it takes the decision when it asks again")
             return
+        if not _has_answer(campaign):
+            _note(campaign, "somebody has gone on with it already")
+            return
         _note(campaign, f"goes on: {why}")
         argv = (*self._command, str(campaign))
         code = launch(argv, cwd=campaign, log=campaign / LOG, without=("RIDGELINE_TOKEN",)).wait()
         _note(campaign, {0: "ended", 3: "waits for the next answer"}.get(code, f"left with exit code {code}"))
+
+
+def _has_answer(campaign: Path) -> bool:
+    """Whether a resumed campaign finds an answer to what it waits for. Asked while no process works on it."""
+    files, now = ApprovalFiles(campaign), datetime.now(UTC)
+    return files.decided() is not None or any(overdue(one.request, now) for one in files.waiting())
 
 
 def said(campaign: Path) -> str:

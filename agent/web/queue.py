@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from ridgeline.agent.approvals import Waits
-from ridgeline.agent.approving import Answer, asked, store
+from ridgeline.agent.approving import Answer, asked, refuse_late, store
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.evidence_pack import shown
+from ridgeline.agent.wanted import next_of
 from ridgeline.agent.web.catalogue import CORE, Catalogue
 from ridgeline.agent.web.forms import NAME, source, words
 from ridgeline.graph.documents.report_html_text import diff, markdown
@@ -30,15 +31,16 @@ _CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
 def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
     """The list, oldest first; `done`: what was just decided, `of` which campaign, and whether that now goes on."""
     found = catalogue.questions()
-    decided = catalogue.known().get(of or "")
+    answered = catalogue.known().get(of or "")
     return render(
         "web_queue.v1.html",
         waiting=found,
         done=done,
-        of=of if decided else "",
-        campaign=decided.name if decided else "",
+        of=of if answered else "",
+        campaign=answered.name if answered else "",
         goes_on=goes_on,
         open=len(found),
+        decided=[(name, next_of(str(catalogue.folder(name)), each)) for name, each in catalogue.decided()],
     )
 
 
@@ -46,6 +48,7 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
     """One question with its evidence and its forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
     one = asked(folder, key)
+    refuse_late(one)
     artifacts = ArtifactStore(folder)
     request = one.request
     change = shown(artifacts, request.diff) if request.diff else ""
@@ -66,8 +69,8 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
     )
 
 
-def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str]) -> Choice:
-    """Keep the answer of a form. Raises UserError for an answer that is none."""
+def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, goes_on: bool = False) -> Choice:
+    """Keep the answer of a form. Raises UserError for an answer that is none, or that came late."""
     folder = catalogue.folder(id)
     one = asked(folder, key)
     by, reason = words(form, "by", NAME), words(form, "reason")
@@ -75,7 +78,7 @@ def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str]) -> 
         raise UserError("say who decides: it goes into the record")
     with tempfile.TemporaryDirectory(prefix="ridgeline-edit-") as place:
         answer = _answer(catalogue, id, one, form, by=by, reason=reason, place=Path(place))
-        return store(folder, one, answer)
+        return store(folder, one, answer, goes_on=goes_on)
 
 
 def _answer(

@@ -19,6 +19,7 @@ from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.going_on import Continuing, said
 from ridgeline.agent.web.live import beat
+from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.sandbox.lease import lease
 from tests.builders import make_history, make_round
 from tests.text_project import files
@@ -64,6 +65,14 @@ def until(condition, seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
+def decided(campaign: Path) -> Path:
+    """A question that a person has answered somewhere else."""
+    ask(campaign)
+    decision = Decision(key=KEY, choice="approve", by="Ada", at="2026-11-22T10:00:00+00:00")
+    ApprovalFiles(campaign).decide(decision)
+    return campaign
+
+
 def text(answer: Answer) -> str:
     return " ".join("".join(seen(answer.text).words).split())
 
@@ -96,6 +105,28 @@ def test_what_is_no_decision_starts_nothing(campaign, resumes, form):
     assert going._again == {}
 
 
+def test_a_decision_made_elsewhere_starts_it_once(campaign, resumes):
+    decided(campaign)
+    going = resumes("echo started")
+    for _ in range(3):
+        going.look(Catalogue((campaign,)))
+        until(lambda: going._again == {})
+    assert said(campaign).count("started") == 1
+    assert f"goes on: approve by Ada at 2026-11-22T10:00:00+00:00 ({KEY})" in said(campaign)
+
+
+def test_what_somebody_else_has_gone_on_with_is_not_started_again(campaign, resumes):
+    decided(campaign)
+    going = resumes("echo started")
+    with lease("running", wait_s=0, folder=campaign):
+        going.look(Catalogue((campaign,)))
+        (one,) = (path for path in (campaign / "approvals").glob("*.request.json"))
+        ApprovalFiles(campaign).decision(ApprovalRequest.model_validate_json(one.read_bytes()))  # the other resumed it
+    until(lambda: going._again == {})
+    assert "started" not in said(campaign)
+    assert "somebody has gone on with it already" in said(campaign)
+
+
 def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
     ask(campaign)
     web = application((campaign,), Access())
@@ -105,6 +136,7 @@ def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
 
 
 def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
+    decided(campaign)
     going = resumes("mkdir running || echo TWO; echo begun >> runs; sleep 0.5; rmdir running")
     for number in range(8):
         going.go_on(campaign, f"decision {number}")
@@ -117,6 +149,7 @@ def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
 
 
 def test_it_waits_for_the_process_that_asked(campaign, resumes):
+    decided(campaign)
     going = resumes("echo started")
     with lease("running", wait_s=0, folder=campaign):
         going.go_on(campaign, "approve")
@@ -136,14 +169,14 @@ def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
 
 def test_what_cannot_be_started_is_said(campaign, tmp_path, caplog):
     going = Continuing((str(tmp_path / "nowhere"),))
-    going.go_on(campaign, "approve")
+    going.go_on(decided(campaign), "approve")
     until(lambda: going._again == {})
     assert "cannot go on: program" in said(campaign)
     assert "cannot go on" in caplog.text
 
 
 def test_a_process_of_its_own_that_outlives_the_server(campaign, resumes):
-    resumes("echo $$ > pid; sleep 5").go_on(campaign, "approve")
+    resumes("echo $$ > pid; sleep 5").go_on(decided(campaign), "approve")
     until(lambda: (campaign / "pid").is_file() and (campaign / "pid").read_text().strip() != "")
     pid = int((campaign / "pid").read_text())
     assert os.getsid(pid) == pid != os.getsid(0)

@@ -192,8 +192,8 @@ def test_a_benchmarks_csv_is_read_as_the_campaign_reads_it(call, campaign):
 
 
 def test_what_waits_its_evidence_and_a_decision(call, campaign):
-    assert call("queue") == {"waiting": [], "left_out": 0}
-    assert call("queue", campaign=NAME) == {"waiting": []}
+    assert call("queue") == {"waiting": [], "left_out": 0, "decided": []}
+    assert call("queue", campaign=NAME) == {"waiting": [], "decided": []}
     ask_a_person(campaign)
     (one,) = call("queue")["waiting"]
     assert (one["campaign"], one["key"], one["gate"], one["round"]) == (NAME, KEY, "change", 2)
@@ -208,7 +208,12 @@ def test_what_waits_its_evidence_and_a_decision(call, campaign):
     assert done["next"] == f"ridgeline resume {campaign}"
     kept = json.loads((campaign / "approvals" / f"{KEY}.decision.json").read_text())
     assert (kept["choice"], kept["by"], kept["reason"]) == ("reject", "Ada (mcp)", "tried in June")
-    assert "asks nothing" in call("approve", campaign=NAME, key=KEY, choice="approve", by="Eve")
+    late = call("approve", campaign=NAME, key=KEY, choice="approve", by="Eve")
+    assert "was decided already: reject by Ada (mcp)" in late
+    (decided,) = call("queue")["decided"]
+    assert (decided["key"], decided["choice"], decided["by"]) == (KEY, "reject", "Ada (mcp)")
+    assert f"go on with `ridgeline resume {campaign}`" in decided["told"]
+    assert call("status", campaign=NAME)["status"] == "decided"
 
 
 def test_the_mailbox_is_read_in_parts_and_answered_once(call, campaign, monkeypatch):
