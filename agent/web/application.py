@@ -26,14 +26,18 @@ from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.forms import NAME, fields, words
 from ridgeline.agent.web.gatekeeper import Access, Gatekeeper, Refused
 from ridgeline.agent.web.going_on import Continuing
-from ridgeline.agent.web.live import Streams
+from ridgeline.agent.web.listing import Asked, Column, State
+from ridgeline.agent.web.live import All, Streams, beat
 from ridgeline.graph.documents.report_html import style
+from ridgeline.graph.values import Value
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.errors import WorldError
 
 Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
 OfCampaign = Annotated[str | None, Query(pattern="^[0-9a-f]{12}$")]
 Key = Annotated[str, InPath(pattern="^[a-z0-9-]{1,100}$")]
+Words = Annotated[str, Query(max_length=100)]
+Hours = Annotated[int, Query(ge=1, le=2000)]
 Page = Annotated[int, Query(ge=1, le=100_000)]
 Number = Annotated[int, InPath(ge=1, le=100_000)]
 
@@ -68,8 +72,19 @@ def _static(app: FastAPI) -> None:
 
 def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     @app.get("/")
-    def all_campaigns() -> HTMLResponse:
-        return HTMLResponse(pages.campaign_list(catalogue))
+    def all_campaigns(
+        q: Words = "", state: State = "", sort: Column = "", turned: bool = False, page: Page = 1
+    ) -> HTMLResponse:
+        asked = Asked(words=q, state=state, sort=sort, turned=turned, page=page)
+        return HTMLResponse(pages.campaign_list(catalogue, asked))
+
+    @app.get("/morning")
+    def morning(hours: Hours = 16) -> HTMLResponse:
+        return HTMLResponse(pages.morning(catalogue, hours))
+
+    @app.get("/events")
+    async def all_events() -> Response:
+        return _followed(streams, lambda: All(stamp=catalogue.stamp()))
 
     @app.get("/c/{id}")
     def campaign(id: Id, page: Page = 1) -> HTMLResponse:
@@ -87,9 +102,13 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     @app.get("/c/{id}/events")
     async def events(id: Id) -> Response:
         folder = catalogue.folder(id)
-        if streams.full:
-            return PlainTextResponse("too many pages follow campaigns; close some\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        return StreamingResponse(streams.follow(folder), media_type="text/event-stream")
+        return _followed(streams, lambda: beat(folder))
+
+
+def _followed(streams: Streams, look: Callable[[], Value]) -> Response:
+    if streams.full:
+        return PlainTextResponse("too many pages follow campaigns; close some\n", HTTPStatus.SERVICE_UNAVAILABLE)
+    return StreamingResponse(streams.follow(look), media_type="text/event-stream")
 
 
 def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None:

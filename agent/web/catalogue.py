@@ -4,8 +4,9 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,11 +18,11 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.inspection import state_of
 from ridgeline.agent.outcome import Status
 from ridgeline.agent.wanted import decided
-from ridgeline.graph.policy.history import fold, total_cost
-from ridgeline.graph.policy.result import claim, result
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.result import Claim, Result, claim, result
 from ridgeline.graph.record import Body
 from ridgeline.graph.standing import History
-from ridgeline.graph.values import Cost, Value
+from ridgeline.graph.values import Value
 from ridgeline.sandbox.errors import WorldError
 from ridgeline.sandbox.ledger import JsonlLedger
 
@@ -48,12 +49,12 @@ class Record(Value):
     name: str
     op: str = ""
     machine: str = ""
-    kept: int = 0
-    rounds: int = 0
-    speedup: float | None = None
-    final: bool = False
-    """Whether the speedup is the final test's."""
-    cost: Cost = Cost()
+    begun: str = ""
+    """`YYYY-MM-DD HH:MM`, of the machine that it ran on."""
+    closed_at: str = ""
+    """ISO-8601 UTC, of the last closed round or the end; empty before."""
+    result: Result | None = None
+    claim: Claim | None = None
     problem: str = ""
     """What is wrong with the ledger; empty when nothing is."""
 
@@ -74,6 +75,10 @@ class Row(Value):
     problem: str
     waiting: int
     """Open questions to a person."""
+    begun: str
+    """As `Record.begun`."""
+    last_at: datetime | None
+    """When it last closed something or, before its end, began a phase."""
     decision: str = ""
     """What was decided and not gone on with; empty where nothing was."""
 
@@ -170,7 +175,9 @@ class Catalogue:
         parts = []
         for name, path in self.known().items():
             asked = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
-            parts.append((name, stamp_of(path), _changed(path / campaigns.STATUS), asked, name in self._records))
+            parts.append(
+                (name, stamp_of(path), _changed(path / campaigns.STATUS), asked, self._current(name, path) is not None)
+            )
         return sha256(repr(parts).encode()).hexdigest()[:DIGITS]
 
     def asking(self) -> int:
@@ -185,12 +192,11 @@ class Catalogue:
         return found
 
     def rows(self) -> list[Row]:
-        """All campaigns, those that wait or run first; what has not been read yet says so and is read meanwhile."""
+        """All campaigns, in no order; what has not been read yet says so and is read meanwhile."""
         found = [self._row(name, path, self._current(name, path)) for name, path in self.known().items()]
         if any(row.record is None for row in found):
             self._wake.set()
-        order = {"waiting": 0, "decided": 0, "running": 1}
-        return sorted(found, key=lambda row: (0 if row.waiting else order.get(row.status, 2), row.name))
+        return found
 
     def row(self, id: str) -> Row:
         """One campaign, read now. Raises UserError for an id that names none."""
@@ -265,9 +271,9 @@ class Catalogue:
             written, waiting, unread = campaigns.read_status(path), 0, str(error)
         except (ValueError, OSError) as error:  # not UTF-8: what else is there is shown
             written, waiting, unread = {}, 0, f"cannot be read: {str(error).splitlines()[0]}"
-        answered = None
+        answered, ended = None, bool(record and record.result and record.result.concluded)
         with contextlib.suppress(UserError, ValueError, OSError):  # told as `unread`
-            if not waiting and not (record and record.final) and any((path / FOLDER).glob(f"*{REQUEST}")):
+            if not waiting and not ended and any((path / FOLDER).glob(f"*{REQUEST}")):
                 answered = decided(path)
         problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
         return Row(
@@ -275,12 +281,14 @@ class Catalogue:
             record=record,
             name=record.name if record else path.name,
             place=_place(path),
-            status="decided" if answered else state_of(written, concluded=bool(record and record.final)),
+            status="decided" if answered else state_of(written, concluded=ended),
             phase=str(written.get("phase", ""))[:80],
             round=_number(written.get("round")),
             detail=str(written.get("detail", ""))[:400],
             problem=problem[:400],
             waiting=waiting,
+            begun=record.begun if record else "",
+            last_at=_last_at(record, written),
             decision=f"{answered.request.gate}: {said(answered.decision)}"[:400] if answered else "",
         )
 
@@ -332,18 +340,32 @@ def _of(folder: Path) -> list[Path]:
 def _recorded(path: Path, history: History | None) -> Record:
     if history is None:
         return Record(name=path.name)
-    opened, done = history.opened, history.concluded
-    told = claim(result(history))
+    opened, done, found = history.opened, history.concluded, result(history)
+    ends = [done.closed_at] if done else [closed.closed_at for closed in history.rounds[-1:]]
     return Record(
         name=opened.target.campaign,
         op=f"{opened.target.target_op} ({opened.target.target_backend})",
         machine=opened.machine.name,
-        kept=sum(closed.accepted for closed in history.rounds),
-        rounds=len(history.rounds),
-        speedup=told.speedup if told else None,
-        final=done is not None,
-        cost=total_cost(history) if history.baseline else Cost(),
+        begun=opened.target.created[:16],
+        closed_at=ends[0] if ends else history.baseline.opened_at if history.baseline else "",
+        result=found,
+        claim=claim(found),
     )
+
+
+def _last_at(record: Record | None, written: Mapping[str, object]) -> datetime | None:
+    ended = bool(record and record.result and record.result.concluded)
+    updated = written.get("updated")
+    moments = [datetime.fromtimestamp(updated, UTC)] if isinstance(updated, int | float) and not ended else []
+    with contextlib.suppress(ValueError):
+        moments += [_aware(record.closed_at)] if record and record.closed_at else []
+    return max(moments, default=None)
+
+
+def _aware(moment: str) -> datetime:
+    """Raises ValueError for what is no ISO-8601 instant."""
+    found = datetime.fromisoformat(moment)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _number(found: object) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from ridgeline.agent import campaigns
@@ -32,6 +32,13 @@ class Beat(Value):
     """Changes when the page has something new to show."""
 
 
+class All(Value):
+    """How all campaigns stand, as far as the list shows it."""
+
+    stamp: str
+    """As `Beat.stamp`."""
+
+
 class Streams:
     """Counts the open streams of one server."""
 
@@ -48,13 +55,13 @@ class Streams:
         """Whether one more would be too many."""
         return self._open >= STREAMS
 
-    async def follow(self, campaign: Path) -> AsyncIterator[str]:
-        """Server-sent events `now`, each a `Beat` that differs from the one before."""
+    async def follow(self, look: Callable[[], Value]) -> AsyncIterator[str]:
+        """Server-sent events `now`, each what `look` returned, as JSON, where it differs from the one before."""
         self._open += 1
         try:
             last, said, began = "", time.monotonic(), time.monotonic()
             while not self._ended and time.monotonic() - began < LONGEST_S:
-                now = (await asyncio.to_thread(beat, campaign)).model_dump_json()
+                now = (await asyncio.to_thread(look)).model_dump_json()
                 if now != last:
                     last, said = now, time.monotonic()
                     yield f"event: now\ndata: {now}\n\n"

@@ -1,12 +1,14 @@
 """The pages: a template each, with what they show. Everything foreign is escaped by the templates' environment."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.evidence_pack import change_of
 from ridgeline.agent.spectator import Course
 from ridgeline.agent.web.catalogue import CORE, Catalogue, Whole
 from ridgeline.agent.web.going_on import said
+from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, because, chosen, cost_line, night, screen
 from ridgeline.agent.web.live import beat
 from ridgeline.agent.web.paged import Paged
 from ridgeline.graph.documents.conclusion import headline
@@ -23,13 +25,46 @@ from ridgeline.sandbox.artifacts import ArtifactStore
 
 LOG_LINES = 40
 ROUNDS_A_PAGE = 25
+HOURS = (16, 24, 72, 168)
+"""Nights that the morning page offers: one since the afternoon before, a day, a weekend, a week."""
 
 
-def campaign_list(catalogue: Catalogue) -> str:
-    """All campaigns."""
+def campaign_list(catalogue: Catalogue, asked: Asked) -> str:
+    """The campaigns that are wanted."""
+    stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
+    found = chosen(rows, asked)
     return render(
-        "web_campaigns.v1.html", rows=rows, reading=any(row.record is None for row in rows), **_top(catalogue)
+        "web_campaigns.v1.html",
+        asked=asked,
+        states=STATES,
+        stamp=stamp,
+        shown=Paged.of(found, asked.page, ROWS_A_PAGE),
+        of=len(rows),
+        reading=any(row.record is None for row in rows),
+        unsearched=[str(folder) for folder in catalogue.unsearched],
+        because=because,
+        cost_line=cost_line,
+        **_top(catalogue),
+    )
+
+
+def morning(catalogue: Catalogue, hours: int) -> str:
+    """What the campaigns of the last hours achieved, and which of them need a person."""
+    stamp = catalogue.stamp()
+    rows = catalogue.rows()
+    found = night(rows, hours=hours, now=datetime.now(UTC))
+    screens = {row.id: screen(row.record.result) for row in found.rows if row.record and row.record.result}
+    return render(
+        "web_morning.v1.html",
+        night=found,
+        screens=screens,
+        stamp=stamp,
+        since=found.since.astimezone().strftime("%A %H:%M"),
+        choices=HOURS,
+        reading=any(row.record is None for row in rows),
+        cost_line=cost_line,
+        **_top(catalogue),
     )
 
 

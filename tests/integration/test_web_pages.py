@@ -65,9 +65,9 @@ def test_the_list_shows_every_campaign_as_soon_as_it_is_read(tmp_path):
     assert [row.record for row in catalogue.rows()] == [None, None]
     for name in catalogue.known():
         catalogue.row(name)
-    assert [(row.status, row.record.kept, row.record.speedup) for row in catalogue.rows() if row.record] == [
-        ("concluded", 2, 1.2)
-    ] * 2
+    assert [
+        (row.status, len(row.record.result.kept), row.record.claim.speedup) for row in catalogue.rows() if row.record
+    ] == [("concluded", 2, 1.2)] * 2
     assert "being read" in text(call(application(folders, Access()), "/"))
 
 
@@ -181,7 +181,7 @@ def test_following_tells_what_changed_and_nothing_else(campaign, monkeypatch):
     monkeypatch.setattr("ridgeline.agent.web.live.EVERY_S", 0.01)
 
     async def followed() -> list[dict]:
-        stream = Streams().follow(campaign)
+        stream = Streams().follow(lambda: beat(campaign))
         first = await anext(stream)
         (campaign / "status.json").write_text(json.dumps({"status": "stopped", "phase": "measure", "round": 3}))
         second = await anext(stream)
@@ -198,7 +198,7 @@ def test_streams_end_when_the_server_does(campaign, monkeypatch):
 
     async def ended() -> list[str]:
         streams = Streams()
-        stream = streams.follow(campaign)
+        stream = streams.follow(lambda: beat(campaign))
         first = await anext(stream)
         streams.end()
         return [first, *[event async for event in stream]]
@@ -209,7 +209,7 @@ def test_streams_end_when_the_server_does(campaign, monkeypatch):
 def test_streams_are_counted(campaign):
     async def opened() -> bool:
         streams = Streams()
-        every = [streams.follow(campaign) for _ in range(STREAMS)]
+        every = [streams.follow(lambda: beat(campaign)) for _ in range(STREAMS)]
         for stream in every:
             await anext(stream)
         full = streams.full

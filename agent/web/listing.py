@@ -1,0 +1,169 @@
+"""The list of campaigns as it was asked for, sorted and filtered, and what came of the last hours."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+
+from ridgeline.agent.web.catalogue import Row
+from ridgeline.graph.documents.result import first_screen
+from ridgeline.graph.documents.text import clip
+from ridgeline.graph.policy.result import Result
+from ridgeline.graph.values import Cost, Value
+
+State = Literal["", "asks", "running", "waiting", "decided", "concluded", "stopped", "interrupted"]
+Column = Literal["", "name", "begun", "state", "kept", "speedup", "cost"]
+STATES: tuple[State, ...] = get_args(State)
+DESCENDING: frozenset[Column] = frozenset({"begun", "kept", "speedup", "cost"})
+"""Columns whose first order is the greatest first."""
+ROWS_A_PAGE = 50
+LINES = 8
+"""Kept changes, and unsettled matters, of one campaign among others."""
+
+
+class Asked(Value):
+    """What a person wants to see of the list."""
+
+    words: str = ""
+    """All of them stand in name, place, kernel or machine."""
+    state: State = ""
+    sort: Column = ""
+    """Empty: who asks a person first, then what runs, then the newest."""
+    turned: bool = False
+    """The other way round than the column's first order."""
+    page: int = 1
+
+    def query(self, **change: object) -> str:
+        """The address of the list with some of it changed, ready for a further parameter: `?q=tile&sort=name&`."""
+        from urllib.parse import urlencode
+
+        asked = self.model_copy(update=change)
+        given = {"q": asked.words, "state": asked.state, "sort": asked.sort, "turned": "1" if asked.turned else ""}
+        kept = urlencode({name: value for name, value in given.items() if value})
+        return f"/?{kept}&" if kept else "/?"
+
+    def by(self, column: Column) -> str:
+        """The address of the list sorted by a column, or the other way round where it is sorted by it already."""
+        return self.query(sort=column, turned=self.sort == column and not self.turned).rstrip("?&")
+
+
+class Night(Value):
+    """What campaigns did in the last hours."""
+
+    hours: int
+    since: datetime
+    rows: tuple[Row, ...]
+    """Those that need a person first, then the concluded ones, the greatest gain first, then the rest."""
+    concluded: int
+    need_you: int
+    running: int
+    kept: int
+    rounds: int
+    cost: Cost
+    """Of these campaigns as a whole, not of these hours."""
+
+
+def chosen(rows: Sequence[Row], asked: Asked) -> list[Row]:
+    """The rows that are wanted, in the order that is wanted."""
+    words = asked.words.lower().split()
+    found = [row for row in rows if _in_state(row, asked.state) and all(word in _text(row) for word in words)]
+    found.sort(key=lambda row: row.begun, reverse=True)
+    if not asked.sort:
+        return sorted(found, key=_urgency)
+    return sorted(found, key=_KEYS[asked.sort], reverse=(asked.sort in DESCENDING) != asked.turned)
+
+
+def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
+    """The campaigns that did something since, or that run or ask now."""
+    since = now - timedelta(hours=hours)
+    found = [row for row in rows if row.status == "running" or row.waiting or _last(row) >= since]
+    results = [row.record.result for row in found if row.record and row.record.result]
+    return Night(
+        hours=hours,
+        since=since,
+        rows=tuple(sorted(found, key=lambda row: (_after_waking(row), -_speedup(row), row.name))),
+        concluded=sum(row.status == "concluded" for row in found),
+        need_you=sum(_after_waking(row) == 0 for row in found),
+        running=sum(row.status == "running" for row in found),
+        kept=sum(len(one.kept) for one in results),
+        rounds=sum(one.rounds for one in results),
+        cost=sum((one.cost for one in results), Cost()),
+    )
+
+
+def because(stop_reason: str) -> str:
+    """Why a campaign ended, in short and without the numbers that its conditions have in the rules: `8 of 8 rounds`."""
+    return clip(re.sub(r"(^|; )T\d+ ", r"\1", stop_reason), 120)
+
+
+def screen(found: Result) -> list[tuple[str, list[str]]]:
+    """(heading, lines) of a campaign among others: the first screen of its report, long lists cut short."""
+    return [
+        (heading, lines if heading == "Merge" else _shortened(lines))
+        for heading, lines in first_screen(found, cost_line(found.cost))
+        if heading != "Stopped" or found.concluded
+    ]
+
+
+def cost_line(cost: Cost) -> str:
+    """`2.3 h, 12,400 tokens, 1.20 USD`; money only where a model was asked."""
+    hours = cost.wall_seconds / 3600
+    parts = [f"{hours:.1f} h" if hours >= 1 else f"{cost.wall_seconds / 60:.0f} min"]
+    if cost.tokens:
+        parts += [f"{cost.tokens:,} tokens", "price unknown" if cost.dollars is None else f"{cost.dollars:.2f} USD"]
+    return ", ".join(parts)
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """The newest of them, each of a length that can be read in passing."""
+    more = len(lines) - LINES
+    return [clip(one, 240) for one in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
+
+
+def _in_state(row: Row, state: State) -> bool:
+    return not state or (row.waiting > 0 if state == "asks" else row.status == state)
+
+
+def _text(row: Row) -> str:
+    record = row.record
+    return " ".join((row.name, row.place, record.op if record else "", record.machine if record else "")).lower()
+
+
+def _urgency(row: Row) -> int:
+    return 0 if row.waiting else {"waiting": 1, "decided": 1, "running": 2}.get(row.status, 3)
+
+
+def _after_waking(row: Row) -> int:
+    """What is read first in the morning."""
+    if row.waiting or row.problem or row.status in ("waiting", "decided", "stopped", "interrupted"):
+        return 0
+    return 1 if row.status == "concluded" else 2
+
+
+def _last(row: Row) -> datetime:
+    return row.last_at or datetime.fromtimestamp(0, UTC)
+
+
+def _speedup(row: Row) -> float:
+    claim = row.record.claim if row.record else None
+    return claim.speedup if claim else 0.0
+
+
+def _kept(row: Row) -> int:
+    result = row.record.result if row.record else None
+    return len(result.kept) if result else -1
+
+
+def _wall_s(row: Row) -> float:
+    result = row.record.result if row.record else None
+    return result.cost.wall_seconds if result else -1.0
+
+
+_KEYS: dict[str, Callable[[Row], str | float]] = {
+    "name": lambda row: row.name.lower(),
+    "begun": lambda row: row.begun,
+    "state": lambda row: row.status,
+    "kept": _kept,
+    "speedup": _speedup,
+    "cost": _wall_s,
+}
