@@ -8,6 +8,7 @@ from ridgeline.agent.outcome import Status
 from ridgeline.agent.wanted import decided, wanted
 from ridgeline.graph.policy.final import Pair, numbers
 from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.result import claim, result
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.ledger import JsonlLedger, verify
 
@@ -29,6 +30,17 @@ class CampaignStatus(Value):
     baseline: float | None
     best: float | None
     """Aggregate of the primary metric of the best version; None before the baseline."""
+    speedup: float | None
+    """Time of the original / time of the best version: the final test's, before the end the product of the kept
+    rounds' paired gains; None where neither claims anything."""
+    speedup_lower: float | None
+    """Lower confidence bound of `speedup`; None where nothing bounds it."""
+    speedup_level: float | None
+    """Confidence of that bound as a share, for example 0.99."""
+    speedup_final: bool
+    """Whether the final test gave it."""
+    stop_reason: str
+    """Why the campaign ended; empty while it has not."""
     ledger_lines: int
     chain_ok: bool
     problem: str
@@ -50,6 +62,7 @@ def status_of(campaign: Path) -> CampaignStatus:
     history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
     rounds = history.rounds if history else ()
     found = numbers(history) if history else Pair(baseline=None, best=None)
+    told = claim(result(history)) if history else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
     answered = decided(campaign) if state not in ("running", "concluded") else None
@@ -65,6 +78,11 @@ def status_of(campaign: Path) -> CampaignStatus:
         metric=history.opened.target.primary_metric if history else "",
         baseline=found.baseline,
         best=found.best,
+        speedup=told.speedup if told else None,
+        speedup_lower=told.lower if told else None,
+        speedup_level=told.level if told else None,
+        speedup_final=bool(told and told.from_final),
+        stop_reason=history.concluded.stop_reason if history and history.concluded else "",
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),

@@ -44,7 +44,7 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
         console.emit(found)
     else:
         for name, value in found.model_dump().items():
-            console.say(f"{name:<13} {value if value is not None else '-'}")
+            console.say(f"{name:<14} {value if value is not None else '-'}")
     if not found.chain_ok:
         raise UserError(found.problem)
 

@@ -7,6 +7,8 @@ import pytest
 
 from ridgeline.sandbox.ledger import JsonlLedger
 from tests import builders
+from tests.document_builders import complete
+from tests.web_campaigns import write_ledger
 
 
 @pytest.fixture
@@ -42,6 +44,16 @@ def test_status_by_name_by_path_and_by_nothing(cli, campaign, monkeypatch):
     assert found["chain_ok"] is True
     assert found["best"] is not None
     assert found["dir"] == str(campaign)
+    so_far = {name: found[f"speedup{name}"] for name in ("", "_lower", "_level", "_final")}
+    assert so_far == {"": pytest.approx(1.08**2), "_lower": None, "_level": None, "_final": False}
+    assert found["stop_reason"] == ""
+
+
+def test_the_status_of_a_concluded_campaign_tells_the_final_tests_speedup_and_why_it_ended(cli, tmp_path):
+    folder = write_ledger(tmp_path / "toy", complete())
+    found = cli("status", folder, "--json").json
+    assert (found["speedup"], found["speedup_lower"], found["speedup_final"]) == (1.2, 1.17, True)
+    assert found["stop_reason"] == "T3 5 of 5 rounds"
 
 
 def test_a_tampered_line_is_named(cli, campaign):
