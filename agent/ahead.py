@@ -13,7 +13,7 @@ from ridgeline.agent.campaign import Kept, drive, kept
 from ridgeline.agent.checkpoints import checkpoints
 from ridgeline.agent.errors import Waiting
 from ridgeline.agent.live import Unseen
-from ridgeline.agent.models.choice import elsewhere
+from ridgeline.agent.providers.choice import elsewhere
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.agent.wiring import connect
 from ridgeline.graph.policy.history import fold

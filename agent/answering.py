@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError, UserErrors
-from ridgeline.agent.models.mailbox import Answered, Asked, Mailbox, judged, open_request
-from ridgeline.agent.models.redaction import plain
-from ridgeline.agent.models.tape import FILE, ModelTape, counted
+from ridgeline.agent.providers.base import plain
+from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, judged, open_request
+from ridgeline.agent.providers.tape import FILE, ModelTape, counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,8 @@ def _usable(text: str, asked: Asked, source: str) -> tuple[str, ...]:
         return ()
     from pydantic import ValidationError
 
-    from ridgeline.agent.planners.model_checks import Checks
-    from ridgeline.agent.planners.model_refusal import found_of
+    from ridgeline.agent.planner.checks import Checks
+    from ridgeline.agent.planner.directions import found_of
     from ridgeline.knowledge.library import Library
 
     try:

@@ -16,10 +16,10 @@ from ridgeline.agent.continuation import going_on
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.live import Live
-from ridgeline.agent.models.choice import Choice, elsewhere
 from ridgeline.agent.notify import keep
 from ridgeline.agent.outcome import Outcome, Status
 from ridgeline.agent.progress import Progress
+from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.refusal import nothing_left
 from ridgeline.agent.request import StartRequest
 from ridgeline.agent.stop_summary import add_stop_summary

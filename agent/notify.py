@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.redaction import told
+from ridgeline.agent.providers.base import told
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.caches import cache_folder
 from ridgeline.sandbox.durable import write_whole

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ridgeline.agent.contract_file import LoadedContract
-from ridgeline.agent.models.choice import Choice
 from ridgeline.agent.outcome import Outcome
 from ridgeline.agent.progress import Progress
+from ridgeline.agent.providers.choice import Choice
 from ridgeline.graph.limits import Limits
 
 __all__ = ["Outcome", "StartRequest"]

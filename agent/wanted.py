@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ridgeline.agent import campaigns
 from ridgeline.agent.approvals import FOLDER, ApprovalFiles, Decided, said
-from ridgeline.agent.models.mailbox import open_request
+from ridgeline.agent.providers.mailbox import open_request
 
 
 def wanted(campaign: Path) -> str | None:

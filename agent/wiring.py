@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.console import note
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.choice import Choice
+from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import Limits
@@ -52,7 +52,7 @@ class Place:
 
 
 def _catalog(contract: Contract) -> Planner:
-    from ridgeline.agent.planners.catalog import CatalogPlanner
+    from ridgeline.agent.planner.catalog import CatalogPlanner
 
     return CatalogPlanner()
 
@@ -158,11 +158,9 @@ def _planner(
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
     if model is None or place.recording:
         return PLANNERS.get(name, _catalog)(workspace.contract)
-    from ridgeline.agent.models.opened import opened
-    from ridgeline.agent.planners.frugal import FrugalPlanner
-    from ridgeline.agent.planners.model import ModelPlanner
-    from ridgeline.agent.planners.model_books import ShippedBooks
-    from ridgeline.agent.planners.model_reader import TreeReader
+    from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
+    from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
+    from ridgeline.agent.providers.budget import opened
     from ridgeline.agent.wikis import attached, roots
     from ridgeline.sandbox.caches import cache_folder
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from inspect_ai.log import list_eval_logs, read_eval_log
 
-from ridgeline.agent.models.base import Ask, Said, Unreachable
-from ridgeline.agent.models.tape import counted
+from ridgeline.agent.providers.base import Ask, Said, Unreachable
+from ridgeline.agent.providers.tape import counted
 from ridgeline.evals.decisions.contest import gathered
 from ridgeline.evals.decisions.points import decisions
 from ridgeline.evals.decisions.prompts import prompt

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable
 
-from ridgeline.agent.models.base import Ask, Call, Said
+from ridgeline.agent.providers.base import Ask, Call, Said
 from ridgeline.graph.values import Cost
 
 Answer = str | tuple[Call, ...] | Said | Callable[[Ask], str]
 
 
 class ScriptedModel:
-    """`ridgeline.agent.models.base.Model` with its answers written down; fails when they run out."""
+    """`ridgeline.agent.providers.base.Model` with its answers written down; fails when they run out."""
 
     name = "scripted"
 

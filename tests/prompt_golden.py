@@ -5,9 +5,9 @@ python -m tests.prompt_golden
 
 from pathlib import Path
 
-from ridgeline.agent.models.base import Ask, Message
-from ridgeline.agent.planners.model import ModelPlanner
-from ridgeline.agent.planners.model_tools import offered
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.planner.tools import offered
+from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.graph.briefing import Proposal, ShapeNow, Terms
 from ridgeline.graph.evidence import BuildResult, Exit
 from ridgeline.graph.record import ShapeRoof

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.agent.console import note, say
-from ridgeline.agent.models.tape import FILE, ModelTape
+from ridgeline.agent.providers.tape import FILE, ModelTape
 
 ROUNDS = 3
 MINUTES = "8"

@@ -11,7 +11,7 @@ from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
     from ridgeline.agent.answering import Stored
-    from ridgeline.agent.models.mailbox import Asked
+    from ridgeline.agent.providers.mailbox import Asked
 
 Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.", autocompletion=campaigns.names)]
 File = Annotated[str, typer.Argument(help="The file that holds the answer; - reads standard input.")]
@@ -78,7 +78,7 @@ def _tell(campaign: Path, asked: "Asked", stored: "Stored", *, as_json: bool) ->
 
 
 def _read(file: str) -> bytes:
-    from ridgeline.agent.models.mailbox import LONGEST
+    from ridgeline.agent.providers.mailbox import LONGEST
 
     if file == "-":
         return sys.stdin.buffer.read(LONGEST + 1)

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 def queue(folders: Folders = None, as_json: Json = False) -> None:
     """What campaigns wait for a person to decide, oldest first, and what was decided and not resumed."""
     from ridgeline.agent.approving import decided_questions, open_questions
-    from ridgeline.agent.models.redaction import plain
+    from ridgeline.agent.providers.base import plain
     from ridgeline.agent.wanted import next_of
 
     found, decided = open_questions(folders or []), decided_questions(folders or [])
@@ -111,7 +111,7 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _row(one: "Waits") -> tuple[str, ...]:
-    from ridgeline.agent.models.redaction import plain
+    from ridgeline.agent.providers.base import plain
 
     request = one.request
     later = f" (deferred by {one.deferred.by}: {one.deferred.reason})" if one.deferred else ""
@@ -122,7 +122,7 @@ def _row(one: "Waits") -> tuple[str, ...]:
 
 def _shown(one: "Waits") -> tuple[bool, str | None]:
     """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
-    from ridgeline.agent.models.redaction import plain
+    from ridgeline.agent.providers.base import plain
 
     if not sys.stdin.isatty():
         raise UserError(f"{one.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {one.page}")

@@ -11,8 +11,8 @@ from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
     from ridgeline.agent.contract_file import LoadedContract
-    from ridgeline.agent.models.choice import Choice
     from ridgeline.agent.outcome import Outcome
+    from ridgeline.agent.providers.choice import Choice
     from ridgeline.agent.settings import Raw, Settings
 
 EXIT_CODES = {
@@ -183,7 +183,7 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
     from ridgeline.agent.spectator import progress
 
     if model is not None:
-        from ridgeline.agent.models.forecast import forecast
+        from ridgeline.agent.providers.budget import forecast
 
         for line in forecast(model, settings.limits):
             console.note(line)
@@ -247,7 +247,7 @@ def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":
 
 def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
     """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
-    from ridgeline.agent.models.choice import choose
+    from ridgeline.agent.providers.choice import choose
 
     if planner is None:
         return choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)

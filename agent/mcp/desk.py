@@ -9,7 +9,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp.errors import KNOWN, one_line
 from ridgeline.agent.mcp.questions import AboutCampaigns, AboutCsv, AboutQueue, AboutReport, AnswerRequest, Decide
 from ridgeline.agent.mcp.roots import Roots
-from ridgeline.agent.models.redaction import plain, without_keys
+from ridgeline.agent.providers.base import plain, without_keys
 
 MOST = 100
 """Entries of a list."""

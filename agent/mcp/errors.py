@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.models.redaction import told
+from ridgeline.agent.providers.base import told
 from ridgeline.graph.errors import CampaignError
 from ridgeline.sandbox.errors import WorldError
 

@@ -13,7 +13,7 @@ from ridgeline.agent.mcp import questions
 from ridgeline.agent.mcp.desk import Desk, Told
 from ridgeline.agent.mcp.errors import KNOWN, one_line
 from ridgeline.agent.mcp.roots import Roots
-from ridgeline.agent.models.redaction import told, without_keys
+from ridgeline.agent.providers.base import told, without_keys
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.values import Value
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ridgeline.agent.approvals import ApprovalFiles, overdue
 from ridgeline.agent.approvals import said as answer_in_words
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.redaction import plain, told, without_keys
+from ridgeline.agent.providers.base import plain, told, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.sandbox.detached import launch
 from ridgeline.sandbox.errors import DeviceBusy, WorldError

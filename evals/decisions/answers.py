@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.base import Ask
-from ridgeline.agent.models.tape import counted
+from ridgeline.agent.providers.base import Ask
+from ridgeline.agent.providers.tape import counted
 from ridgeline.evals.decisions.asking import Point, Situation
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.durable import append_whole

@@ -11,13 +11,12 @@ from typing import Any, Never
 from jinja2 import UndefinedError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.base import Ask
-from ridgeline.agent.models.choice import MAILBOX
-from ridgeline.agent.models.tape import counted
-from ridgeline.agent.planners.model import ModelPlanner
-from ridgeline.agent.planners.model_books import ShippedBooks
-from ridgeline.agent.planners.model_checks import Checks
-from ridgeline.agent.planners.model_tools import BriefedReader
+from ridgeline.agent.planner.checks import Checks
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks
+from ridgeline.agent.providers.base import Ask
+from ridgeline.agent.providers.choice import MAILBOX
+from ridgeline.agent.providers.tape import counted
 from ridgeline.agent.tape import PROTOCOLS, Tape, taped
 from ridgeline.evals.decisions.points import Kind
 from ridgeline.evals.decisions.prompts import Prompt

@@ -12,9 +12,9 @@ from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.isa.request import Asked
 from ridgeline.agent.isa.several import inspected
-from ridgeline.agent.planners.model_checks import Checks
-from ridgeline.agent.planners.model_edits import edited
-from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.agent.planner.checks import Checks
+from ridgeline.agent.planner.conversation import Wrong
+from ridgeline.agent.planner.edits import edited
 from ridgeline.agent.tasks import copy
 from ridgeline.evals.decisions.points import Decision
 from ridgeline.evals.decisions.shipped import task_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.choice import MAILBOX
+from ridgeline.agent.providers.choice import MAILBOX
 from ridgeline.evals.decisions.answers import Answers, taken_up, write_request
 from ridgeline.evals.decisions.compare import Compared, Difference
 from ridgeline.evals.decisions.contest import KINDS, Asked, Contestant, Scored, compared, gathered, repeated, scored

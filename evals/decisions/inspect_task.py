@@ -28,9 +28,9 @@ from inspect_ai.scorer import Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState, generate
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from ridgeline.agent.models.base import Ask, Client, Message
-from ridgeline.agent.models.choice import Choice
-from ridgeline.agent.models.client import LitellmModel
+from ridgeline.agent.providers.base import Ask, Client, Message
+from ridgeline.agent.providers.choice import Choice
+from ridgeline.agent.providers.client import LitellmModel
 from ridgeline.evals.decisions.contest import Asked, gathered
 from ridgeline.evals.decisions.prompts import SHIPPED, prompt
 from ridgeline.evals.decisions.scores import Score, score

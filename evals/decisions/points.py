@@ -6,9 +6,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from ridgeline.agent.models.base import Ask
-from ridgeline.agent.models.tape import FILE, ModelTape
-from ridgeline.agent.planners.model_checks import Tried, meant, tried
+from ridgeline.agent.planner.checks import Tried, meant, tried
+from ridgeline.agent.providers.base import Ask
+from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.agent.tape import Tape
 from ridgeline.evals.recordings.folder import WORKSPACE, Folder
 from ridgeline.evals.recordings.workspace import ToldWorkspace, playing

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.planners.model_wording import PROMPTS, SYSTEM, Wording
+from ridgeline.agent.planner.model import PROMPTS, SYSTEM, Wording
 from ridgeline.prompts.render import TEMPLATES, Templates
 
 SHIPPED = "shipped"

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 
-from ridgeline.agent.planners.model_checks import Checks
-from ridgeline.agent.planners.model_cite import resolver
-from ridgeline.agent.planners.model_directions import MOST, Direction, checked, cited, hypothesis
-from ridgeline.agent.planners.model_edits import edited
-from ridgeline.agent.planners.model_novelty import repeated, same
-from ridgeline.agent.planners.model_parse import Wrong, json_of
+from ridgeline.agent.planner.checks import Checks, repeated, same
+from ridgeline.agent.planner.conversation import Wrong, json_of
+from ridgeline.agent.planner.directions import MOST, Direction, checked, cited, hypothesis
+from ridgeline.agent.planner.edits import edited
+from ridgeline.agent.planner.tools import resolver
 from ridgeline.evals.decisions.points import Decision
 from ridgeline.graph.policy.change import forbidden, single_change
 from ridgeline.graph.values import Hypothesis, Value

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.tape import FILE as MODEL_TAPE
-from ridgeline.agent.models.tape import ModelTape
+from ridgeline.agent.providers.tape import FILE as MODEL_TAPE
+from ridgeline.agent.providers.tape import ModelTape
 from ridgeline.agent.tape import PROTOCOLS, Tape, taped
 from ridgeline.evals.recordings import difference, retell, script
 from ridgeline.evals.recordings.card import Card, write_card

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ridgeline.agent.models.redaction import NAMES, SHAPES, SHORTEST
+from ridgeline.agent.providers.base import NAMES, SHAPES, SHORTEST
 from ridgeline.sandbox.recordings.archive import is_archive, members
 
 KEYS: tuple[tuple[str, re.Pattern[str]], ...] = (

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ridgeline.agent.models.base import Ask, Said
-from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.base import Ask, Said
 from ridgeline.graph.record import RoundClosed
 from tests.builders import make_limits, make_profiled
 from tests.catalog_briefs import brief, naive

@@ -7,10 +7,9 @@ import time
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from ridgeline.agent.models.base import Ask, Call, KeyMissing, Message, Tool, Unanswerable, Unreachable
-from ridgeline.agent.models.choice import Choice, Price
-from ridgeline.agent.models.client import LitellmModel
-from ridgeline.agent.models.patience import Patience
+from ridgeline.agent.providers.base import Ask, Call, KeyMissing, Message, Tool, Unanswerable, Unreachable
+from ridgeline.agent.providers.choice import Choice, Price
+from ridgeline.agent.providers.client import LitellmModel, Patience
 from tests.model_server import Reply, failed, said, serve
 
 pytestmark = pytest.mark.slow  # importing litellm alone takes seconds

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planners.catalog import CatalogPlanner
-from ridgeline.agent.planners.catalog_candidates import hypothesis_of
+from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.values import FileEdit

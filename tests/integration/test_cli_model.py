@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from ridgeline.agent.models.mailbox import Mailbox
+from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.policy.history import fold
 from ridgeline.sandbox.ledger import JsonlLedger
 from tests.model_fakes import direction, directions

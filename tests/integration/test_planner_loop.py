@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from ridgeline.agent.models.base import Ask
-from ridgeline.agent.planners.model import ModelPlanner
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.tape import Tape
 from ridgeline.graph.trial import proposed
 from tests.campaigns import make_campaign

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.agent.planner.catalog import CatalogPlanner
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.formula import evaluate

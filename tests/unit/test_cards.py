@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from ridgeline.agent.planners.catalog_words import NOTHING_LEFT
+from ridgeline.agent.planner.catalog import NOTHING_LEFT
 from ridgeline.graph.policy.change import forbidden, single_change
 from ridgeline.graph.values import Category, Hypothesis, Prediction
 from ridgeline.knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planners.catalog import CatalogPlanner
-from ridgeline.agent.planners.catalog_candidates import hypothesis_of
+from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import Broken, Drafted

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from ridgeline.agent.planners.catalog import CatalogPlanner
+from ridgeline.agent.planner.catalog import CatalogPlanner
 from ridgeline.graph.briefing import Proposal
 from tests.builders import make_machine
 from tests.catalog_briefs import brief

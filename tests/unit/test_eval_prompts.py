@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.tape import ModelTape
-from ridgeline.agent.planners.model_wording import PROMPTS
+from ridgeline.agent.planner.model import PROMPTS
+from ridgeline.agent.providers.tape import ModelTape
 from ridgeline.evals.decisions.answers import Answers, Given, requested, taken_up, write_request
 from ridgeline.evals.decisions.asking import situations
 from ridgeline.evals.decisions.comparing import Order, Report, plain, run

@@ -14,8 +14,8 @@ from ridgeline.agent.mcp import desk
 from ridgeline.agent.mcp.desk import Desk
 from ridgeline.agent.mcp.roots import Roots
 from ridgeline.agent.mcp.server import offers, outcome
-from ridgeline.agent.models.base import Ask, Message
-from ridgeline.agent.models.mailbox import Mailbox
+from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import ApprovalRequest
 from ridgeline.sandbox.ledger import JsonlLedger
 from tests import builders

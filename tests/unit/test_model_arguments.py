@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from ridgeline.agent.models import library
-from ridgeline.agent.models.base import Ask, KeyMissing, Message
-from ridgeline.agent.models.wire import arguments
+from ridgeline.agent.providers import library
+from ridgeline.agent.providers.base import Ask, KeyMissing, Message
+from ridgeline.agent.providers.client import arguments
 
 TALK = (Message(role="system", text="rules"), Message(role="user", text="all of it"), Message(role="user", text="more"))
 
@@ -38,11 +38,11 @@ def test_the_prefix_is_marked_for_caching_where_the_provider_wants_marks(provide
 def test_a_mailbox_needs_nothing_of_litellm():
     program = (
         "import sys; sys.modules['litellm'] = sys.modules['openai'] = sys.modules['tiktoken'] = None\n"
-        "import ridgeline.agent.campaign, ridgeline.agent.models.forecast, ridgeline.agent.models.opened, ridgeline.agent.planners.model\n"
-        "from ridgeline.agent.models.choice import Choice\n"
+        "import ridgeline.agent.campaign, ridgeline.agent.providers.budget, ridgeline.agent.providers.budget, ridgeline.agent.planner.model\n"
+        "from ridgeline.agent.providers.choice import Choice\n"
         "from ridgeline.graph.limits import Limits\n"
         "from pathlib import Path\n"
-        "model = ridgeline.agent.models.opened.opened(Choice(name='mailbox'), campaign=Path('.'), limits=Limits())\n"
+        "model = ridgeline.agent.providers.budget.opened(Choice(name='mailbox'), campaign=Path('.'), limits=Limits())\n"
         "assert model.count('a b c') and not model.tools\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

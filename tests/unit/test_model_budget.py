@@ -3,10 +3,10 @@
 import pytest
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.base import BudgetSpent
-from ridgeline.agent.models.choice import Choice, Price
-from ridgeline.agent.models.forecast import forecast
-from ridgeline.agent.planners.frugal import FrugalPlanner
+from ridgeline.agent.planner.model import FrugalPlanner
+from ridgeline.agent.providers.base import BudgetSpent
+from ridgeline.agent.providers.budget import forecast
+from ridgeline.agent.providers.choice import Choice, Price
 from ridgeline.graph.briefing import OUT_OF_BUDGET, Draft, Proposal, Review
 from ridgeline.graph.policy.budgets import device_minutes, ended_by_budget, exceeded
 from ridgeline.graph.policy.stop import checks

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.base import KeyMissing
-from ridgeline.agent.models.choice import Choice, Price, choose, elsewhere
-from ridgeline.agent.models.providers import missing, provider_of, require
+from ridgeline.agent.providers.base import KeyMissing
+from ridgeline.agent.providers.choice import Choice, Price, choose, elsewhere, missing, provider_of, require
 
 
 def chosen(name=None, base_url=None, fallbacks=(), **environment):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.models.base import Ask, Message
-from ridgeline.agent.models.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
+from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
 from ridgeline.graph.values import Cost
 
 SCHEMA = json.dumps(

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from ridgeline.agent.models.base import Unreachable
-from ridgeline.agent.models.patience import Again, Patience, within
-from ridgeline.agent.models.redaction import plain, told, without_keys
+from ridgeline.agent.providers.base import Unreachable, plain, told, without_keys
+from ridgeline.agent.providers.client import Again, Patience, within
 
 
 class Time:

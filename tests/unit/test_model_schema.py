@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from ridgeline.agent.models.schema import problem
+from ridgeline.agent.providers.mailbox import problem
 
 
 class Item(BaseModel):

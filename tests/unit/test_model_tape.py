@@ -5,9 +5,9 @@ import json
 import pytest
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.models.base import Ask, BudgetSpent, Call, Message, Said, Tool
-from ridgeline.agent.models.budget import BudgetedModel
-from ridgeline.agent.models.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Call, Message, Said, Tool
+from ridgeline.agent.providers.budget import BudgetedModel
+from ridgeline.agent.providers.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
 from ridgeline.agent.tape import TapeMiss
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Cost

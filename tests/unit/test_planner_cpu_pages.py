@@ -4,12 +4,10 @@ import re
 
 import pytest
 
-from ridgeline.agent.planners import catalog_words
-from ridgeline.agent.planners.model_answers import anyway, untouched
-from ridgeline.agent.planners.model_books import ShippedBooks
-from ridgeline.agent.planners.model_context import Context
-from ridgeline.agent.planners.model_relevance import alien, for_machine
-from ridgeline.agent.planners.model_tools import BriefedReader, Toolbox
+from ridgeline.agent.planner import catalog
+from ridgeline.agent.planner.context import Context
+from ridgeline.agent.planner.directions import anyway, untouched
+from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks, Toolbox, alien, for_machine
 from ridgeline.knowledge.search import Hit
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive
@@ -101,7 +99,7 @@ def test_a_processor_has_no_occupancy_to_explore():
     gpu = cpu.model_copy(update={"machine": make_machine(kind="amd", arch="gfx942")})
     assert untouched(cpu) == "layout, pipelining, backend, algorithm, compiler"
     assert untouched(gpu) == "layout, pipelining, occupancy, backend, algorithm, compiler"
-    for said in (anyway(cpu), catalog_words.directions([], cpu)):
+    for said in (anyway(cpu), catalog.directions([], cpu)):
         assert len(said) >= 3
         assert not any("occupancy" in line or "shared memory" in line for line in said)
     assert any(line.startswith("occupancy") for line in anyway(gpu))

@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from ridgeline.agent.planners.model_checks import measured, of_planning
-from ridgeline.agent.planners.model_checks import tried as known
-from ridgeline.agent.planners.model_cite import Texts, resolver
-from ridgeline.agent.planners.model_directions import Chosen, checked
-from ridgeline.agent.planners.model_novelty import repeated, same
-from ridgeline.agent.planners.model_parse import Wrong
-from ridgeline.agent.planners.model_tools import BriefedReader
+from ridgeline.agent.planner.checks import measured, of_planning, repeated, same
+from ridgeline.agent.planner.checks import tried as known
+from ridgeline.agent.planner.conversation import Wrong
+from ridgeline.agent.planner.directions import Chosen, checked
+from ridgeline.agent.planner.tools import BriefedReader, Texts, resolver
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.record import Spec
 from tests.builders import make_hypothesis, make_profiled, make_round

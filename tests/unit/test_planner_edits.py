@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_edits import WHOLE_LINES, Edited, edited
-from ridgeline.agent.planners.model_parse import Wrong
+from ridgeline.agent.planner.conversation import Wrong
+from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, edited
 from tests.builders import make_contract
 
 KERNEL = "int a = 1;\nint b = 2;\nfor (;;) {\n    work();\n}\nint a = 1;\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_fit import Part, bounded, clipped, composed, excerpt, fenced, numbered, plain
+from ridgeline.agent.planner.conversation import Part, bounded, clipped, composed, excerpt, fenced, numbered, plain
 
 
 def count(text: str) -> int:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ridgeline.agent.planners.model_levers import distinct, levers, others, shown
+from ridgeline.agent.planner.tools import distinct, levers, others, shown
 from ridgeline.knowledge.cards import load
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive

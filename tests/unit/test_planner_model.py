@@ -5,9 +5,9 @@ import time
 import pytest
 
 from ridgeline.agent.errors import Waiting
-from ridgeline.agent.models.base import Call, Said, Unreachable
-from ridgeline.agent.planners.model import ModelPlanner
-from ridgeline.agent.planners.model_novelty import NO_DIRECTION
+from ridgeline.agent.planner.checks import NO_DIRECTION
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.base import Call, Said, Unreachable
 from ridgeline.graph.briefing import Proposal
 from ridgeline.graph.evidence import BuildResult, Exit
 from ridgeline.graph.trial import Broken, Built, Failed

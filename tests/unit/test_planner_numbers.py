@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_numbers import by_shape, changes, foreseen, how_timed, signed, speeds, timed
+from ridgeline.agent.planner.measurements import by_shape, changes, foreseen, how_timed, signed, speeds, timed
 from ridgeline.graph.briefing import ShapeNow, Terms
 from ridgeline.graph.record import PredictionCheck, ShapeRoof
 from ridgeline.graph.values import Cost, Prediction

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_parse import Wrong, json_of
+from ridgeline.agent.planner.conversation import Wrong, json_of
 
 GOOD = '{"directions": [{"id": "a", "n": 1}]}'
 VALUE = {"directions": [{"id": "a", "n": 1}]}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planners.model_problem import benchmark_says, folded, problem, terse
+from ridgeline.agent.planner.context import benchmark_says, folded, problem, terse
 from tests.builders import make_contract
 from tests.catalog_briefs import TASKS, brief
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_reader import TreeReader
+from ridgeline.agent.planner.tools import TreeReader
 from ridgeline.sandbox.artifacts import ArtifactStore
 from ridgeline.sandbox.errors import NoSuchBase
 from tests.builders import make_artifact

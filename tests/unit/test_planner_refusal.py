@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ridgeline.agent.models.base import Ask
-from ridgeline.agent.planners.model import ModelPlanner
-from ridgeline.agent.planners.model_checks import LOOKED_UP, Checks, of_edits, of_planning
-from ridgeline.agent.planners.model_refusal import found_of
+from ridgeline.agent.planner.checks import LOOKED_UP, Checks, of_edits, of_planning
+from ridgeline.agent.planner.directions import found_of
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.base import Ask
 from ridgeline.graph.briefing import Proposal
 from tests.builders import make_contract, make_hypothesis, make_judged, make_limits, make_profiled, make_traced
 from tests.catalog_briefs import brief, naive

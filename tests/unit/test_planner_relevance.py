@@ -2,9 +2,8 @@
 
 import pytest
 
-from ridgeline.agent.planners.model_profile import profile_of
-from ridgeline.agent.planners.model_relevance import alien, of_other_dtype, relevant
-from ridgeline.agent.planners.model_score import averaged, counted_work, of_score, timed_by
+from ridgeline.agent.planner.measurements import averaged, counted_work, of_score, profile_of, timed_by
+from ridgeline.agent.planner.tools import alien, of_other_dtype, relevant
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.contract import Profile, Scoring, Work
 from ridgeline.graph.values import Prediction

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.models.request_page import page
-from ridgeline.agent.models.tape import counted
-from ridgeline.agent.planners.model import ModelPlanner
-from ridgeline.agent.planners.model_books import ShippedBooks
-from ridgeline.agent.planners.model_evidence import neutral
+from ridgeline.agent.planner.measurements import neutral
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.planner.tools import ShippedBooks
+from ridgeline.agent.providers.mailbox import page
+from ridgeline.agent.providers.tape import counted
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.policy import history as fold

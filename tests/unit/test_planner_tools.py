@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.agent.models.base import Call
-from ridgeline.agent.planners.model_tools import BriefedReader, Toolbox, offered
+from ridgeline.agent.planner.tools import BriefedReader, Toolbox, offered
+from ridgeline.agent.providers.base import Call
 from tests.builders import make_artifact, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, call

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.models.tape import counted
-from ridgeline.agent.planners.model_answers import nothing_seen
-from ridgeline.agent.planners.model_checks import tried
-from ridgeline.agent.planners.model_history import asked, disturbed, ineffective, unmeasured
-from ridgeline.agent.planners.model_novelty import repeated
+from ridgeline.agent.planner.checks import repeated, tried
+from ridgeline.agent.planner.directions import nothing_seen
+from ridgeline.agent.planner.history import asked, disturbed, ineffective, unmeasured
+from ridgeline.agent.providers.tape import counted
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.record import RoundClosed
 from ridgeline.sandbox.ledger import JsonlLedger

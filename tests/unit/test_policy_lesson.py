@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planners.model_answers import learnt
+from ridgeline.agent.planner.directions import learnt
 from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.lesson import contradiction

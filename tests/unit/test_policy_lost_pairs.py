@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planners.model_history import disturbed
+from ridgeline.agent.planner.history import disturbed
 from ridgeline.graph.documents.rounds import validation
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import PRESETS, Limits

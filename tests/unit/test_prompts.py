@@ -28,7 +28,7 @@ def test_every_version_in_the_catalog_is_what_its_hash_says(name):
 
 
 def test_every_prompt_that_the_planner_renders_is_in_the_catalog():
-    sources = "".join(path.read_text() for path in sorted((ROOT / "agent" / "planners").glob("model*.py")))
+    sources = "".join(path.read_text() for path in sorted((ROOT / "agent" / "planner").glob("*.py")))
     templates = "".join(path.read_text() for path in TEMPLATES.glob("*.md.j2"))
     named = set(re.findall(r'"(\w+\.v\d+\.(?:md|toml))"', sources + templates))
     newest = {

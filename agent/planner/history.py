@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from ridgeline.agent.planners.model_fit import Count, bounded, clipped
-from ridgeline.agent.planners.model_novelty import NO_DIRECTION
-from ridgeline.agent.planners.model_numbers import changes, foreseen
+from ridgeline.agent.planner.checks import NO_DIRECTION
+from ridgeline.agent.planner.conversation import Count, bounded, clipped
+from ridgeline.agent.planner.measurements import changes, foreseen
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import Failed, Judged, Timed, find, proposed

@@ -2,33 +2,134 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from ridgeline.agent.models.base import Model, Tool
-from ridgeline.agent.models.choice import MAILBOX
-from ridgeline.agent.planners import model_answers as answers
-from ridgeline.agent.planners import model_evidence as seen
-from ridgeline.agent.planners.catalog_words import reflection
-from ridgeline.agent.planners.model_books import ShippedBooks
-from ridgeline.agent.planners.model_checks import Checks, of_edits, of_planning
-from ridgeline.agent.planners.model_cite import Texts, resolver
-from ridgeline.agent.planners.model_context import Context
-from ridgeline.agent.planners.model_directions import Answer, Chosen, Directions, checked, none_usable
-from ridgeline.agent.planners.model_edits import WHOLE_LINES, Edited, edited
-from ridgeline.agent.planners.model_fit import ELIDED, fenced
-from ridgeline.agent.planners.model_history import unusable_streak
-from ridgeline.agent.planners.model_novelty import NO_DIRECTION
-from ridgeline.agent.planners.model_parse import Wrong
-from ridgeline.agent.planners.model_talk import Heard, Question, talk
-from ridgeline.agent.planners.model_tools import Books, BriefedReader, Reader, Toolbox, offered
-from ridgeline.agent.planners.model_wording import Wording
-from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.agent.planner import directions as answers
+from ridgeline.agent.planner import measurements as seen
+from ridgeline.agent.planner.catalog import reflection
+from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
+from ridgeline.agent.planner.context import Context
+from ridgeline.agent.planner.conversation import ELIDED, Heard, Question, Wrong, fenced, talk
+from ridgeline.agent.planner.directions import Answer, Chosen, Directions, checked, none_usable
+from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, edited
+from ridgeline.agent.planner.history import unusable_streak
+from ridgeline.agent.planner.tools import (
+    TEMPLATE,
+    Books,
+    BriefedReader,
+    Reader,
+    ShippedBooks,
+    Texts,
+    Toolbox,
+    offered,
+    resolver,
+)
+from ridgeline.agent.providers.base import BudgetSpent, Model, Tool
+from ridgeline.agent.providers.choice import MAILBOX
+from ridgeline.graph.briefing import OUT_OF_BUDGET, Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Planner
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, proposed
-from ridgeline.graph.values import Hypothesis
+from ridgeline.graph.values import Cost, Hypothesis
+from ridgeline.prompts.render import SHIPPED, Templates
+
+# A planner whose budget can end in the middle of a round: the round closes, and the campaign concludes by T7.
+
+
+class FrugalPlanner:
+    """Answers by a refusal where the planner behind it may ask no more; what was already paid is in its cost."""
+
+    def __init__(self, inner: Planner, *, heard: Callable[[], Cost]) -> None:
+        """`heard`: cost of every answer that was given in this process."""
+        self._inner = inner
+        self._heard = heard
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        before = self._heard()
+        try:
+            return self._inner.propose(briefing)
+        except BudgetSpent as spent:
+            return Proposal(hypothesis=None, exhausted=f"{OUT_OF_BUDGET}{spent}", cost=self._since(before))
+
+    def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
+        return self._drafted(lambda: self._inner.draft(briefing, proposal))
+
+    def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
+        return self._drafted(lambda: self._inner.repair(briefing, broken, attempt))
+
+    def split(self, briefing: Briefing, judged: Judged) -> Draft:
+        return self._drafted(lambda: self._inner.split(briefing, judged))
+
+    def review(self, briefing: Briefing, trigger: str) -> Review:
+        before = self._heard()
+        try:
+            return self._inner.review(briefing, trigger)
+        except BudgetSpent as spent:
+            return Review(directions=(f"none: {OUT_OF_BUDGET}{spent}",), cost=self._since(before))
+
+    def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
+        before = self._heard()
+        try:
+            return self._inner.reflect(briefing, judged)
+        except BudgetSpent as spent:
+            said = f"The model was not asked: {OUT_OF_BUDGET}{spent}. The verdict stands: {judged.verdict.sentence}"
+            return Reflection(attribution=said, root_cause=said, cost=self._since(before))
+
+    def _drafted(self, call: Callable[[], Draft]) -> Draft:
+        before = self._heard()
+        try:
+            return call()
+        except BudgetSpent as spent:
+            return Draft(edits=(), refusal=f"{OUT_OF_BUDGET}{spent}", cost=self._since(before))
+
+    def _since(self, before: Cost) -> Cost:
+        """What was answered since then: an unknown price in it stays unknown."""
+        now = self._heard()
+        known = now.dollars is not None and before.dollars is not None
+        return Cost(
+            tokens=now.tokens - before.tokens,
+            dollars=max(0.0, (now.dollars or 0.0) - (before.dollars or 0.0)) if known else None,
+        )
+
+
+# Which templates a planner's questions are made of: those that ship, or others that are tried against them.
+
+SYSTEM = "system.v1.md"
+PROMPTS: dict[str, tuple[str, ...]] = {
+    "propose": ("propose.v5.md", "terms.v4.md", "context.v3.md"),
+    "draft": ("draft.v4.md", "context.v3.md", "edits.v3.md"),
+    "repair": ("repair.v4.md", "context.v3.md", "edits.v3.md"),
+    "split": ("split.v4.md", "context.v3.md", "edits.v3.md"),
+    "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
+    "reflect": ("reflect.v5.md", "judged.v4.md", "terms.v4.md"),
+    "diagnose": ("diagnose.v5.md", "judged.v4.md", "terms.v4.md"),
+}
+"""Question -> its template, then those that it includes: the ledger cites them all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What the questions of a planner say."""
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: PROMPTS)
+    templates: Templates = SHIPPED
+
+    def system(self) -> str:
+        """The rules that hold in every round."""
+        return self.templates.render(SYSTEM)
+
+    def question(self, name: str, **known: Any) -> str:
+        """The question of that name; a variable that its template lacks is an error."""
+        return self.templates.render(self.names[name][0], **known)
+
+    def identities(self, name: str, *, tools: bool = False) -> tuple[str, ...]:
+        """What the ledger cites: every template that the question was made of."""
+        made_of = (SYSTEM, *self.names[name], *([TEMPLATE] if tools else []))
+        return tuple(map(self.templates.identity, made_of))
+
 
 T = TypeVar("T")
 MOST = 5
@@ -47,7 +148,7 @@ class ModelPlanner:
     The same briefing asks the same questions in the same order, so a recorded or mailed answer fits after a crash.
     What the model sends is checked here: forbidden buckets, repeated directions, citations that do not resolve and
     edits outside the editable files are dropped with the reason. An answer that cannot be used twice is a refusal.
-    Raises what the model raises: `ridgeline.agent.models.base.ModelError`, `ridgeline.agent.errors.Waiting`.
+    Raises what the model raises: `ridgeline.agent.providers.base.ModelError`, `ridgeline.agent.errors.Waiting`.
     """
 
     def __init__(

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ridgeline.agent.planners.model_fit import clipped
-from ridgeline.agent.planners.model_parse import Wrong, without_thoughts
+from ridgeline.agent.planner.conversation import Wrong, clipped, without_thoughts
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.sandbox.edits import refusal

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from ridgeline.agent.models.base import KeyMissing
+from ridgeline.agent.providers.base import KeyMissing
 
 AT_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks the network for prices in the background

@@ -1,0 +1,516 @@
+"""The planner without a model: levers from the knowledge cards, each with its machine-readable edits."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import get_args
+
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.policy import predict
+from ridgeline.graph.policy.change import forbidden
+from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
+from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, proposed
+from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
+from ridgeline.knowledge.cards import Card, Needs, Variant, filled, load
+from ridgeline.knowledge.rewrite import apply, code, where_first
+from ridgeline.knowledge.source import line_of
+from ridgeline.knowledge.steps import Constant, Edit
+from ridgeline.knowledge.sweeps import neighbours, settings
+
+# Which levers can be pulled now: every card and variant that applies to the best version's sources.
+
+MAX_TRIES = 2
+"""A lever that could not be resolved is tried this often at most, each time on another best version."""
+UNRESOLVED = frozenset(
+    {"noise", "undecided", "not_better", "core_regression", "class_regression", "trace_not_improved"}
+)
+"""Reasons that speak about this version only; a wrong or unbuildable lever stays wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A lever with its variant, whose requirements are met. Whether it changes anything its `texts` say."""
+
+    id: str
+    card: Card
+    variant: Variant | None
+    change: str
+    expected: float
+    edits: tuple[Edit, ...]
+    sources: tuple[tuple[str, str], ...]
+    flags_file: str | None = None
+    target: tuple[str, int] | None = None
+    """The value of a swept constant."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """What the edits make of the sources: the files that change; empty where they find nothing to change."""
+        return _tried(self.edits, self.sources, self.flags_file, self.target) or {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """A lever that is out, and why."""
+
+    lever: str
+    why: str
+
+
+def texts(briefing: Briefing) -> dict[str, str]:
+    """The best version's editable files."""
+    return {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
+
+
+def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]:
+    """Cards for the target's language and operator that carry their edits; one that only describes needs a model."""
+    words = {briefing.target.target_lang.lower(), briefing.target.target_backend.lower()}
+    return tuple(
+        card
+        for card in cards
+        if card.edits
+        and words & set(card.langs)
+        and ("any" in card.ops or any(op in briefing.target.target_op for op in card.ops))
+    )
+
+
+def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
+    """Every variant of a card that may be tried now; a drop where a requirement fails."""
+    sources = texts(briefing)
+    why = unmet(card.requires, briefing, sources=sources) or excluded(card.excludes, briefing, sources=sources)
+    if why:
+        yield Drop(lever=card.id, why=why)
+        return
+    if any(isinstance(edit, Constant) for edit in card.edits):
+        yield from _swept(card, briefing, sources)
+        return
+    for variant in card.variants or (None,):
+        name = card.id if variant is None else f"{card.id}:{variant.id}"
+        why = unmet(variant.requires, briefing, sources=sources) if variant else ""
+        if why:
+            yield Drop(lever=name, why=why)
+            continue
+        edits = card.edits_of(variant)
+        yield Candidate(
+            id=name,
+            card=card,
+            variant=variant,
+            change=card.change if variant is None else f"{card.change} ({variant.id})",
+            expected=variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup,
+            edits=edits,
+            sources=tuple(sources.items()),
+            flags_file=briefing.contract.flags_file,
+        )
+
+
+@lru_cache(maxsize=512)
+def _tried(
+    edits: tuple[Edit, ...],
+    sources: tuple[tuple[str, str], ...],
+    flags_file: str | None,
+    target: tuple[str, int] | None,
+) -> Mapping[str, str] | None:
+    """What the edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
+    return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()))
+
+
+def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterator[Candidate]:
+    """Each constant one step along its ladder, never back to a value that was left or tried."""
+    programs = {path: text for path, text in sources.items() if code(path)}
+    known = {
+        (match["name"], int(value))
+        for closed in briefing.rounds
+        if hypothesis_of(closed).lever == card.id
+        and (match := re.match(r"(?P<name>\w+) from (?P<old>\d+) to (?P<new>\d+)", hypothesis_of(closed).change))
+        for value in (match["old"], match["new"])
+    }
+    for step in (edit for edit in card.edits if isinstance(edit, Constant)):
+        for setting in settings(step, programs):
+            for value in neighbours(step, setting.value):
+                if (setting.name, value) not in known:
+                    yield Candidate(
+                        id=f"{card.id}:{setting.name}={value}",
+                        card=card,
+                        variant=None,
+                        change=f"{setting.name} from {setting.value} to {value}",
+                        expected=card.expected_speedup,
+                        edits=(step,),
+                        sources=tuple(programs.items()),
+                        target=(setting.name, value),
+                    )
+
+
+def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+    """Why a requirement fails, or nothing."""
+    machine = briefing.machine
+    if missing := sorted(set(needs.cpu_all) - set(machine.features)):
+        return f"needs {', '.join(missing)}, which this machine lacks"
+    if needs.cpu_any and not set(needs.cpu_any) & set(machine.features):
+        return f"needs one of {', '.join(needs.cpu_any)}"
+    if needs.arch and not re.match(needs.arch, machine.arch):
+        return f"needs an architecture {needs.arch}*, this is {machine.arch}"
+    if briefing.contract.threads <= needs.threads_over:
+        return f"needs more than {needs.threads_over} thread(s), the contract grants {briefing.contract.threads}"
+    if needs.flags_file is not None and needs.flags_file != _has_flags(briefing, sources):
+        return "needs a flags file" if needs.flags_file else "is for builds without a flags file"
+    if needs.flags and not re.search(needs.flags, _flags(briefing, sources)):
+        return f"needs compiler flags like {needs.flags}"
+    if needs.pattern and not _in_code(needs.pattern, sources):
+        return "the sources have nothing it could work on"
+    return ""
+
+
+def excluded(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+    """Why a lever is pointless here, or nothing."""
+    if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
+        return "the compiler flags do it already"
+    if excludes.pattern and _in_code(excludes.pattern, sources):
+        return "the sources have it already"
+    if excludes.arch and re.match(excludes.arch, briefing.machine.arch):
+        return f"not for {briefing.machine.arch}"
+    return ""
+
+
+def barred(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
+    """Why a lever that was tried before is not tried again, or nothing."""
+    past = [closed for closed in rounds if hypothesis_of(closed).id == candidate.id]
+    if not past:
+        return ""
+    last = past[-1]
+    if last.accepted:
+        return f"accepted in round {last.round}"
+    if not candidate.card.retry or last.judged.verdict.reason not in UNRESOLVED or len(past) >= MAX_TRIES:
+        return f"rolled back in round {last.round}: {last.judged.verdict.reason}"
+    if not any(closed.accepted and closed.round > last.round for closed in rounds):
+        return f"rolled back in round {last.round}: {last.judged.verdict.reason}; the best version is still the same"
+    return ""
+
+
+def hypothesis_of(closed: RoundClosed) -> Hypothesis:
+    """What a round was about."""
+    return proposed(closed.judged).hypothesis
+
+
+def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
+    return briefing.contract.flags_file in sources
+
+
+def _flags(briefing: Briefing, sources: Mapping[str, str]) -> str:
+    """The flags file and what pragmas say."""
+    pragmas = [line for text in sources.values() for line in text.splitlines() if line.startswith("#pragma GCC")]
+    return "\n".join([sources.get(briefing.contract.flags_file or "", ""), *pragmas])
+
+
+def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
+    return any(re.search(pattern, text) for path, text in sources.items() if code(path))
+
+
+OFFERED = 4
+"""Levers that a proposal names, the chosen one among them: making the edits of all is most of what a round thinks."""
+
+
+class CatalogPlanner:
+    """Picks by bottleneck, history and expected gain. Costs nothing, and the same briefing gives the same answer."""
+
+    def __init__(self, cards: tuple[Card, ...] | None = None) -> None:
+        self._cards = load() if cards is None else cards
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        """The best lever that applies to the best version's sources and was not settled before."""
+        order, drops = self.order(briefing, most=OFFERED)
+        dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
+        if not order:
+            return Proposal(hypothesis=None, dropped=dropped, exhausted=self._exhausted(briefing, drops))
+        return Proposal(
+            hypothesis=hypothesis(order[0], briefing),
+            ranked=tuple(f"{other.id}: {other.change} ({other.expected:.2f}x expected)" for other in order[1:]),
+            dropped=dropped,
+        )
+
+    def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
+        """The whole new texts of the files that the lever changes."""
+        asked = proposal.hypothesis
+        candidate = self._find(briefing, asked) if asked else None
+        if candidate is None:
+            return Draft(edits=(), refusal=f"no card carries out {asked.id if asked else 'nothing'} on these sources")
+        edits = tuple(FileEdit(path=path, text=text) for path, text in sorted(candidate.texts.items()))
+        return Draft(edits=edits, explanation=explanation(candidate))
+
+    def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
+        """The card's next weaker form, made from the best version; a refusal when it has none left."""
+        asked = proposed(broken).hypothesis
+        card = self._card(asked.lever)
+        if card is None or not 1 <= attempt <= len(card.fallbacks):
+            return Draft(edits=(), refusal=f"{asked.lever} has no weaker form left")
+        fallback = card.fallbacks[attempt - 1]
+        name = asked.id.partition(":")[2]
+        variant = next((variant for variant in card.variants if variant.id == name), None)
+        edits = filled(fallback.edits, variant.params if variant else {})
+        changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file)
+        if not changed:
+            return Draft(edits=(), refusal=f"the weaker form of {asked.lever} does not apply: {fallback.why}")
+        return Draft(
+            edits=tuple(FileEdit(path=path, text=text) for path, text in sorted(changed.items())),
+            explanation=f"{card.title}, weaker form: {fallback.why}.",
+        )
+
+    def split(self, briefing: Briefing, judged: Judged) -> Draft:
+        """Refused: a card rewrites the kernel as a whole and cannot dispatch by configuration class."""
+        lever = proposed(judged).hypothesis.lever
+        return Draft(edits=(), refusal=f"{lever} is a card: it has no form specialised for one configuration class")
+
+    def review(self, briefing: Briefing, trigger: str) -> Review:
+        """At least three directions from different categories, unexplored ones first."""
+        return Review(directions=directions(self.order(briefing)[0], briefing))
+
+    def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
+        """What the round taught, by comparing prediction and profile."""
+        return reflection(briefing, judged, card=self._card(proposed(judged).hypothesis.lever))
+
+    def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
+        """The `most` best levers that change something now (None: all), best first, and those that are out."""
+        found: list[Candidate] = []
+        drops: list[Drop] = []
+        for card in of_language(self._cards, briefing):
+            for item in candidates(card, briefing):
+                if isinstance(item, Drop):
+                    drops.append(item)
+                elif why := barred(item, briefing.rounds) or _forbidden(item, briefing):
+                    drops.append(Drop(lever=item.id, why=why))
+                else:
+                    found.append(item)
+        working = (item for item in ranked(found, briefing) if item.texts)  # tried in this order, and no further
+        return list(islice(working, most)), drops
+
+    def _find(self, briefing: Briefing, asked: Hypothesis) -> Candidate | None:
+        card = self._card(asked.lever)
+        found = candidates(card, briefing) if card else ()
+        same = (item for item in found if isinstance(item, Candidate) and item.id == asked.id)
+        return next((item for item in same if item.texts), None)
+
+    def _card(self, lever: str) -> Card | None:
+        return next((card for card in self._cards if card.id == lever), None)
+
+    def _exhausted(self, briefing: Briefing, drops: list[Drop]) -> str:
+        cards = of_language(self._cards, briefing)
+        if not cards:
+            return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"
+        return (
+            f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(briefing.rounds)} "
+            f"rounds were run, {len(drops)} levers are barred or lack what they need, the rest find nothing to change"
+        )
+
+
+def _forbidden(item: Candidate, briefing: Briefing) -> str | None:
+    """What rule 11 says of it; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
+    return None if item.card.bucket.startswith("K") else forbidden(hypothesis(item, briefing))
+
+
+# Which lever first: expected gain, weighed by the bottleneck and by what this campaign has already shown.
+
+OFF_BOTTLENECK = 0.7
+"""A lever that treats another bottleneck than the measured one is worth this share of what its card says."""
+UNEXPLORED = 2.0
+"""After a stagnation review a category that no round has touched counts this much more."""
+PRIOR = 2
+"""Successes that a category is credited with before its first round, so that one failure does not bury it."""
+CALIBRATION = (0.5, 1.5)
+"""Bounds of the correction by measured over predicted gain."""
+
+
+def ranked(found: list[Candidate], briefing: Briefing) -> list[Candidate]:
+    """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
+    return sorted(found, key=lambda candidate: -score(candidate, briefing))
+
+
+def score(candidate: Candidate, briefing: Briefing) -> float:
+    """Expected gain in nats, weighed."""
+    rounds = [closed for closed in briefing.rounds if hypothesis_of(closed).category == candidate.card.category]
+    gain = math.log(candidate.expected)
+    gain *= 1.0 if briefing.bottleneck in candidate.card.bottlenecks else OFF_BOTTLENECK
+    gain *= (sum(closed.accepted for closed in rounds) + PRIOR) / (len(rounds) + PRIOR)
+    gain *= calibration(rounds)
+    return gain * (UNEXPLORED if briefing.directions and not rounds else 1.0)
+
+
+def calibration(rounds: list[RoundClosed]) -> float:
+    """Measured over predicted gain of the accepted rounds, both in nats, within bounds; 1 where there is none."""
+    ratios = [
+        math.log1p(gain) / math.log(said)
+        for closed in rounds
+        if closed.accepted
+        and (gain := closed.judged.verdict.gain) is not None
+        and gain > -1
+        and (said := hypothesis_of(closed).prediction.speedup) is not None
+        and said > 1
+    ]
+    low, high = CALIBRATION
+    return min(high, max(low, sum(ratios) / len(ratios))) if ratios else 1.0
+
+
+# What the catalog planner writes: hypotheses, explanations, directions, reflections, from cards and evidence.
+
+NOTHING_LEFT = {
+    "tile": "work on larger or smaller pieces; no card for it applies to this source any more",
+    "layout": "move data into the order in which it is read; no card for it applies to this source",
+    "pipelining": "overlap loading with computing; no card for it applies to this source",
+    "occupancy": "trade registers and shared memory against parallel work; no card for it applies to this source",
+    "backend": "compare with another backend's kernel of the same operator; cards cannot do that",
+    "algorithm": "look for work that is done twice or need not be done; no card for it applies to this source",
+    "compiler": "read the compiler's report of what it did not vectorise; no flag is left to try",
+}
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+OF_GPUS: frozenset[Category] = frozenset({"occupancy"})
+"""Categories without a meaning on a processor."""
+
+
+def categories_of(briefing: Briefing) -> tuple[Category, ...]:
+    """Those of the target: a processor has no occupancy to trade."""
+    cpu = briefing.machine.kind == "cpu"
+    return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
+
+
+def hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
+    """The candidate as a falsifiable claim with its evidence."""
+    card = candidate.card
+    predicted = card.prediction
+    return Hypothesis(
+        id=candidate.id,
+        lever=card.id,
+        claim=f"I expect {briefing.target.primary_metric} of {briefing.target.target_op} to improve because "
+        f"{card.because}.",
+        change=candidate.change,
+        category=card.category,
+        bucket=card.bucket,
+        evidence=_evidence(candidate, briefing),
+        risks=card.risks,
+        verification=card.verification,
+        prediction=Prediction(
+            counter=predicted.counter,
+            direction=predicted.direction,
+            ratio=predicted.ratio,
+            speedup=candidate.expected,
+        ),
+        sweep=card.sweep,
+        high_risk=card.high_risk,
+        sources=(f"{card.path}:1", *card.sources),
+    )
+
+
+def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
+    card = candidate.card
+    counter = card.prediction.counter
+    value = briefing.profile.counter(counter) if briefing.profile else None
+    if briefing.profile and value is not None:
+        seen = f"{counter} = {value:g} ({briefing.profile.rung}, best version of round {briefing.best_round})"
+    else:
+        seen = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
+    lines = [f"{seen} -> {card.because} -> {candidate.change}"]
+    place = _place(candidate.edits, tuple(texts(briefing).items()))
+    if place:
+        path, offset = place
+        lines.append(f"{path}:{line_of(texts(briefing)[path], offset)} has the code that the card describes")
+    if briefing.consecutive_rollbacks and briefing.rounds:
+        last = briefing.rounds[-1]
+        cause = last.reflection.root_cause or last.judged.verdict.reason
+        lines.append(f"round {last.round} rolled back {hypothesis_of(last).lever}: {cause} -> another approach")
+    return tuple(lines)
+
+
+@lru_cache(maxsize=256)
+def _place(edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...]) -> tuple[str, int] | None:
+    """Asked for every candidate in every round, mostly of sources that are still the same."""
+    return where_first(edits, dict(sources))
+
+
+def explanation(candidate: Candidate) -> str:
+    """Why it works, for the commit message."""
+    because = candidate.card.because
+    return f"{candidate.card.title}: {because[:1].upper()}{because[1:]}. {section(candidate.card, 'How')}"
+
+
+def section(card: Card, heading: str) -> str:
+    """One part of the card's text on one line."""
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
+    return " ".join(found.group(1).split()) if found else ""
+
+
+def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
+    """One sentence per category, those that no round has touched first, then those with the best lever left."""
+    explored = {hypothesis_of(closed).category for closed in briefing.rounds}
+    best: dict[str, Candidate] = {}
+    for candidate in ranked:
+        best.setdefault(candidate.card.category, candidate)
+    order = {candidate.id: index for index, candidate in enumerate(ranked)}
+    categories = sorted(
+        categories_of(briefing), key=lambda c: (c not in best, c in explored, order[best[c].id] if c in best else 0)
+    )
+    return tuple(_direction(category, best.get(category), explored) for category in categories[: max(3, len(best))])
+
+
+def _direction(category: str, candidate: Candidate | None, explored: set[Category]) -> str:
+    state = "tried before" if category in explored else "not tried yet"
+    if candidate is None:
+        return f"{category} ({state}): {NOTHING_LEFT[category]}."
+    return (
+        f"{category} ({state}): {candidate.change}, because {candidate.card.because} "
+        f"({candidate.card.id}, {candidate.expected:.2f}x expected)."
+    )
+
+
+def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Reflection:
+    """Attribution from prediction against profile; a lesson only where the round settled something."""
+    asked = proposed(judged).hypothesis
+    traced = find(judged, Traced)
+    checked = predict.check(asked.prediction, briefing.profile, traced.profile if traced else None)
+    verdict = judged.verdict
+    clear = verdict.accepted or (verdict.reason == "not_better" and checked.outcome == "refuted")
+    return Reflection(
+        attribution=_attribution(judged, checked),
+        root_cause="" if verdict.accepted else _cause(judged, checked),
+        next_direction=_next(asked, accepted=verdict.accepted),
+        lesson=_lesson(briefing, judged, asked, card) if clear and card else None,
+        applies=section(card, "Applies when") if clear and card else "",
+        does_not_apply=section(card, "Pitfalls") if clear and card else "",
+    )
+
+
+def _attribution(judged: Judged, checked: PredictionCheck) -> str:
+    failed = find(judged, Failed)
+    if failed is not None:
+        first = (failed.detail.strip().splitlines() or [""])[0][:200]
+        return f"Ended before it could be measured ({failed.reason}): {first}"
+    gain = judged.verdict.gain
+    time = f"{gain:+.1%}" if gain is not None else "not resolved"
+    if checked.before is None or checked.after is None:
+        return f"{checked.counter} was expected {checked.expected} and was not measured here; result {time}."
+    ratio = f" ({checked.after / checked.before:.2f}x)" if checked.before else ""
+    moved = f"{checked.counter} {checked.before:g} -> {checked.after:g}{ratio}"
+    return f"{moved}, predicted {checked.expected}: {checked.outcome}; result {time}."
+
+
+def _cause(judged: Judged, checked: PredictionCheck) -> str:
+    failed = find(judged, Failed)
+    if failed is not None:
+        return f"the change did not survive: {failed.reason}"
+    if checked.outcome == "confirmed":
+        return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits"
+    if checked.outcome == "refuted":
+        return f"{checked.counter} did not move as predicted: the change did not do here what the card says"
+    return f"no effect beyond the noise ({judged.verdict.reason})"
+
+
+def _next(asked: Hypothesis, *, accepted: bool) -> str:
+    if accepted:
+        return f"what the new version made possible after {asked.lever}, the largest expected gain first"
+    return f"another lever than {asked.lever}, from another category than {asked.category} if one is left"
+
+
+def _lesson(briefing: Briefing, judged: Judged, asked: Hypothesis, card: Card) -> str:
+    place = f"{briefing.target.target_op} on {briefing.machine.name}"
+    gain = judged.verdict.gain
+    if judged.verdict.accepted and gain is not None:
+        return f"{card.title} ({asked.change}): {gain:+.1%} for {place}."
+    return f"{card.title} ({asked.change}) does not help {place}: {asked.prediction.counter} did not move as predicted."

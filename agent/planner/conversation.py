@@ -1,0 +1,329 @@
+"""One question to a model, with its tool calls and one second chance, until there is an answer or a reason."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ridgeline.agent.providers.base import Ask, Call, Message, Model, Said, Tool
+from ridgeline.graph.values import Cost, Value
+from ridgeline.prompts.render import render
+
+# JSON out of a model's answer: in fences or in prose, with the mistakes that models make.
+
+QUOTED = 160
+"""Characters of the answer that a complaint quotes around the mistake."""
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S)
+
+
+class Wrong(Value):
+    """An answer that cannot be used, in words that its author can act on."""
+
+    why: str
+
+
+def json_of(text: str) -> Any | Wrong:
+    """The first object or list that the answer holds, comments and trailing commas forgiven; else what is wrong."""
+    said = without_thoughts(text)
+    first: Wrong | None = None
+    for candidate in _candidates(said):
+        found = _loaded(candidate)
+        if isinstance(found, dict | list):
+            return found
+        if first is None and isinstance(found, Wrong):
+            first = found
+    if first is not None:
+        return first
+    if not said.strip():
+        return Wrong(why="the answer is empty")
+    return Wrong(why=f"the answer holds no JSON object; it begins {said.strip()[:QUOTED]!r}")
+
+
+def without_thoughts(text: str) -> str:
+    """The answer without what a reasoning model thought aloud, also where only the end of the thought was sent."""
+    said = _THOUGHT.sub("", text)
+    return re.split(r"</think(?:ing)?>", said, flags=re.I)[-1]
+
+
+def _candidates(text: str) -> Iterator[str]:
+    for match in _FENCE.finditer(text):
+        yield match[2]
+    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    while start >= 0:
+        end = _closing(text, start)
+        yield text[start : end + 1] if end is not None else text[start:]
+        if end is None:
+            return
+        start = min((at for at in (text.find("{", end + 1), text.find("[", end + 1)) if at >= 0), default=-1)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the bracket at `start` is closed; None where it never is."""
+    depth, quoted, at = 0, False, start
+    while at < len(text):
+        letter = text[at]
+        if quoted:
+            at += letter == "\\"
+            quoted = letter != '"'
+        elif letter == '"':
+            quoted = True
+        elif letter in "{[":
+            depth += 1
+        elif letter in "}]":
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+    return None
+
+
+def _loaded(text: str) -> Any | Wrong:
+    wrong = Wrong(why="the answer holds no JSON")
+    for attempt in (text.strip(), _mended(text.strip())):
+        try:
+            return json.loads(attempt, strict=False, parse_constant=_refused)
+        except json.JSONDecodeError as error:
+            place = attempt[max(0, error.pos - QUOTED // 2) : error.pos + QUOTED // 2]
+            wrong = Wrong(why=f"the JSON cannot be read: {error.msg} at line {error.lineno}, near {place!r}")
+        except (RecursionError, ValueError) as error:
+            wrong = Wrong(why=f"the JSON cannot be read: {str(error)[:QUOTED]}")
+    return wrong
+
+
+def _refused(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _mended(text: str) -> str:
+    """Without comments and trailing commas outside strings."""
+    return re.sub(
+        r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', lambda match: match[1] or "", text, flags=re.S
+    )
+
+
+T = TypeVar("T")
+REASK = "reask.v2.md"
+ECHOED = 3000
+"""Tokens of its own bad answer that a model is shown again."""
+
+
+class Desk(Protocol):
+    """What answers tool calls."""
+
+    def run(self, call: Call) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked, and with which means."""
+
+    purpose: str
+    system: str
+    text: str
+    schema: str = ""
+    """JSON Schema of the answer; empty for free text."""
+    tools: tuple[Tool, ...] = ()
+    calls: int = 0
+    """Tool calls that may be made."""
+    desk: Desk | None = None
+    checks: str = ""
+    """What whoever takes the answer can check it by: `ridgeline.agent.planner.checks.Checks` as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard(Generic[T]):
+    """The answer, or why there is none after two attempts; what it cost; what was wrong on the way."""
+
+    value: T | Wrong
+    cost: Cost
+    asks: int
+    complaints: tuple[str, ...] = ()
+
+
+def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> Heard[T]:
+    """Ask until `read` accepts an answer: at most one more time after one that it does not.
+
+    Every call to the model is numbered in its purpose, so that the same conversation is the same questions again.
+    """
+    messages = [Message(role="system", text=question.system), Message(role="user", text=question.text)]
+    left = question.calls if model.tools and question.tools and question.desk else 0
+    cost, asks = Cost(), 0
+    complaints: list[str] = []
+    while True:
+        asks += 1
+        said = model.ask(_ask(question, messages, asks, offered=left > 0 and not complaints))
+        cost = cost + said.cost
+        if said.calls and left > 0 and not complaints and question.desk is not None:
+            left = _served(question.desk, said, messages, left)
+            continue
+        found = _read(said, read)
+        if not isinstance(found, Wrong):
+            return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
+        complaints.append(found.why)
+        if len(complaints) > 1:
+            return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
+        messages.append(Message(role="assistant", text=bounded(said.text, tokens=ECHOED, count=model.count)))
+        messages.append(Message(role="user", text=render(REASK, problem=fenced(found.why), tools=bool(question.tools))))
+
+
+def _ask(question: Question, messages: list[Message], number: int, *, offered: bool) -> Ask:
+    """Schema or tools, never both: several providers force the one by means of the other."""
+    return Ask(
+        purpose=f"{question.purpose} {number}",
+        messages=tuple(messages),
+        tools=question.tools if offered else (),
+        answer_schema="" if offered else question.schema,
+        checks=question.checks,
+    )
+
+
+def _served(desk: Desk, said: Said, messages: list[Message], left: int) -> int:
+    """Answer the calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
+    messages.append(Message(role="assistant", text=said.text, calls=said.calls))
+    for call in said.calls:
+        result = desk.run(call) if left > 0 else "not run: no tool calls are left"
+        left = max(0, left - 1)
+        messages.append(Message(role="tool", text=result, answers=call.id))
+    note = render("calls.v1.md", left=left)
+    last = messages[-1]
+    messages[-1] = last.model_copy(update={"text": f"{last.text}\n\n{note}"})
+    return left
+
+
+def _read(said: Said, read: Callable[[str], T | Wrong]) -> T | Wrong:
+    if said.truncated:
+        return Wrong(why="the answer was cut off by the limit on its length; give a shorter one")
+    if not said.text.strip():
+        what = f"calls of {', '.join(call.name for call in said.calls)}" if said.calls else "nothing"
+        return Wrong(why=f"the answer is {what}, where text is needed now")
+    return read(said.text)
+
+
+# Text from outside made fit to be shown to a model: plain, bounded with the elision stated, fenced as data.
+
+Count = Callable[[str], int]
+"""Tokens of a text."""
+
+ELIDED = " left out]"
+"""Ends every note about text that is not shown."""
+SAFETY = 0.95
+"""Share of the room that a first cut takes: tokens are not spread evenly over a text."""
+SMALLEST = 60
+"""Characters below which cutting further is pointless."""
+RADII = (200, 100, 50, 25, 10, 3)
+"""Lines around a place of interest, widest first."""
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def plain(text: str) -> str:
+    """Without terminal colours and control characters; tabs and line ends stay."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def fenced(text: str, label: str = "") -> str:
+    """A code block that its content cannot close: the fence is longer than every run of backticks inside."""
+    body = plain(text).rstrip("\n")
+    longest = max((len(run) for run in re.findall(r"`{3,}", body)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{re.sub(r'[^A-Za-z0-9_+-]', '', label)}\n{body}\n{fence}"
+
+
+def bounded(text: str, *, tokens: int, count: Count) -> str:
+    """The whole text, or its beginning and end with what is between them stated; at most about `tokens`."""
+    whole = count(text)
+    if whole <= tokens:
+        return text
+    size = int(len(text) * tokens / whole * SAFETY)
+    cut = _ends(text, size)
+    while size > SMALLEST and count(cut) > tokens:
+        size = int(size * 0.8)
+        cut = _ends(text, size)
+    return cut
+
+
+def clipped(text: str, characters: int) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= characters else f"{line[: max(0, characters - 4)].rstrip()} ..."
+
+
+def numbered(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
+    """Lines with their numbers; where they do not fit, those around the lines in `focus` and the first ones."""
+    return _shown(text, tokens=tokens, count=count, focus=tuple(focus), number=True)
+
+
+def excerpt(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
+    """Lines exactly as they are; where they do not fit, those around `focus` and the first ones, with gaps stated."""
+    return _shown(text, tokens=tokens, count=count, focus=tuple(focus), number=False)
+
+
+def _shown(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], number: bool) -> str:
+    lines = text.splitlines()
+    whole = _joined(lines, range(1, len(lines) + 1), number=number)
+    needed = count(whole)
+    if needed <= tokens:
+        return whole
+    if not focus:
+        return bounded(whole, tokens=tokens, count=count)
+    places = (1, *focus)
+    found = whole
+    for radius in RADII:
+        chosen = sorted(
+            {line for place in places for line in range(place - radius, place + radius + 1) if 1 <= line <= len(lines)}
+        )
+        found = _joined(lines, chosen, number=number)
+        if len(chosen) * needed <= tokens * len(lines) and count(found) <= tokens:
+            return found
+    return bounded(found, tokens=tokens, count=count)
+
+
+def _joined(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:
+    width = len(str(len(lines)))
+    out: list[str] = []
+    before = 0
+    for line in chosen:
+        if line != before + 1:
+            out.append(f"[lines {before + 1}-{line - 1} left out]")
+        out.append(f"{line:>{width}}| {lines[line - 1]}" if number else lines[line - 1])
+        before = line
+    if before < len(lines):
+        out.append(f"[lines {before + 1}-{len(lines)} left out]")
+    return "\n".join(out)
+
+
+def _ends(text: str, size: int) -> str:
+    """Two thirds from the beginning, one from the end, cut at line ends where there are any."""
+    head, tail = text[: size * 2 // 3], text[len(text) - size // 3 :]
+    head = head[: head.rfind("\n")] if "\n" in head else head
+    tail = tail[tail.find("\n") + 1 :] if "\n" in tail else tail
+    between = text[len(head) : len(text) - len(tail)]
+    return f"{head}\n[{between.count(chr(10))} lines, {len(between)} characters left out]\n{tail}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One section of a context."""
+
+    name: str
+    share: float
+    """Of the whole budget, at most."""
+    make: Callable[[int], str]
+    """Tokens -> a text of at most about that many; empty when there is nothing to say."""
+
+
+def composed(parts: Sequence[Part], *, budget: int, count: Count) -> dict[str, str]:
+    """The parts by name, the first ones first served; one that finds no room says so."""
+    found: dict[str, str] = {}
+    left = budget
+    for part in parts:
+        room = min(left, int(budget * part.share))
+        text = part.make(max(room, 0))
+        size = count(text) if text else 0
+        if size > max(left, 0):
+            text = f"(left out: the context of {budget} tokens is full)"
+            size = 0
+        found[part.name] = text
+        left -= size
+    return found

@@ -1,0 +1,403 @@
+"""The profile of the best version as a model is told it: bottleneck, then counters with what they are of."""
+
+from collections.abc import Mapping, Sequence
+from difflib import unified_diff
+from math import exp, fsum, log
+
+from ridgeline.agent.planner.conversation import clipped
+from ridgeline.graph.briefing import Briefing, ShapeNow
+from ridgeline.graph.contract import Contract, Scoring
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
+from ridgeline.graph.policy import predict
+from ridgeline.graph.policy.score import higher_wins
+from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Timed, Traced, find, proposed
+from ridgeline.graph.values import Engine, FileEdit, Hypothesis
+
+FIRST = ("spill", "register", "regs", "vgpr", "sgpr", "occupancy", "shared", "smem", "lds", "scratch", "local")
+"""In the names of counters that are told first: they say what a patch may still take."""
+TIMED = " (rests on timing alone: "
+"""In the evidence of a bottleneck that no counter shows; what follows says why there is none."""
+REASONLESS = "couldn't vectorize loop"
+"""Ends a compiler's remark that the next one repeats with its reason."""
+
+
+def profile_of(told: Briefing) -> str:
+    """Bottleneck with its grounds, one line for each group of shapes; then counters and notes."""
+    why, hint, basis = told.bottleneck_evidence.partition(TIMED)
+    head = f"bottleneck (a hint: it rests on times alone, {basis.rstrip(')')})" if hint else "bottleneck"
+    why = why or "no counter says why"
+    lines = [f"{head}: {told.bottleneck}", *(f"because: {chain}" for chain in why.split("; "))]
+    if told.profile is None:
+        return "\n".join([*lines, "no profile of the best version"])
+    command = told.contract.profile.command if told.contract.profile else ()
+    of = f", of one command: {' '.join(command)}" if command else ""
+    lines.append(f"instrument: {told.profile.rung}{of}")
+    order = sorted(told.profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST))
+    lines += [f"{counter.name} = {counter.value:g}{_by(told.profile, counter.name)}" for counter in order]
+    lines += [f"note: {clipped(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
+    return "\n".join(lines)
+
+
+def _by(profile: Profiled, name: str) -> str:
+    """Which tool told a counter that is not of the profile's main instrument."""
+    rung = profile.rung_of(name)
+    return "" if rung == profile.rung else f" ({rung})"
+
+
+# Times and rates of each shape as text for a model: original against best, and before against after.
+
+ALMOST = 10.0
+"""Gains above it, as a ratio, are told as a factor: +900 % and more says less than 10x."""
+
+
+def by_shape(told: Briefing) -> str:
+    """Original and best version, one line for each shape; empty where nothing was measured."""
+    if not told.shapes:
+        return ""
+    metric = told.target.primary_metric
+    only = told.best_round == 1
+    head = (
+        "original = best version, round 1" if only else f"original (round 1) -> best version (round {told.best_round})"
+    )
+    said = "flop" in metric.lower() or "gb/s" in metric.lower()
+    governed = bool(told.terms and told.terms.governed)
+    peaks = {spec.metric: spec.value for spec in told.specs if spec.value}
+    newest = _beside(told)
+    shapes = [_timed_anew(shape, newest.get(shape.label), told.contract.scoring) for shape in told.shapes]
+    lines = [_now(shape, only=only, peaks=peaks if governed else None, rated=said) for shape in shapes]
+    how = f"; the best version as round {told.best_round} timed it side by side" if newest else ""
+    return "\n".join([f"{metric}, and the time of one call by the quick command{how}: {head}", *lines])
+
+
+def _beside(told: Briefing) -> dict[str, float]:
+    """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
+    found = next((closed for closed in told.rounds if closed.round == told.best_round and closed.accepted), None)
+    return {label: new for label, (_, new) in timed(found.judged).items()} if found else {}
+
+
+def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow:
+    """The shape with that time, and with the score that goes with it: two runs at two times would only confuse."""
+    if us is None or not shape.best_us or shape.best is None:
+        return shape
+    factor = shape.best_us / us if higher_wins(scoring) else us / shape.best_us
+    return shape.model_copy(update={"best": shape.best * factor, "best_us": us})
+
+
+def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tuple[str, ...]:
+    """Each shape before and after, with its gain: times of calls that were interleaved, where there are any."""
+    times = timed(judged)
+    return tuple(
+        f"{shape.label}: {_pair(times.get(shape.label), (roofs or {}).get(shape.label))}{signed(shape.gain)}"
+        for shape in judged.verdict.shapes
+    )
+
+
+def timed(judged: Judged) -> dict[str, tuple[float, float]]:
+    """Label -> microseconds of one call of best and of candidate, geometric mean over all interleaved runs."""
+    found = find(judged, Timed)
+    runs = [item for item in found.evidence if isinstance(item, Comparison)] if found else []
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for run in runs:
+        for shape in run.shapes:
+            pairs.setdefault(shape.label, []).append((shape.best_us, shape.candidate_us))
+    return {label: (_mean([old for old, _ in each]), _mean([new for _, new in each])) for label, each in pairs.items()}
+
+
+def how_timed(judged: Judged) -> str:
+    """Where the numbers of `changes` come from, since two runs at two times may differ for the machine's sake."""
+    found = find(judged, Timed)
+    if found is None:
+        return "nothing was timed"
+    if any(isinstance(item, Comparison) for item in found.evidence):
+        return (
+            "before and after were timed side by side in this round, in fresh processes; numbers of other rounds were "
+            "taken at another time and may differ where the machine was busier"
+        )
+    runs = sum(isinstance(item, Benchmark) for item in found.evidence)
+    return f"before and after come from separate runs of the benchmark ({runs} in this round)"
+
+
+def speeds(judged: Judged) -> str:
+    """Predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
+    about, verdict = proposed(judged).hypothesis, judged.verdict
+    said = about.prediction.speedup
+    if verdict.gain is None:
+        return f"speedup: predicted {said:.3g}x, not measured" if said else ""
+    least = f", at least {1 + verdict.lower:.3g}x" if verdict.lower is not None else ""
+    foretold = f"predicted {said:.3g}x" if said else "not predicted"
+    mine = class_speedup(judged) if about.target_class != GLOBAL else None
+    if mine is None:
+        return f"speedup: {foretold}, measured {1 + verdict.gain:.3g}x{least}"
+    whole = f"of the whole score {1 + verdict.gain:.3g}x{least}"
+    return f"speedup of {about.target_class}: {foretold}, measured {mine:.3g}x; {whole}"
+
+
+def foreseen(closed: RoundClosed) -> str:
+    """Predicted against measured counter and speedup of a closed round, in one line."""
+    checked = closed.prediction
+    counter = f"{checked.counter} {_moved(checked)}" if checked else ""
+    return "; ".join(part for part in (counter, speeds(closed.judged)) if part) or "not measured"
+
+
+def signed(gain: float) -> str:
+    """A gain as a person says it."""
+    return f"{1 + gain:.3g}x" if gain >= ALMOST - 1 else f"{gain:+.1%}"
+
+
+def _moved(checked: PredictionCheck) -> str:
+    before, after = checked.before, checked.after
+    if before is None or after is None:
+        return "not measured"
+    return f"{before:.4g} -> {after:.4g}{f' ({after / before:.3g}x)' if before else ''}: {checked.outcome}"
+
+
+def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rated: bool) -> str:
+    """`rated`: the metric is a rate already, so none is worked out of the time. `peaks`: None where none governs."""
+    first, last = _value(shape.original, shape.original_us), _value(shape.best, shape.best_us)
+    place = "" if shape.config_class == "all" else f" ({shape.config_class})"
+    parts = (
+        f"{shape.label}{place}: {last if only else f'{first} -> {last}'}",
+        "" if rated else _rate(shape.roof, shape.best_us),
+        "" if peaks is None else _share(shape.roof, shape.best_us, peaks),
+        f"noise {100 * shape.noise:.2g} %" if shape.noise is not None else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _value(score: float | None, us: float | None) -> str:
+    said = "not measured" if score is None else f"{score:.4g}"
+    return said if us is None else f"{said}, {us:.4g} us"
+
+
+def _pair(us: tuple[float, float] | None, roof: ShapeRoof | None) -> str:
+    if us is None:
+        return ""
+    rates = [rate for rate in (_rate(roof, one) for one in us) if rate]
+    more = f" ({rates[0]} -> {rates[1]})" if len(rates) == len(us) else ""
+    return f"{us[0]:.4g} -> {us[1]:.4g} us{more}, "
+
+
+def _rate(roof: ShapeRoof | None, us: float | None) -> str:
+    """Work by time, in the unit of what bounds the shape."""
+    if roof is None or not us:
+        return ""
+    amount, unit = (roof.bytes, "GB/s") if roof.bound == "memory" else (roof.flops, "GFLOP/s")
+    return f"{amount / us / 1e3:.4g} {unit}" if amount else ""
+
+
+def _share(roof: ShapeRoof | None, us: float | None, peaks: Mapping[str, float]) -> str:
+    """Share of the peak that bounds the shape, then of the other one, where that is known."""
+    if roof is None or not us or roof.floor_us is None:
+        return ""
+    name, work, peak = (
+        ("compute", roof.flops, peaks.get("compute peak"))
+        if roof.bound == "memory"
+        else ("memory", roof.bytes, peaks.get("copy bandwidth"))
+    )
+    other = f" ({100 * work / us / 1e3 / peak:.2g} % of {name})" if work and peak else ""
+    return f"{100 * roof.floor_us / us:.3g} % of its {roof.bound} peak{other}"
+
+
+def _mean(values: list[float]) -> float:
+    return exp(fsum(map(log, values)) / len(values))
+
+
+# What a score is made of, and what a gain of some shapes makes of it: computed here, so that nobody has to guess.
+
+GLOBAL = "global"
+ENGINE_PHRASES: dict[Engine, str] = {
+    "graph": "replays of a CUDA or HIP graph: what the host does for a launch is not in it",
+    "event": "events on the device around the calls: it counts where the host is too slow to launch",
+    "wall": "the clock of the host: launches are in it",
+    "profiler": "the profiler's times of the kernels: launches are not in it",
+}
+"""What an engine counts, for a device that something has to be launched on."""
+
+
+def averaged(told: Briefing) -> str:
+    """How the rows become the score, which way is better, and what the best version had."""
+    scoring = told.contract.scoring
+    shapes = f"the {len(told.shapes)} shapes" if told.shapes else "the shapes"
+    better = "higher" if higher_wins(scoring) else "lower"
+    return (
+        f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; the best version had"
+        f" {told.aggregate:.4g} by the quick command in round {told.best_round}"
+    )
+
+
+def counted_work(contract: Contract) -> str:
+    """What shares of a peak count as work of one call: the least that it must do, whatever a kernel really does."""
+    named = {"operations": contract.work.flops, "bytes": contract.work.bytes}
+    said = ", ".join(f"{name} {formula}" for name, formula in named.items() if formula)
+    return f"{said}: the least of a call; a kernel that moves or computes more shows a lower share" if said else ""
+
+
+def timed_by(told: Briefing) -> str:
+    """What the timing includes; empty on a processor, where nothing is launched."""
+    return "" if told.machine.kind == "cpu" else ENGINE_PHRASES[told.contract.scoring.engine]
+
+
+def of_score(asked: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
+    """What the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
+    speedup = asked.prediction.speedup
+    if not speedup or not shapes:
+        return ""
+    if asked.target_class == GLOBAL:
+        return f"of every shape, so of the score: {_times(speedup)}"
+    mine = [shape.label for shape in shapes if aimed_at(asked.target_class, shape.label, shape.config_class)]
+    if not mine:
+        return ""
+    whole = speedup ** (len(mine) / len(shapes))
+    return f"of {', '.join(mine)}; so the score {_times(whole)} (computed: {len(mine)} of {len(shapes)} shapes)"
+
+
+def class_speedup(judged: Judged) -> float | None:
+    """Measured speedup of the shapes that the hypothesis was for; None where nothing, or no such shape, was timed."""
+    target = proposed(judged).hypothesis.target_class
+    gains = [shape.gain for shape in judged.verdict.shapes if aimed_at(target, shape.label, shape.config_class)]
+    if not gains or min(gains) <= -1:
+        return None
+    return exp(fsum(log(1 + gain) for gain in gains) / len(gains))
+
+
+def aimed_at(target_class: str, label: str, config_class: str) -> bool:
+    """Whether a hypothesis is for this shape: it names all, its class, or the shape itself, alone or in a list."""
+    named = (name.strip() for name in target_class.split(","))
+    return target_class in (GLOBAL, config_class) or label in named
+
+
+def is_metric(counter: str, scoring: Scoring) -> bool:
+    """Whether a prediction names what the benchmark measures, and no counter."""
+    names = {name.lower() for name in scoring.primary_metric}
+    return counter.strip().lower() in names | {"score", "time", (scoring.time_ms or "time").lower()}
+
+
+def _metric(scoring: Scoring) -> str:
+    if scoring.combined:
+        return f"6 / (2 / {scoring.forward} + 4 / {scoring.backward})"
+    several = "; none of them may fall" if len(scoring.primary_metric) > 1 else ""
+    return f"{' and '.join(scoring.primary_metric)}{several}"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.3g}x"
+
+
+# What a build, a test or a measurement said of a candidate, as text for a model.
+
+FLAGGED = "suspicious: "
+"""Begins a note that asks people to look again (rules 11.9)."""
+
+
+def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
+    """The best version's editable files with a candidate's edits on them."""
+    texts = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
+    for edit in edits:
+        if edit.text is None:
+            texts.pop(edit.path, None)
+        else:
+            texts[edit.path] = edit.text
+    return texts
+
+
+def against_best(briefing: Briefing, texts: Mapping[str, str]) -> tuple[FileEdit, ...]:
+    """Edits that make these files out of the best version's: what a commit on top of it needs."""
+    best = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
+    changed = [FileEdit(path=path, text=text) for path, text in texts.items() if best.get(path) != text]
+    gone = [FileEdit(path=path, text=None) for path in best if path not in texts]
+    return tuple(changed + gone)
+
+
+def complained(broken: Broken | Built) -> str:
+    """What the compiler or the checker said, and what earlier repairs were about."""
+    drafted = find(broken, Drafted)
+    earlier = drafted.repairs if drafted else ()
+    lines = [f"repair {number} was: {repair.explanation}" for number, repair in enumerate(earlier, start=1)]
+    if isinstance(broken, Broken):
+        return "\n".join([*lines, f"{broken.test.kind}:", broken.test.detail])
+    ended = broken.build.exit
+    if ended is None:
+        return "\n".join([*lines, "the build failed and said nothing"])
+    how = "ran out of time" if ended.timed_out else f"exit code {ended.returncode}"
+    return "\n".join([*lines, f"{' '.join(ended.argv)}: {how}", ended.output])
+
+
+def diff(judged: Judged, briefing: Briefing) -> str:
+    """The change that was judged, against the version that was the best before it; empty where there is none."""
+    drafted = find(judged, Drafted)
+    if drafted is None:
+        return ""
+    old, new = overlaid(briefing, ()), overlaid(briefing, drafted.edits)
+    lines: list[str] = []
+    for path in sorted({*old, *new}):
+        names = (f"round-{briefing.best_round}/{path}", f"round-{briefing.round}/{path}")
+        lines += unified_diff(old.get(path, "").splitlines(), new.get(path, "").splitlines(), *names, lineterm="")
+    return "\n".join(lines)
+
+
+def outcome(judged: Judged, briefing: Briefing) -> str:
+    """Verdict, each shape before and after, prediction against measurement, counters, and what ended a trial early."""
+    verdict = judged.verdict
+    roofs = {shape.label: shape.roof for shape in briefing.shapes if shape.roof is not None}
+    lines = [f"verdict: {verdict.sentence} ({verdict.decision.replace('_', ' ')}: {verdict.reason.replace('_', ' ')})"]
+    lines += [neutral(note) for note in verdict.notes]
+    if verdict.shapes:
+        lines += [f"each shape, before -> after ({how_timed(judged)}):", *changes(judged, roofs)]
+    drafted, failed, traced = find(judged, Drafted), find(judged, Failed), find(judged, Traced)
+    lines += _foreseen(judged, briefing)
+    if drafted:
+        lines.append(f"what was said of the change: {drafted.explanation}")
+        lines += [f"repaired after: {repair.evidence[:600]}" for repair in drafted.repairs]
+    if failed:
+        lines.append(f"ended early, {failed.reason.replace('_', ' ')}:\n{failed.detail}")
+    if traced and traced.profile:
+        command = " ".join(briefing.contract.profile.command) if briefing.contract.profile else "one call"
+        lines.append(f"counters before -> after ({traced.profile.rung}, of `{command}` alone):")
+        lines += _counters(briefing, traced)
+    return "\n".join(lines)
+
+
+def neutral(note: str) -> str:
+    """A note of a verdict as a fact: what it asks of the people who read the report is not asked of a model."""
+    if not note.startswith(FLAGGED):
+        return note
+    return f"flagged for people to look at: {note.removeprefix(FLAGGED).partition(';')[0]}"
+
+
+def profiled(judged: Judged) -> bool:
+    """Whether the candidate has counters of its own."""
+    traced = find(judged, Traced)
+    return traced is not None and traced.profile is not None
+
+
+def by_class(judged: Judged) -> str:
+    """Gain of every shape under its configuration class, losers first."""
+    order = sorted(judged.verdict.shapes, key=lambda shape: (shape.gain, shape.label))
+    lines = [f"{shape.config_class}: {shape.label} {shape.gain:+.2%}" for shape in order]
+    return "\n".join([judged.verdict.sentence, *lines])
+
+
+def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
+    said, traced = proposed(judged).hypothesis.prediction, find(judged, Traced)
+    checked = predict.check(said, briefing.profile, traced.profile if traced else None)
+    size = f" to {said.ratio:g} of it" if said.ratio else ""
+    moved = "not measured"
+    if is_metric(said.counter, briefing.contract.scoring):
+        mine = class_speedup(judged)
+        moved = "not measured" if mine is None else f"measured as the speedup {mine:.3g}x, below"
+    elif checked.before is not None and checked.after is not None:
+        share = f" ({checked.after / checked.before:.3g}x)" if checked.before else ""
+        moved = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"
+    counter = f"counter {said.counter}: predicted {said.direction}{size}, {moved}"
+    return [counter, *([speed] if (speed := speeds(judged)) else [])]
+
+
+def _counters(briefing: Briefing, traced: Traced) -> list[str]:
+    assert traced.profile is not None
+    before = briefing.profile
+    lines = []
+    for counter in traced.profile.counters:
+        old = before.counter(counter.name) if before and before.rung == traced.profile.rung else None
+        lines.append(f"{counter.name}: {'not measured' if old is None else f'{old:g}'} -> {counter.value:g}")
+    return lines

@@ -1,0 +1,651 @@
+"""Read-only tools that a model may call while it plans: every answer bounded and fenced, every mistake an answer."""
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import unified_diff
+from functools import cached_property, lru_cache
+from pathlib import Path, PurePosixPath
+from threading import local
+from typing import Any, Protocol
+
+from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, excluded, texts, unmet
+from ridgeline.agent.planner.checks import Length
+from ridgeline.agent.planner.conversation import Count, bounded, clipped, fenced, numbered
+from ridgeline.agent.planner.history import asked, told
+from ridgeline.agent.providers.base import Call, Tool
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.trial import Applied, Drafted, find
+from ridgeline.graph.values import Artifact
+from ridgeline.knowledge.cards import Card, Needs, load
+from ridgeline.knowledge.index import opened
+from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.search import Hit, Route, Search
+from ridgeline.knowledge.vocabulary import operators, spelled, stem, vocabulary
+from ridgeline.prompts.render import render
+from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.edits import LINK, MODULE
+from ridgeline.sandbox.errors import ArtifactLost
+from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.worktree import GitWorkspace
+
+TEMPLATE = "tools.v1.toml"
+HITS = 40
+"""Lines that a search in the sources returns."""
+FILES = 400
+"""Paths that a listing returns."""
+
+
+class Reader(Protocol):
+    """What a planner may look at beyond its briefing; nothing can be changed through it."""
+
+    def paths(self, commit: str) -> tuple[str, ...]:
+        """Files at a commit, relative to the contract's folder."""
+        ...
+
+    def text(self, commit: str, path: str) -> str | None:
+        """Text of a file; None when there is none or when it is not text."""
+        ...
+
+    def search(self, commit: str, text: str) -> tuple[str, ...]:
+        """Lines that hold a text, whatever its case, as `path:line: text`; plain text, never an expression."""
+        ...
+
+    def stored(self, artifact: Artifact) -> str | None:
+        """Text of a stored artifact; None when it is gone or is not text."""
+        ...
+
+
+class Books(Protocol):
+    """The knowledge base."""
+
+    def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]: ...
+    def levers(self, briefing: Briefing) -> tuple[Card, ...]: ...
+    def line(self, path: str, number: int) -> str | None: ...
+
+
+def offered() -> tuple[Tool, ...]:
+    """The tools as a model is told of them."""
+    tables = tomllib.loads(render(TEMPLATE))
+    return tuple(
+        Tool(name=name, description=table["description"].strip(), parameters=json.dumps(table["parameters"]))
+        for name, table in tables.items()
+    )
+
+
+class BriefedReader:
+    """Where no reader is given: the editable files of the best version are all there is."""
+
+    def __init__(self, briefing: Briefing) -> None:
+        self._commit = briefing.best_commit
+        self._texts = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
+
+    def paths(self, commit: str) -> tuple[str, ...]:
+        return tuple(self._texts) if commit == self._commit else ()
+
+    def text(self, commit: str, path: str) -> str | None:
+        return self._texts.get(path) if commit == self._commit else None
+
+    def search(self, commit: str, text: str) -> tuple[str, ...]:
+        return tuple(
+            f"{path}:{number}: {line.strip()}"
+            for path in self.paths(commit)
+            for number, line in enumerate((self.text(commit, path) or "").splitlines(), start=1)
+            if text.lower() in line.lower()
+        )
+
+    def stored(self, artifact: Artifact) -> str | None:
+        return None
+
+
+class Toolbox:
+    """The tools of one round. No tool takes a command, writes, or reaches a round that is masked."""
+
+    def __init__(self, briefing: Briefing, *, reader: Reader, books: Books, tokens: int, count: Count) -> None:
+        """`tokens`: of one answer."""
+        self._briefing = briefing
+        self._reader = reader
+        self._books = books
+        self._tokens = tokens
+        self._count = count
+        self._tools: dict[str, Callable[..., str]] = {
+            "read_file": self._read_file,
+            "list_files": self._list_files,
+            "search_code": self._search_code,
+            "search_knowledge": self._search_knowledge,
+            "read_profile": self._read_profile,
+            "read_round": self._read_round,
+            "diff_rounds": self._diff_rounds,
+        }
+
+    def run(self, call: Call) -> str:
+        """The answer to a call; a call that cannot be run is told why."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return f"no tool is called {clipped(call.name, 60)!r}; there are: {', '.join(self._tools)}"
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            return f"the arguments are no JSON: {clipped(str(error), 120)}"
+        if not isinstance(arguments, dict):
+            return "the arguments must be one JSON object"
+        problem = _unfit(call.name, arguments)
+        return problem or fenced(bounded(tool(**arguments), tokens=self._tokens, count=self._count))
+
+    def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
+        text = self._reader.text(self._briefing.best_commit, path)
+        if text is None:
+            return f"{path}: no such text file; list_files names them"
+        lines = text.splitlines()
+        first, last = max(1, first), min(len(lines), last or len(lines))
+        if first > last:
+            return f"{path} has {len(lines)} lines; none of {first} to {last}"
+        wanted = range(first, last + 1)
+        shown = numbered("\n".join(lines), tokens=10**9, count=self._count).splitlines()
+        part = "\n".join(shown[line - 1] for line in wanted)
+        return f"{path}, lines {first}-{last} of {len(lines)}\n{part}"
+
+    def _list_files(self) -> str:
+        paths = self._reader.paths(self._briefing.best_commit)
+        more = f"\n[{len(paths) - FILES} more]" if len(paths) > FILES else ""
+        return "\n".join(paths[:FILES]) + more
+
+    def _search_code(self, text: str) -> str:
+        """Plain text, no expression: what a model writes must not be able to keep the processor busy."""
+        if not text.strip() or "\n" in text:
+            return "give one line of text to look for"
+        found = self._reader.search(self._briefing.best_commit, text)
+        more = f"\n[{len(found) - HITS} more hits]" if len(found) > HITS else ""
+        return "\n".join(clipped(line, 200) for line in found[:HITS]) + more if found else f"{text!r} stands nowhere"
+
+    def _search_knowledge(self, question: str) -> str:
+        found = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
+        hits = for_machine(found, self._briefing)
+        return "\n\n".join(cite(hit) for hit in hits) or "nothing found; ask in other words"
+
+    def _read_profile(self) -> str:
+        profile = self._briefing.profile
+        if profile is None:
+            return "the best version has no profile"
+        counters = [f"{counter.name} = {counter.value:g}" for counter in profile.counters]
+        report = self._reader.stored(profile.report) if profile.report else None
+        return "\n".join([f"instrument: {profile.rung}", *counters, *profile.notes, *([report] if report else [])])
+
+    def _read_round(self, round: int) -> str:
+        closed = next((one for one in self._briefing.rounds if one.round == round), None)
+        if closed is None:
+            return f"there is no round {round} to read; {self._known()}"
+        applied = find(closed.judged, Applied)
+        diff = self._reader.stored(applied.diff) if applied else None
+        return told(closed) + (f"\n\n{diff}" if diff else "")
+
+    def _diff_rounds(self, first: int, second: int) -> str:
+        one, two = self._texts(first), self._texts(second)
+        if one is None or two is None:
+            return f"round {second if one else first} has no sources that can be read; {self._known()}"
+        lines: list[str] = []
+        for path in sorted({*one, *two}):
+            names = (f"round-{first}/{path}", f"round-{second}/{path}")
+            lines += unified_diff(one.get(path, "").splitlines(), two.get(path, "").splitlines(), *names, lineterm="")
+        return "\n".join(lines) or "no difference"
+
+    def _texts(self, round: int) -> dict[str, str] | None:
+        """The kernel's files as a round's candidate had them; those of the best version for its own round."""
+        if round == self._briefing.best_round:
+            return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
+        closed = next((one for one in self._briefing.rounds if one.round == round), None)
+        if closed is None:
+            return None
+        kept = {artifact.name: self._reader.stored(artifact) for artifact in closed.snapshot}
+        found = {path: text for path, text in kept.items() if text is not None}
+        drafted = find(closed.judged, Drafted)
+        edits = drafted.edits if drafted else ()
+        return found or {edit.path: edit.text for edit in edits if edit.text is not None} or None
+
+    def _known(self) -> str:
+        numbers = [str(one.round) for one in self._briefing.rounds]
+        return f"rounds that can be read: {', '.join(numbers[-20:]) or 'none yet'}"
+
+
+def cite(hit: Hit) -> str:
+    """An excerpt of the knowledge under the place where it stands."""
+    return f"{hit.path}:{hit.line}  {hit.heading}\n{hit.excerpt}"
+
+
+def _unfit(name: str, arguments: dict[str, Any]) -> str:
+    """Why the arguments do not fit the tool, or nothing."""
+    schema = json.loads(next(tool.parameters for tool in offered() if tool.name == name))
+    known, kinds = schema["properties"], {"string": str, "integer": int}
+    if missing := [field for field in schema["required"] if field not in arguments]:
+        return f"{name}: {', '.join(missing)} is missing"
+    for field, value in arguments.items():
+        if field not in known:
+            return f"{name}: takes no {clipped(field, 40)!r}; it takes: {', '.join(known) or 'nothing'}"
+        if not isinstance(value, kinds[known[field]["type"]]) or isinstance(value, bool):
+            return f"{name}: {field} must be of type {known[field]['type']}"
+    return ""
+
+
+# The knowledge base as a planner asks it: routed by the campaign's target, cited by file and line.
+
+STALLED = 3
+"""Rollbacks in a row from which excerpts that earlier rounds rested on make room for others (rules 9.9)."""
+SPARE, LONG = 3, 480
+"""Times as many answers that are looked through then, and tokens of each."""
+
+
+class ShippedBooks:
+    """The knowledge that ships with Ridgeline, and other folders in its layout. Opened when first asked."""
+
+    def __init__(self, *, wikis: tuple[Path, ...] = (), cache: Path | None = None) -> None:
+        """`cache`: folder for the index; None keeps it in memory, which takes half a second the first time."""
+        self._wikis = wikis
+        self._cache = cache
+        self._open = local()
+
+    def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
+        """Excerpts for the target, best first, within `budget` tokens."""
+        search, target = self._search(), briefing.target
+        product = search.gate(Route(gpu=target.platform)).product
+        gpu = target.platform if product else target.target_gpu
+        route = Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
+        if briefing.consecutive_rollbacks < STALLED:
+            return search.find(question, route, limit=limit, budget=budget)
+        read = [asked(closed).sources for closed in briefing.rounds if not closed.accepted]
+        known = {place for places in read for place in places}
+        order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
+        used = [hit.id for hit in order if any(_inside(place, hit) for place in known)]
+        return search.find(question, route, limit=limit, budget=budget, used=used)
+
+    def levers(self, briefing: Briefing) -> tuple[Card, ...]:
+        """Cards that the campaign's machine and operator allow and no round has settled, the most promising first."""
+        return levers(load(), briefing)
+
+    def line(self, path: str, number: int) -> str | None:
+        """A line of the knowledge by its cited path; None where there is no such line."""
+        return self.library.line(path, number)
+
+    @cached_property
+    def library(self) -> Library:
+        return Library(self._wikis)
+
+    def _search(self) -> Search:
+        """One connection for each thread: SQLite's are not shared."""
+        if not hasattr(self._open, "search"):
+            self._open.search = Search(opened(self.library, self._cache))
+        found: Search = self._open.search
+        return found
+
+
+def _inside(place: str, hit: Hit) -> bool:
+    """Whether a citation points into an excerpt."""
+    path, _, line = place.rpartition(":")
+    if path != hit.path or not line.split("-")[0].isdigit():
+        return False
+    return hit.line <= int(line.split("-")[0]) <= hit.line + hit.excerpt.count("\n") + 1
+
+
+# What a planner may read of a campaign: files of the contract's folder at a commit, and stored artifacts.
+
+LARGEST = 1 << 20
+"""Bytes of a file that is still shown."""
+
+
+class TreeReader:
+    """`model_tools.Reader` on the campaign's own repository and store. Links and submodules are not followed."""
+
+    def __init__(self, workspace: GitWorkspace, artifacts: ArtifactStore) -> None:
+        self._workspace = workspace
+        self._artifacts = artifacts
+        self._entries = lru_cache(maxsize=2)(self._listed)
+
+    def paths(self, commit: str) -> tuple[str, ...]:
+        """Files at a commit, relative to the contract's folder. Raises NoSuchBase when the commit is not known."""
+        return tuple(self._entries(commit))
+
+    def text(self, commit: str, path: str) -> str | None:
+        """Text of a file; None when there is none, when it is not text, or when it is very large."""
+        entry = self._entries(commit).get(path)
+        return None if entry is None else _text(self._workspace.repository().blobs((entry.oid,))[0])
+
+    def search(self, commit: str, text: str) -> tuple[str, ...]:
+        """Lines that hold a text, whatever its case, as `path:line: text`."""
+        folder = self._folder()
+        words = ("-z", "-n", "-I", "-i", "-F", "--full-name", "-e", text, commit, "--", folder or ".")
+        done = self._workspace.repository().attempt("grep", *words)
+        known = self._entries(commit)
+        found: list[str] = []
+        for row in done.stdout.decode(errors="replace").splitlines():
+            place, _, rest = row.partition("\0")
+            number, _, line = rest.partition("\0")
+            path = place.removeprefix(f"{commit}:").removeprefix(folder)
+            if path in known:
+                found.append(f"{path}:{number}: {line.strip()}")
+        return tuple(found)
+
+    def stored(self, artifact: Artifact) -> str | None:
+        """Text of a stored artifact; None when it is gone or is not text."""
+        try:
+            return _text(self._artifacts.get(artifact))
+        except ArtifactLost:
+            return None
+
+    def _folder(self) -> str:
+        folder = str(self._workspace.contract_dir)
+        return "" if folder == "." else f"{folder}/"
+
+    def _listed(self, commit: str) -> dict[str, Entry]:
+        folder = self._folder()
+        found = self._workspace.repository().entries(commit, folder.rstrip("/") or ".")
+        return {
+            entry.path.removeprefix(folder): entry
+            for entry in found
+            if entry.mode not in (LINK, MODULE) and entry.path.isprintable()
+        }
+
+
+def _text(data: bytes) -> str | None:
+    if b"\0" in data or len(data) > LARGEST:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+# Whether a citation resolves: `path:line` of the sources, of the repository, or of the knowledge.
+
+_FORM = re.compile(r"(?P<path>[^\s:]+):L?(?P<first>\d+)(?:-L?(?P<last>\d+))?(?::.*)?")
+
+
+def resolver(length: Length, line: Callable[[str, int], str | None]) -> Callable[[str], str]:
+    """Why a citation does not resolve, or nothing. `length`: of the best version's texts; `line`: of the knowledge."""
+
+    def unresolved(citation: str) -> str:
+        match = _FORM.fullmatch(citation)
+        if match is None:
+            return "is not of the form path:line"
+        path, first, last = match["path"], int(match["first"]), int(match["last"] or match["first"])
+        if last < first:
+            return "ends before it begins"
+        if (lines := length(path)) is not None:
+            return "" if first >= 1 and last <= lines else f"{path} has {lines} lines"
+        if line(path, first) is None or line(path, last) is None:
+            return "there is no such line in the sources or in the knowledge"
+        return ""
+
+    return unresolved
+
+
+class Texts:
+    """The best version's files, as far as they are texts."""
+
+    def __init__(self, briefing: Briefing, reader: Reader) -> None:
+        self._commit = briefing.best_commit
+        self._sources = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
+        self._reader = reader
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Sources first."""
+        return tuple(dict.fromkeys((*self._sources, *self._reader.paths(self._commit))))
+
+    def length(self, path: str) -> int | None:
+        """Lines of a file; None where there is none, or no text."""
+        text = self._sources.get(path)
+        if text is None and path in self.paths:
+            text = self._reader.text(self._commit, path)
+        return None if text is None else len(text.splitlines())
+
+
+def focus(sources: tuple[str, ...], path: str) -> tuple[int, ...]:
+    """Lines of a file that citations point at."""
+    found = (_FORM.fullmatch(citation) for citation in sources)
+    return tuple(int(match["first"]) for match in found if match and match["path"] == path)
+
+
+# Which knowledge cards a model is shown: those for its operator, device and bottleneck that are still untried.
+
+UNMEASURED = 0.08
+"""Nats (1.08x) that a card is ranked with which nobody measured: less than what a measured good one showed."""
+LEAST = 1.01
+"""So that a card without an expectation still has a rank among its like."""
+OURS, OTHERS = 2.0, 0.4
+"""Factors for a card that speaks of the operator, and for one that speaks of another operator only."""
+LATER, NOWHERE = 0.6, 0.35
+"""Factors for a card that waits for other flags, and for one that finds nothing to change in these sources yet."""
+NUMBERS, NATIVE = 1.15, 1.1
+"""Factors that settle ties: somebody measured it somewhere; it was written for this very language."""
+TRIED = 16_000
+"""Characters of sources up to which the cards' own edits are tried on them: it takes as long as their square."""
+COMMON = 1 / 3
+"""A word that more than this share of the cards use says nothing about the operator."""
+NAMES = 4
+"""Further levers that are named: a name without its reason helps little."""
+
+
+def levers(cards: Sequence[Card], told: Briefing) -> tuple[Card, ...]:
+    """Every card that this machine and operator allow and no round has settled, the most promising first."""
+    sources = texts(told)
+    fitting = [card for card in cards if _fits(card, told) and not excluded(card.excludes, told, sources=sources)]
+    said = [_words(card) for card in fitting]
+    ours = _spoken(operators(told.target.target_op))
+    telling = frozenset(word for word in ours if sum(word in words for words in said) <= COMMON * len(fitting))
+    worth = {card.id: _worth(card, told, telling) for card in fitting}
+    untried = [card for card in fitting if not _settled(card, told)]
+    return tuple(sorted(untried, key=lambda card: -worth[card.id]))
+
+
+def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:
+    """Each card with the ids of those after it that have the same reason: other forms of one lever."""
+    forms: dict[str, list[Card]] = {}
+    for card in cards:
+        forms.setdefault(card.because, []).append(card)
+    return tuple((first, tuple(card.id for card in rest)) for first, *rest in forms.values())
+
+
+def shown(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
+    """A card in a few lines, under the place that is cited. `how`: with the way it is done, for who writes it."""
+    size = f" to {card.prediction.ratio:g} of it" if card.prediction.ratio else ""
+    gain = f", expected {card.expected_speedup:g}x" if card.edits else ""
+    measured = f" ({clipped(card.measured_on, 90)})" if card.measured_on else ""
+    same = f"; another form: {', '.join(forms)}" if forms else ""
+    lines = [
+        f"{card.path}:1  {card.title} [lever {card.id}, {card.category}{same}]",
+        f"change: {clipped(card.change, 120)}; because {clipped(card.because, 140)}",
+        f"predicts: {card.prediction.counter} {card.prediction.direction}{size}{gain}{measured}",
+        f"applies when: {_section(card, 'Applies when', 150)}",
+        *([f"how: {_section(card, 'How', 500)}"] if how else []),
+        f"mind: {clipped(card.risks, 90)}; {_section(card, 'Pitfalls', 90)}",
+    ]
+    return "\n".join(lines)
+
+
+def others(names: Sequence[str]) -> str:
+    """The levers that are not shown, as they can be cited, in their order; empty when there are none."""
+    if not names:
+        return ""
+    more = f", and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{len(names)} further lever{'s' if len(names) > 1 else ''} left out: {', '.join(names[:NAMES])}{more}"
+
+
+def spoken(card: Card) -> str:
+    """What the card says that it is about."""
+    return " ".join((card.id, card.title, card.change, card.because))
+
+
+def _fits(card: Card, told: Briefing) -> bool:
+    """Whether language, operator and machine allow it, whatever the sources and flags are now."""
+    words = {told.target.target_lang.lower(), told.target.target_backend.lower()}
+    if not words & set(card.langs) or (card.gpus and told.machine.arch not in card.gpus):
+        return False
+    if "any" not in card.ops and not any(op in told.target.target_op for op in card.ops):
+        return False
+    hard = Needs(**card.requires.model_dump(include={"cpu_all", "cpu_any", "arch", "threads_over"}))
+    return not unmet(hard, told, sources=texts(told))
+
+
+def _settled(card: Card, told: Briefing) -> bool:
+    """Whether a round was about it and nothing says that it is worth another: sweeps are, and what was not measured."""
+    past = [closed for closed in told.rounds if asked(closed).lever == card.id]
+    if not past or card.sweep:
+        return False
+    later = any(closed.accepted and closed.round > past[-1].round for closed in told.rounds)
+    return past[-1].accepted or not (card.retry and later)
+
+
+def _worth(card: Card, told: Briefing, telling: frozenset[str]) -> float:
+    """Expected gain in nats, weighed by bottleneck, operator and whether the source has what it works on."""
+    gain = math.log(max(card.expected_speedup, LEAST)) if card.edits else UNMEASURED
+    gain *= 1.0 if told.bottleneck in card.bottlenecks else OFF_BOTTLENECK
+    gain *= _about(card, told.target.target_op, telling)
+    gain *= NUMBERS if card.measured_on else 1.0
+    gain *= NATIVE if PurePosixPath(card.path).parent.name == told.target.target_lang.lower() else 1.0
+    return gain * _ready(card, told)
+
+
+def _ready(card: Card, told: Briefing) -> float:
+    """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
+    sources = texts(told)
+    if unmet(Needs(pattern=card.requires.pattern), told, sources=sources):
+        return NOWHERE
+    if unmet(card.requires, told, sources=sources):
+        return LATER
+    if not card.edits or sum(map(len, sources.values())) > TRIED:
+        return 1.0
+    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in candidates(card, told)) else NOWHERE
+
+
+def _about(card: Card, op: str, telling: frozenset[str]) -> float:
+    """How much the card is about the operator: expressly, by its words, not at all, or about another one."""
+    if "any" not in card.ops:
+        return OURS
+    said = _words(card)
+    ours = _spoken(operators(op))
+    if said & telling:
+        return OURS
+    foreign = _spoken(frozenset(vocabulary().ops.values()) - operators(op)) - ours
+    return OTHERS if said & foreign else 1.0
+
+
+@lru_cache(maxsize=64)
+def _spoken(ops: frozenset[str]) -> frozenset[str]:
+    """Single words by which an operator goes."""
+    known = vocabulary()
+    names = {name for name, folder in known.ops.items() if folder in ops} | set(ops)
+    groups = [term for name in names for term in known.same.get((stem(name),), (name,))]
+    return frozenset(stem(word) for term in groups for word in spelled(term) if word not in known.stop)
+
+
+def _words(card: Card) -> frozenset[str]:
+    return _stems(" ".join((card.title, card.change, card.because, _section(card, "Applies when", 400))))
+
+
+@lru_cache(maxsize=1024)
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in spelled(text))
+
+
+def _section(card: Card, heading: str, most: int) -> str:
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
+    return clipped(found.group(1), most) if found else ""
+
+
+# Whether a text of the knowledge is about another machine, number format or operator than the campaign's.
+
+FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4")
+OF_GPUS = "/ops/"
+"""In the path of documents that speak of GPUs."""
+OF_C, SHIPPED = "/backends/c/", "knowledge/"
+"""In paths of documents written for processors, and of those that ship. A team's own about C is shown as it is."""
+_FOLDER = re.compile(r"/ops/([^/]+)/")
+
+
+def _op(told: Briefing) -> str:
+    return f"{told.target.target_op} {told.contract.description}".lower()
+
+
+def _low_precision(told: Briefing) -> bool:
+    return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", told.target.dtype.lower())) or "quant" in _op(told)
+
+
+def _on_amd(told: Briefing) -> bool:
+    return told.machine.kind == "amd"
+
+
+def _on_nvidia(told: Briefing) -> bool:
+    return told.machine.kind == "nvidia"
+
+
+def _on_gpu(told: Briefing) -> bool:
+    return told.machine.kind != "cpu"
+
+
+def _grouped(told: Briefing) -> bool:
+    return bool(re.search(r"group|moe|expert|batch", _op(told)))
+
+
+def _product(told: Briefing) -> bool:
+    return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _op(told)))
+
+
+def _flat(told: Briefing) -> bool:
+    return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _op(told))
+
+
+FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), ours)
+    for pattern, ours in (
+        (r"\b(?:CDNA\d?|gfx\d\w+|MI\d{3}\w?|MFMA|XCDs?|AGPRs?|wave64)\b", _on_amd),
+        (r"\b(?:PTX|wgmma|TMA|SM\d{2,3}|sm_\d+|CUTLASS|cuBLAS|Hopper|Blackwell)\b", _on_nvidia),
+        (
+            r"\b(?:GPUs?|CUDA|HIP|Triton|warps?|wave(?:s|fronts?)|LDS|HBM\w*|SMs?|CUs?|tensor cores?|multiprocessors?"
+            r"|occupancy|shared memory|thread ?blocks?|coalesc\w*|num_(?:warps|stages)|kernel launch(?:es)?)\b",
+            _on_gpu,
+        ),
+        (r"\bgrouped (?:product|gemm|matmul)|\ball groups\b|\bgroups? by K\b|gemm-(?:persistent|sort)-group", _grouped),
+        (
+            r"\b(?:block|packed|per-group)[ -]scal|\bFP8\b|\bFP4\b|\bMXFP\d|\bE8M0|\bW4A16\b|quanti[sz]|\bUE8M0",
+            _low_precision,
+        ),
+        (r"\boperand tiles?\b|\btiles? of the (?:operands?|product)\b", _product),
+        (r"look-?back|\bone-dimensional scan|\bCUB\b", _flat),
+    )
+)
+"""What a text speaks of, and whether a campaign has to do with it."""
+
+
+def alien(text: str, told: Briefing) -> bool:
+    """Whether the text as a whole is about something else: it names it, whatever else it says."""
+    return any(pattern.search(text) and not ours(told) for pattern, ours in FOREIGN)
+
+
+def relevant(hit: Hit, told: Briefing) -> Hit | None:
+    """The section without lines about something else; None when its place or heading is, or little is left of it."""
+    if OF_C in hit.path and not hit.path.startswith(SHIPPED) and not _on_gpu(told):
+        return hit
+    folder = _FOLDER.search(hit.path)
+    if alien(hit.heading, told) or (folder and folder[1] not in operators(told.target.target_op)):
+        return None
+    lines = hit.excerpt.splitlines()
+    kept = [line for line in lines if not alien(line, told)]
+    if not any(line.strip() and line.strip() != "[...]" for line in kept) or 2 * len(kept) < len(lines):
+        return None
+    return replace(hit, excerpt="\n".join(kept))
+
+
+def for_machine(hits: Sequence[Hit], told: Briefing) -> tuple[Hit, ...]:
+    """What a search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
+    if _on_gpu(told):
+        return tuple(hits)
+    said = (relevant(hit, told) for hit in hits if OF_GPUS not in hit.path)
+    return tuple(hit for hit in said if hit is not None)
+
+
+def of_other_dtype(metric: str, dtype: str) -> bool:
+    """Whether a hardware number is the peak of another number format, such as `fp32_vector` for a bf16 kernel."""
+    first = metric.lower().replace("-", "_").split("_")[0]
+    return first in FORMATS and first != dtype.lower()

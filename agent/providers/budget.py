@@ -1,0 +1,126 @@
+"""From a choice to a model that can be asked: budgeted, and on the campaign's own tape."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Said
+from ridgeline.agent.providers.choice import MAILBOX, Choice, Price
+from ridgeline.agent.providers.client import MILLION
+from ridgeline.agent.providers.mailbox import MailboxModel
+from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import Cost
+
+
+def opened(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
+    """Raises KeyMissing, naming what is not set, before anything is asked or measured."""
+    tape = ModelTape(campaign / FILE)
+    asked = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
+    return TapedModel(asked, tape, longest=limits.answer_tokens)
+
+
+def client(choice: Choice, campaign: Path) -> Client:
+    """The model itself. litellm is imported only for one that needs it."""
+    if choice.name == MAILBOX:
+        return MailboxModel(campaign)
+    from ridgeline.agent.providers.client import LitellmModel
+
+    return LitellmModel(choice)
+
+
+# What a campaign may cost, said before it starts; rough, and said to be.
+
+QUESTIONS = (2, 6)
+"""Questions of one round: a direction and its edits; with tool calls, a repair and the lesson beside them."""
+GIVEN, MADE = 12_000, 3_000
+"""Tokens of a question and of an answer. A measured campaign says better: see the costs in its report."""
+
+
+def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
+    """Lines for standard error.
+
+    Raises UserError for a budget in dollars that nobody could keep, and KeyMissing where the model cannot be asked.
+    """
+    if choice.name == MAILBOX:
+        if limits.max_dollars is not None:
+            raise UserError(
+                "--budget-usd: nobody knows what answers to a mailbox cost; leave it out or use --budget-tokens"
+            )
+        return ("model mailbox: the campaign stops with exit code 3 at every question, until it is answered",)
+    from ridgeline.agent.providers.client import LitellmModel
+
+    prices = LitellmModel(choice).prices
+    unknown = [name for name, price in prices if price is None]
+    if unknown and limits.max_dollars is not None:
+        raise UserError(
+            f"--budget-usd: the price of {', '.join(unknown)} is not known, so a budget in dollars cannot be kept; use"
+            " --budget-tokens, or say the price: RIDGELINE_MODEL_PRICE=IN,OUT in dollars per million tokens"
+        )
+    return (*(_priced(name, price) for name, price in prices), _rounds(prices[0][1], limits))
+
+
+def _priced(name: str, price: Price | None) -> str:
+    if price is None:
+        return f"model {name}: its price is unknown; tokens are counted, dollars are not"
+    return f"model {name}: at most {price.input:g} dollars per million tokens in, {price.output:g} out"
+
+
+def _rounds(price: Price | None, limits: Limits) -> str:
+    each = tuple(count * (GIVEN + MADE) for count in QUESTIONS)
+    rounds = limits.max_rounds
+    times = rounds or 1
+    what = f"{rounds} round{'s' if rounds > 1 else ''}" if rounds else "every round"
+    text = f"estimate: {what} about {_thousands(each[0] * times)} to {_thousands(each[1] * times)} tokens"
+    if price is not None:
+        cost = [count * times * (price.input * GIVEN + price.output * MADE) / MILLION for count in QUESTIONS]
+        text += f", {cost[0]:.2f} to {cost[1]:.2f} dollars"
+    budgets = [
+        f"{value:g} {unit}"
+        for value, unit in ((limits.max_dollars, "dollars"), (limits.max_tokens, "tokens"))
+        if value is not None
+    ]
+    return f"{text}; " + (f"it stops before {' or '.join(budgets)} are exceeded" if budgets else "no budget is set")
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k"
+
+
+# The stop before overspending: a question that may not fit into what is left is not asked.
+
+
+class BudgetedModel:
+    """Asks only what fits, judged by the most that an answer may cost."""
+
+    def __init__(self, inner: Client, *, limits: Limits, spent: Callable[[], Cost]) -> None:
+        """`spent`: what all answers of the campaign have cost so far."""
+        self._inner = inner
+        self._limits = limits
+        self._spent = spent
+        self.name = inner.name
+        self.tools = inner.tools
+
+    def count(self, text: str) -> int:
+        return self._inner.count(text)
+
+    def ask(self, ask: Ask) -> Said:
+        """Raises BudgetSpent instead of asking what may not fit."""
+        if self._limits.max_dollars is not None or self._limits.max_tokens is not None:
+            why = over(self._inner.most(ask), self._spent(), self._limits)
+            if why:
+                raise BudgetSpent(f"{ask.purpose}: {why}")
+        return self._inner.ask(ask)
+
+
+def over(most: Cost, spent: Cost, limits: Limits) -> str:
+    """Why an answer of at most that cost does not fit; empty when it does."""
+    if limits.max_tokens is not None and spent.tokens + most.tokens > limits.max_tokens:
+        return f"may take {most.tokens} tokens, and {spent.tokens} of {limits.max_tokens} are spent"
+    if limits.max_dollars is None:
+        return ""
+    if most.dollars is None or spent.dollars is None:
+        return f"a price is unknown, so {limits.max_dollars:g} dollars cannot be kept"
+    if spent.dollars + most.dollars > limits.max_dollars:
+        return f"may cost {most.dollars:.4f} dollars, and {spent.dollars:.4f} of {limits.max_dollars:g} are spent"
+    return ""

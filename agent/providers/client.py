@@ -1,0 +1,455 @@
+"""Any model that litellm reaches: a provider's, or an OpenAI-compatible server's."""
+
+import json
+import logging
+import math
+import multiprocessing
+import os
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.pool import ThreadPool
+from typing import Any, TypeVar
+
+from ridgeline.agent.providers.base import (
+    Ask,
+    Call,
+    KeyMissing,
+    Message,
+    ModelError,
+    Said,
+    Unanswerable,
+    Unreachable,
+    plain,
+    told,
+    without_keys,
+)
+from ridgeline.agent.providers.choice import LOCAL, Choice, Price, own_server, require, variables
+from ridgeline.agent.providers.library import failures, library, tokens
+from ridgeline.graph.values import Cost
+
+# Asking again: exponential backoff with jitter, the server's own Retry-After first, never longer than a bound.
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Again(Exception):
+    """A failure that may pass: the connection, a time-out, 429, 5xx."""
+
+    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+        """`after_s`: seconds the server asks to wait; None when it says nothing."""
+        super().__init__(message)
+        self.after_s = after_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How often and how long; seconds."""
+
+    attempts: int = 6
+    first_s: float = 1.0
+    """Mean of the first pause; each later one is twice as long."""
+    longest_s: float = 60.0
+    """No pause of our own choosing is longer."""
+    total_s: float = 900.0
+    """Of one question with all pauses and attempts."""
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    draw: Callable[[], float] = random.random
+
+    def insist(self, call: Callable[[float], T], *, who: str) -> T:
+        """`call(seconds left)` until it answers. Raises Unreachable with the last failure when patience ends."""
+        until = self.now() + self.total_s
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return call(until - self.now())
+            except Again as failure:
+                pause = self._pause(attempt, failure.after_s)
+                if attempt == self.attempts:
+                    raise Unreachable(f"{who}: no answer in {attempt} attempts: {failure}") from None
+                if self.now() + pause >= until:
+                    asked = f", and asks to wait {failure.after_s:.0f} s" if failure.after_s else ""
+                    raise Unreachable(f"{who}: no answer within {self.total_s:g} s: {failure}{asked}") from None
+                logger.warning("%s: %s; asking again in %.1f s", who, failure, pause)
+                self.sleep(pause)
+        raise AssertionError("attempts is at least 1")
+
+    def _pause(self, attempt: int, after_s: float | None) -> float:
+        if after_s is not None:
+            return after_s + self.draw()  # a little later than asked, so that many clients do not come back at once
+        return min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + self.draw())
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """The call's result, or Again when it takes longer than `seconds` of wall time.
+
+    A socket's own time limit starts anew with every byte, so a server that drips would hold us for ever. The thread
+    that is left behind ends with the process.
+    """
+    pool = ThreadPool(1)
+    try:
+        return pool.apply_async(call).get(max(0.0, seconds))
+    except multiprocessing.TimeoutError:
+        raise Again(f"no complete answer within {seconds:.0f} s") from None
+    finally:
+        pool.terminate()
+
+
+COUNTED_SHORT = 1.3
+"""Other tokenizers make up to this many times the tokens that ours counts."""
+PER_MESSAGE = 16
+"""Tokens of a message's frame, at most."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """One model of the list, and what it was found to take."""
+
+    name: str
+    provider: str
+    base_url: str
+    price: Price | None
+    listed: bool
+    """Whether `price` is litellm's, so that its exact arithmetic holds."""
+    longest: int | None
+    """Output tokens it can give; None where nobody says."""
+    schema: bool
+    tools: bool
+
+
+class LitellmModel:
+    """Asks the first model; the next one of the fallbacks when it gives no answer.
+
+    Raises KeyMissing at once when a variable that a model needs is not set.
+    """
+
+    def __init__(self, choice: Choice, *, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience(total_s=choice.total_s)
+        self._timeout_s = choice.timeout_s
+        self._models = [self._reached(name, choice) for name in (choice.name, *choice.fallbacks)]
+        self.name = choice.name
+        self.tools = all(model.tools for model in self._models)
+
+    @property
+    def prices(self) -> tuple[tuple[str, Price | None], ...]:
+        """Every model that may be asked, with the most it costs."""
+        return tuple((model.name, model.price) for model in self._models)
+
+    def count(self, text: str) -> int:
+        """By an OpenAI encoding that needs no network; a close count for others."""
+        library()
+        return tokens(text)
+
+    def most(self, ask: Ask) -> Cost:
+        """As if the dearest of the models answered at full length; a repeated request that failed is not in it."""
+        given = math.ceil(COUNTED_SHORT * self._counted(ask)) + PER_MESSAGE * len(ask.messages)
+        prices = [model.price for model in self._models]
+        known = [each for each in prices if each is not None]
+        top = max((_spent(each, given, ask.max_output_tokens) for each in known), default=0.0)
+        return Cost(tokens=given + ask.max_output_tokens, dollars=top if len(known) == len(prices) else None)
+
+    def ask(self, ask: Ask) -> Said:
+        """Raises the typed failures of `ridgeline.agent.providers.base`."""
+        failures: list[ModelError] = []
+        for at, model in enumerate(self._models):
+            try:
+                call = partial(self._once, at, ask)
+                return self._patience.insist(call, who=f"--model {model.name}")
+            except ModelError as failure:
+                failures.append(failure)
+                if at + 1 < len(self._models):
+                    logger.warning("%s; asking %s instead", failure, self._models[at + 1].name)
+        if len(failures) > 1:
+            raise type(failures[0])("; ".join(str(failure) for failure in failures))
+        raise failures[0]
+
+    def _once(self, at: int, ask: Ask, left_s: float) -> Said:
+        """One request, and at once a second and third without what the server says it cannot do."""
+        for _ in range(2):
+            try:
+                return self._request(self._models[at], ask, left_s)
+            except Unanswerable as refused:
+                simpler = _without(self._models[at], ask, str(refused))
+                if simpler is None:
+                    raise
+                logger.warning("%s; asking without", refused)
+                self._models[at] = simpler
+        return self._request(self._models[at], ask, left_s)
+
+    def _request(self, model: Reached, ask: Ask, left_s: float) -> Said:
+        lib = library()
+        seconds = min(self._timeout_s, max(1.0, left_s))
+        given = arguments(ask, provider=model.provider, model=model.name, schema=_formed(model, ask), tools=model.tools)
+        given["max_tokens"] = min(given["max_tokens"], model.longest or given["max_tokens"])
+        given.update(model=model.name, timeout=seconds, num_retries=0, max_retries=0)
+        if model.base_url:
+            given["base_url"] = model.base_url
+            if model.provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
+                given["api_key"] = "none"  # the client insists on one, a server of one's own needs none
+        try:
+            # a little more than the socket's own limit, which should speak first
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # litellm warns of oddly shaped answers; we judge them ourselves
+                response = within(seconds + 1, partial(lib.completion, **given))
+            if response is None:  # litellm drops parameters after a 422, asks again, and then has nothing to say
+                raise Unanswerable(f"--model {model.name}: the provider refused the question (422)")
+            said = answer(response, asked=model.name, cost=Cost())
+        except failures() as error:
+            raise fault(error, name=model.name, provider=model.provider) from None
+        return said.model_copy(update={"cost": self._cost(model, ask, response, said)})
+
+    def _cost(self, model: Reached, ask: Ask, response: Any, said: Said) -> Cost:
+        usage = getattr(response, "usage", None)
+        given, made = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
+        if not given:  # the server does not say
+            given = self._counted(ask)
+            made = self.count(said.text + "".join(call.arguments for call in said.calls))
+            return Cost(tokens=given + made, dollars=_spent(model.price, given, made) if model.price else None)
+        exact = dollars(response, model.name) if model.listed else None
+        if exact is None and model.price is not None:
+            exact = _spent(model.price, given, made)
+        return Cost(tokens=given + made, dollars=exact)
+
+    def _counted(self, ask: Ask) -> int:
+        parts = [message.text + "".join(call.arguments for call in message.calls) for message in ask.messages]
+        tools = [tool.name + tool.description + tool.parameters for tool in ask.tools]
+        return self.count("\n".join((*parts, *tools, ask.answer_schema)))
+
+    def _reached(self, name: str, choice: Choice) -> Reached:
+        first = name == choice.name or name.partition("/")[0] == choice.name.partition("/")[0]
+        base_url = choice.base_url if first else ""
+        provider = require(name, base_url=base_url, environment=os.environ)
+        own = own_server(provider, base_url, os.environ)
+        entry = None if own and provider not in LOCAL else listed(name)
+        known = price(name) if entry else None
+        if provider in LOCAL:
+            known = known or Price(input=0.0, output=0.0)
+        return Reached(
+            name=name,
+            provider=provider,
+            base_url=base_url,
+            price=choice.price or known,
+            listed=choice.price is None and entry is not None,
+            longest=(entry or {}).get("max_output_tokens"),
+            schema=entry is None or bool(entry.get("supports_response_schema")),
+            tools=entry is None or bool(entry.get("supports_function_calling")),
+        )
+
+
+def _formed(model: Reached, ask: Ask) -> bool:
+    """Beside tools a form is asked for only of those who are known to take both: a grammar would forbid the call."""
+    return model.schema and (not ask.tools or (model.provider in ("openai", "azure") and not model.base_url))
+
+
+def _without(model: Reached, ask: Ask, refusal: str) -> Reached | None:
+    """The same model, asked for less; None when the refusal is about something else."""
+    text = refusal.lower()
+    if (
+        model.schema
+        and ask.answer_schema
+        and any(word in text for word in ("response_format", "json_schema", "schema"))
+    ):
+        return replace(model, schema=False)
+    if model.tools and ask.tools and "tool" in text:
+        return replace(model, tools=False)
+    return None
+
+
+def _spent(price: Price, given: int, made: int) -> float:
+    return (price.input * given + price.output * made) / MILLION
+
+
+def _number(usage: Any, name: str) -> int:
+    found = getattr(usage, name, 0)
+    return max(0, found) if isinstance(found, int) else 0
+
+
+# What a provider's failure means: ask again, change the question, or tell the user.
+
+LONGEST_WAIT_S = 86_400.0
+SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit")
+"""A 429 or 400 that no waiting mends."""
+
+
+def fault(error: Exception, *, name: str, provider: str) -> Again | ModelError:
+    """The failure to raise instead of the library's."""
+    status, said = _status(error), words(error)
+    who = f"--model {name}"
+    if any(word in said.lower() for word in SPENT):
+        return Unanswerable(f"{who}: the account has no credit left ({status}): {said}")
+    if status in (401, 403):
+        return KeyMissing(f"{who}: the provider refused {variables(provider)} ({status}): {said}")
+    if status == 404:
+        return KeyMissing(f"{who}: the provider does not know the model, or its address is wrong (404): {said}")
+    if status in (408, 409, 425, 429) or status >= 500:
+        return Again(f"{status}: {said}", after_s=_retry_after(error))
+    return Unanswerable(f"{who}: the provider refused the question ({status}): {said}")
+
+
+def words(error: Exception) -> str:
+    """The provider's own sentence, in one line, without keys and without the library's prefixes."""
+    text = str(error)
+    head, dash, rest = text.partition("Exception - ")
+    body = rest if dash and len(head) < 120 else text
+    return told(body.partition("Traceback (most recent call last)")[0]) or type(error).__name__
+
+
+def _status(error: Exception) -> int:
+    """The HTTP status; 500 for a failure without one: a broken connection or an answer that is none."""
+    found = getattr(error, "status_code", None)
+    return found if isinstance(found, int) and found >= 400 else 500
+
+
+def _retry_after(error: Exception) -> float | None:
+    headers = getattr(error, "litellm_response_headers", None)
+    if headers is None:
+        headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        return None
+    value = next((text for key, text in headers.items() if str(key).lower() == "retry-after"), None)
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None  # a date, which needs a clock that agrees with the server's: our own pauses instead
+    return min(seconds, LONGEST_WAIT_S) if seconds >= 0 else None
+
+
+# What an answer costs, from litellm's own list, which is on the disk; an unknown price stays unknown.
+
+MILLION = 1_000_000
+
+
+def listed(name: str) -> dict[str, Any] | None:
+    """litellm's entry of a model; None when it has none."""
+    lib = library()
+    try:
+        return dict(lib.get_model_info(name))
+    except (lib.exceptions.ModelNotMappedError, ValueError, KeyError):
+        return None
+
+
+def price(name: str) -> Price | None:
+    """The most that a million tokens cost, in and out: writing to a cache, and a dearer tier of length, included."""
+    entry = listed(name)
+    if entry is None:
+        return None
+    given = [
+        _highest(entry, "input_cost_per_token", "cache_creation_input_token_cost"),
+        _highest(entry, "output_cost_per_token"),
+    ]
+    if None in given:
+        return None
+    return Price(input=MILLION * (given[0] or 0.0), output=MILLION * (given[1] or 0.0))
+
+
+def _highest(entry: dict[str, Any], *prefixes: str) -> float | None:
+    found = [
+        value
+        for key, value in entry.items()
+        if key.startswith(prefixes) and isinstance(value, int | float) and not key.endswith(("_batches", "_priority"))
+    ]
+    return max(found) if found else None
+
+
+def dollars(response: Any, name: str) -> float | None:
+    """Of one answer, its cached tokens at their own price; None when the model is not in the list."""
+    lib = library()
+    try:
+        return float(lib.completion_cost(completion_response=response, model=name))
+    except (lib.exceptions.ModelNotMappedError, *failures()):
+        return None
+
+
+# A question as litellm's arguments, and litellm's response as an answer. What comes back is data of a stranger.
+
+LONGEST_TEXT = 400_000
+"""Characters of an answer that are kept: ten times the largest kernel file."""
+MOST_CALLS = 32
+"""Calls of tools in one answer that are kept."""
+CACHING = frozenset({"anthropic", "bedrock", "vertex_ai"})
+"""Providers that cache a prompt only where the request says so; the others do it by themselves or not at all."""
+
+
+def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool) -> dict[str, Any]:
+    """Messages, tools, form of the answer and its longest length."""
+    marked = provider in CACHING and "claude" in model.lower()
+    found: dict[str, Any] = {
+        "messages": [_message(message, cached=marked and at < 2) for at, message in enumerate(ask.messages)],
+        "max_tokens": ask.max_output_tokens,
+    }
+    if ask.tools and tools:
+        found["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": json.loads(tool.parameters),
+                },
+            }
+            for tool in ask.tools
+        ]
+    if ask.answer_schema and schema:
+        found["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": json.loads(ask.answer_schema), "strict": False},
+        }
+    return found
+
+
+def _message(message: Message, *, cached: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"role": message.role, "content": message.text}
+    if cached and message.text and message.role in ("system", "user"):
+        # rules and context come first and stay the same in a round: the prefix worth caching
+        part = {"type": "text", "text": message.text, "cache_control": {"type": "ephemeral"}}
+        found["content"] = [part]
+    if message.calls:
+        found["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+        found["content"] = message.text or None
+    if message.role == "tool":
+        found["tool_call_id"] = message.answers
+    return found
+
+
+def answer(response: Any, *, asked: str, cost: Cost) -> Said:
+    """Raises ValueError for a response without a choice."""
+    if not response.choices:
+        raise ValueError("an answer without any choice")
+    choice = response.choices[0]
+    text = choice.message.content if isinstance(choice.message.content, str) else ""
+    return Said(
+        text=_safe(text),
+        calls=tuple(_calls(choice.message.tool_calls or ())),
+        truncated=choice.finish_reason == "length" or len(text) > LONGEST_TEXT,
+        model=f"{asked} ({served})" if (served := _served(response, asked)) else asked,
+        cost=cost,
+    )
+
+
+def _calls(given: Iterable[Any]) -> Iterable[Call]:
+    for number, call in enumerate(given):
+        if number == MOST_CALLS:
+            return
+        name, argument = call.function.name, call.function.arguments
+        yield Call(
+            id=_safe(str(call.id or f"call-{number}"), 200),
+            name=_safe(str(name or ""), 200),
+            arguments=_safe(argument if isinstance(argument, str) else json.dumps(argument)),
+        )
+
+
+def _served(response: Any, asked: str) -> str:
+    """What the server says it is, when that is another name; a snapshot's date, for example."""
+    found = _safe(str(response.model or ""), 120)
+    return "" if found in asked else found
+
+
+def _safe(text: str, limit: int = LONGEST_TEXT) -> str:
+    return plain(without_keys(text[:limit]), limit=limit)
