@@ -16,11 +16,11 @@ from ridgeline.agent.live import Unseen
 from ridgeline.agent.providers.choice import elsewhere
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.agent.wiring import connect
+from ridgeline.graph.errors import DeviceBusy
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.ports import Ports
-from ridgeline.sandbox.errors import DeviceBusy
-from ridgeline.sandbox.lease import lease
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 MEASURING = ("builder", "checker", "timer", "profiler")
 """Ports that only the campaign's own machine can answer."""

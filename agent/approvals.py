@@ -16,7 +16,7 @@ from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision
 from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.durable import append_whole, locked, write_whole
+from ridgeline.sandbox.store.durable import append_whole, locked, write_whole
 
 FOLDER = "approvals"
 REQUEST, DECISION, DEFERRED = ".request.json", ".decision.json", ".deferred.json"

@@ -15,8 +15,8 @@ from ridgeline.agent.wanted import decided
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.globs import matches
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.globs import matches
 
 logger = logging.getLogger(__name__)
 

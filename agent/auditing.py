@@ -12,8 +12,8 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit import diffs
 from ridgeline.sandbox.audit.examine import added, audit, examined
 from ridgeline.sandbox.audit.rules import Hit, finding
-from ridgeline.sandbox.edits import CONTRACT_FILE
-from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.workspace.edits import CONTRACT_FILE
+from ridgeline.sandbox.workspace.globs import matches
 
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "build", "dist", ".venv", "venv", "workspace"})
 MOST_FILES = 2000

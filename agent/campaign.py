@@ -28,18 +28,17 @@ from ridgeline.agent.version import VERSION
 from ridgeline.agent.wikis import roots
 from ridgeline.agent.wiring import Place, connect
 from ridgeline.graph.build import build
-from ridgeline.graph.errors import NeedsAnswer
+from ridgeline.graph.errors import DeviceBusy, NeedsAnswer, SchemaMismatch
 from ridgeline.graph.nodes.close.publish import restore_files
 from ridgeline.graph.policy.define import Questions, resolve
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import BaselineClosed, Opened, Spec
 from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.values import SCHEMA
-from ridgeline.sandbox.durable import write_whole
-from ridgeline.sandbox.errors import DeviceBusy, SchemaMismatch
-from ridgeline.sandbox.lease import lease
-from ridgeline.sandbox.mirror import release_stale_locks
-from ridgeline.sandbox.repository import Repository, find_repository
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.workspace.mirror import release_stale_locks
+from ridgeline.sandbox.workspace.repository import Repository, find_repository
 
 REQUEST = "request.json"
 THREAD = "campaign"
@@ -199,7 +198,7 @@ def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
 
 def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
-    from ridgeline.sandbox.machine import LocalDevice
+    from ridgeline.sandbox.devices.machine import LocalDevice
 
     target = resolve(
         request.contract,
@@ -229,8 +228,8 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
 def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from ridgeline.agent.roofline.stated import of_machine
-    from ridgeline.sandbox.devices import device_kind
-    from ridgeline.sandbox.machine import LocalDevice
+    from ridgeline.sandbox.devices.kind import device_kind
+    from ridgeline.sandbox.devices.machine import LocalDevice
 
     contract = loaded.contract
     if device_kind(contract) == "cpu":

@@ -73,7 +73,7 @@ def is_alive(status: dict[str, Any]) -> bool:
 def history(campaign: Path) -> "History":
     """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
     from ridgeline.graph.policy.history import fold
-    from ridgeline.sandbox.ledger import JsonlLedger
+    from ridgeline.sandbox.store.ledger import JsonlLedger
 
     found = fold(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
     if found is None:

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.apart import own_memory, own_table
-from ridgeline.sandbox.conditions.sources import sources
-from ridgeline.sandbox.confine import isolation
-from ridgeline.sandbox.errors import WorldError
-from ridgeline.sandbox.process import run
+from ridgeline.sandbox.isolation.apart import own_memory, own_table
+from ridgeline.sandbox.isolation.confine import isolation
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.timing.conditions.sources import sources
 
 KEYS = (
     "ANTHROPIC_API_KEY",

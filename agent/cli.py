@@ -12,8 +12,7 @@ from typer.core import TyperGroup
 from ridgeline.agent.console import Documents, OutputClosed, complain, emit, note, say
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.extensions import registrations
-from ridgeline.graph.errors import CampaignError
-from ridgeline.sandbox.errors import WorldError
+from ridgeline.graph.errors import CampaignError, WorldError
 
 GROUPS = (
     "campaign", "answer", "approval", "look", "serve", "contract", "roofline", "profile", "isa", "bench", "audit",

@@ -9,8 +9,8 @@ from ridgeline.graph.contract import Knowledge
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import Request
-from ridgeline.sandbox.ledger import JsonlLedger
-from ridgeline.sandbox.machine import LocalDevice
+from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowled
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
+from ridgeline.sandbox.store.yaml_file import NotReadable, document, named, translated, unknown_keys
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ridgeline.agent import campaigns
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.values import Artifact, Value
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.durable import write_whole
-from ridgeline.sandbox.errors import ArtifactLost
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 if TYPE_CHECKING:
     from ridgeline.graph.record import RoundClosed

@@ -7,12 +7,12 @@ from typing import Literal
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.gate.cards import Cards, judge
-from ridgeline.sandbox.gate.choose import ranked, visible
-from ridgeline.sandbox.gate.reading import parse, series
-from ridgeline.sandbox.gate.settings import gate_settings
-from ridgeline.sandbox.gate.tools import PROGRAMS, installed, tools_of
-from ridgeline.sandbox.gate.values import MIB, GpuProcess, Judged, State, Told, Vendor
+from ridgeline.sandbox.devices.cards import Cards, judge
+from ridgeline.sandbox.devices.choose import ranked, visible
+from ridgeline.sandbox.devices.reading import parse, series
+from ridgeline.sandbox.devices.settings import gate_settings
+from ridgeline.sandbox.devices.tools import PROGRAMS, installed, tools_of
+from ridgeline.sandbox.devices.values import MIB, GpuProcess, Judged, State, Told, Vendor
 
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
 

@@ -10,7 +10,7 @@ from ridgeline.graph.policy.final import Pair, numbers
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import claim, result
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 
 class CampaignStatus(Value):

@@ -14,7 +14,7 @@ from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Body, Concluded, RoundClosed
 from ridgeline.graph.state import State
 from ridgeline.graph.trial import Drafted, find, proposed
-from ridgeline.sandbox.durable import overwrite
+from ridgeline.sandbox.store.durable import overwrite
 
 CLOSING = frozenset(
     {"recall", "baseline", "calibrate", "accept", "rollback", "canary", "review", "restart", "conclude"}

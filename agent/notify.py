@@ -17,12 +17,12 @@ from typing import Literal
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import told
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.caches import cache_folder
-from ridgeline.sandbox.durable import write_whole
-from ridgeline.sandbox.environment import passed
-from ridgeline.sandbox.errors import WorldError
-from ridgeline.sandbox.process import run
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.store.caches import cache_folder
+from ridgeline.sandbox.store.durable import write_whole
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.graph.errors import CampaignError
-from ridgeline.graph.record import BaselineClosed, Opened
-from ridgeline.sandbox.errors import (
+from ridgeline.graph.errors import (
     BranchTaken,
+    CampaignError,
     DetachedHead,
     DeviceBusy,
     DirtyTree,
@@ -18,8 +17,9 @@ from ridgeline.sandbox.errors import (
     NotAGitRepository,
     ProgramMissing,
 )
-from ridgeline.sandbox.ledger import JsonlLedger
-from ridgeline.sandbox.repository import Repository
+from ridgeline.graph.record import BaselineClosed, Opened
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.repository import Repository
 
 REFUSALS = (UserError, CampaignError, NotAGitRepository, DetachedHead, DirtyTree, BranchTaken, ProgramMissing)
 """What a person mends in the contract or the repository; a later start begins from the mended state."""

@@ -15,8 +15,8 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.early import silent
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.process import run
-from ridgeline.sandbox.worktree import find_repository
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.workspace.worktree import find_repository
 
 PAIRS = 2
 """Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""

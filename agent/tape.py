@@ -20,7 +20,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph import ports as declared
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.values import SCHEMA, Value
-from ridgeline.sandbox.durable import Unsynced, append_whole
+from ridgeline.sandbox.store.durable import Unsynced, append_whole
 
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {

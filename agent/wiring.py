@@ -14,24 +14,24 @@ from ridgeline.agent.tape import Tape, taped
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner, Ports, Profiler
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.builder import ContractBuilder
-from ridgeline.sandbox.checker import ContractChecker
-from ridgeline.sandbox.clock import SystemClock
-from ridgeline.sandbox.commands import Commands
-from ridgeline.sandbox.conditions.quiet import TOTAL_S
-from ridgeline.sandbox.durable import Unsynced, write_whole
-from ridgeline.sandbox.files import CampaignFiles
-from ridgeline.sandbox.gate.gate import CardGate
-from ridgeline.sandbox.gate.opened import gate_of
-from ridgeline.sandbox.ledger import JsonlLedger
-from ridgeline.sandbox.machine import LocalDevice
-from ridgeline.sandbox.patience import Patience
-from ridgeline.sandbox.profiler.cpu import CpuProfiler
-from ridgeline.sandbox.signals import StopFile
-from ridgeline.sandbox.timer import Bearing, ContractTimer
-from ridgeline.sandbox.trees import Trees
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.devices.clock import SystemClock
+from ridgeline.sandbox.devices.gate import CardGate
+from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.devices.opened import gate_of
+from ridgeline.sandbox.isolation.patience import Patience
+from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.durable import Unsynced, write_whole
+from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.store.signals import StopFile
+from ridgeline.sandbox.timing.conditions.quiet import TOTAL_S
+from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
+from ridgeline.sandbox.workspace.builder import ContractBuilder
+from ridgeline.sandbox.workspace.checker import ContractChecker
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 TIPS = PurePosixPath("agent/historical_experience")
 
@@ -147,7 +147,7 @@ def _profiler(
     """By the kind of the contract's device."""
     if commands.kind == "cpu":
         return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
-    from ridgeline.sandbox.profiler.gpu_ladder import GpuProfiler
+    from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
 
     return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
 
@@ -162,7 +162,7 @@ def _planner(
     from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
     from ridgeline.agent.providers.budget import opened
     from ridgeline.agent.wikis import attached, roots
-    from ridgeline.sandbox.caches import cache_folder
+    from ridgeline.sandbox.store.caches import cache_folder
 
     wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
     asked = opened(model, campaign=workspace.campaign_dir, limits=limits)

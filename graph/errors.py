@@ -13,3 +13,106 @@ class NeedsAnswer(CampaignError):
 
 class BrokenBaseline(CampaignError):
     """The unmodified kernel does not build, is wrong, or cannot be measured: nothing can be optimized on it."""
+
+
+# What can be wrong with the world. None of these is ever a verdict about a kernel.
+
+
+class WorldError(Exception):
+    """The surroundings failed: device, disk, tool or repository. The text is one line that names the mend.
+
+    Origin: every adapter in `sandbox`. The command line prints the text and leaves with `exit_code`.
+    """
+
+    exit_code = 5
+
+
+class ProgramMissing(WorldError):
+    """A program that a command needs cannot be started. `field` is the contract's field that names it, if one does."""
+
+    def __init__(self, program: str, *, field: str = "", why: str = "not found") -> None:
+        self.program = program
+        self.field = field
+        where = f"{field}: " if field else ""
+        if field and "/" in program:
+            self.exit_code = 2  # a path of the project: the contract is what can be mended, not the machine
+        super().__init__(f"{where}program {program!r} {why}; install it, or correct the command")
+
+
+class GitFailed(WorldError):
+    """A git command that had to work did not."""
+
+
+class NotAGitRepository(WorldError):
+    """The contract's folder is not inside a git repository with a working tree."""
+
+    exit_code = 2
+
+
+class DirtyTree(WorldError):
+    """The repository has changes that are not committed, so a commit would not say what was measured."""
+
+    exit_code = 2
+
+
+class DetachedHead(WorldError):
+    """HEAD is not on a branch, so there is nothing that a campaign's branch could be compared with."""
+
+    exit_code = 2
+
+
+class BranchTaken(WorldError):
+    """The campaign's branch belongs to somebody else, or somebody moved it."""
+
+    exit_code = 2
+
+
+class NoSuchBase(WorldError):
+    """The commit a campaign stands on is in neither the repository nor the campaign's mirror."""
+
+
+class LedgerCorrupt(WorldError):
+    """A ledger line is not what was written. `line` counts from 1."""
+
+    exit_code = 2
+
+    def __init__(self, path: str, *, line: int, why: str) -> None:
+        self.line = line
+        super().__init__(f"{path}: line {line}: {why}; restore the file from a copy, or start a new campaign")
+
+
+class SchemaMismatch(WorldError):
+    """The campaign was written by another version of Ridgeline."""
+
+    exit_code = 2
+
+
+class DiskFull(WorldError):
+    """No space was left for a write; what had been written before is intact."""
+
+    exit_code = 2
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: no space left on the device; free some and resume, nothing that was closed is lost")
+
+
+class FilesConflict(WorldError):
+    """A path in the campaign's folder cannot be written: it leads elsewhere or something else is in its place."""
+
+
+class ArtifactLost(WorldError):
+    """A stored blob is missing or is no longer what its address says."""
+
+
+class DeviceLost(WorldError):
+    """The device that was being measured on went away."""
+
+
+class DeviceBusy(WorldError):
+    """Another process held the device for the whole of the permitted wait."""
+
+    exit_code = 4
+
+
+class StopAsked(DeviceBusy):
+    """A campaign that waits for an idle GPU was asked to stop: it cannot close its round without one."""

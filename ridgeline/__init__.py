@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ridgeline.agent.judging import judged as judge
     from ridgeline.agent.version import VERSION as __version__
     from ridgeline.sandbox.judge.options import Options as JudgeOptions
-    from ridgeline.sandbox.recordings.detect import read as read_profile
+    from ridgeline.sandbox.profiles.readers.detect import read as read_profile
 
 __all__ = [
     "Comparison",
@@ -37,7 +37,7 @@ _PLACES = {
     "compare": ("agent.bench.run", "compared"),
     "judge": ("agent.judging", "judged"),
     "load_contract": ("agent.contract_file", "load"),
-    "read_profile": ("sandbox.recordings.detect", "read"),
+    "read_profile": ("sandbox.profiles.readers.detect", "read"),
 }
 
 

@@ -18,7 +18,7 @@ from ridgeline.graph.policy.history import fold
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import Request
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_contract, make_limits
 from tests.fakes import FakeFiles, FakeWorkspace
 from tests.world import (

@@ -5,15 +5,15 @@ import json
 from collections.abc import Iterable, Mapping
 
 from ridgeline.graph.contract import Contract
+from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from ridgeline.graph.ports import Applied, Base, Refused
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import added
-from ridgeline.sandbox.edits import CONTRACT_FILE, refusal
-from ridgeline.sandbox.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
-from ridgeline.sandbox.git import Entry
-from ridgeline.sandbox.globs import matches
-from ridgeline.sandbox.ledger import FIRST, sealed
+from ridgeline.sandbox.store.ledger import FIRST, sealed
+from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
+from ridgeline.sandbox.workspace.git import Entry
+from ridgeline.sandbox.workspace.globs import matches
 from tests.builders import make_contract
 
 BASE_AT = "2026-01-01T00:00:00Z"

@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 
 FILES = {

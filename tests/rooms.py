@@ -8,15 +8,15 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.builder import ContractBuilder
-from ridgeline.sandbox.checker import ContractChecker
-from ridgeline.sandbox.commands import Commands
-from ridgeline.sandbox.machine import LocalDevice
-from ridgeline.sandbox.profiler.cpu import CpuProfiler
-from ridgeline.sandbox.timer import ContractTimer
-from ridgeline.sandbox.trees import Trees
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.timing.timer import ContractTimer
+from ridgeline.sandbox.workspace.builder import ContractBuilder
+from ridgeline.sandbox.workspace.checker import ContractChecker
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 
 COLUMNS = ("label", "n", "Check", "GFLOPS", "GFLOPS_stddev", "Time (ms)")

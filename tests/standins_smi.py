@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ridgeline.sandbox.gate.reading import parse
-from ridgeline.sandbox.gate.values import Told, Vendor
+from ridgeline.sandbox.devices.reading import parse
+from ridgeline.sandbox.devices.values import Told, Vendor
 
 UUID = "GPU-0000000{0}-0000-0000-0000-000000000000"
 CARDS_HEADER = (

@@ -7,8 +7,8 @@ from ridgeline.graph.approval import ApprovalRequest, Section
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Traced
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.ledger import FIRST, _canonical, sealed
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.ledger import FIRST, _canonical, sealed
 from tests.builders import (
     make_applied,
     make_baseline,

@@ -10,9 +10,9 @@ from ridgeline.agent import settings
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Engine, Value
-from ridgeline.sandbox.nearness import nearest
-from ridgeline.sandbox.reported import ByCsv, ByRegex
-from ridgeline.sandbox.versus import Metric
+from ridgeline.sandbox.store.nearness import nearest
+from ridgeline.sandbox.timing.comparator import Metric
+from ridgeline.sandbox.timing.reported import ByCsv, ByRegex
 
 MAX_PAIRS = 30
 """Pairs at most where nobody says: somebody who asks wants an answer, a campaign has other candidates to look at."""

@@ -12,11 +12,11 @@ from ridgeline.agent.bench.lab import About, Tell
 from ridgeline.agent.bench.words import Side
 from ridgeline.agent.console import note
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
-from ridgeline.sandbox.abba import Timed
-from ridgeline.sandbox.commands import pinned_core
-from ridgeline.sandbox.cpu import read_cpu
-from ridgeline.sandbox.gate.opened import any_gate
-from ridgeline.sandbox.versus import Conduct, Metric, Runs, Versus, encoded
+from ridgeline.sandbox.devices.cpu import read_cpu
+from ridgeline.sandbox.devices.opened import any_gate
+from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encoded
+from ridgeline.sandbox.timing.interleaving import Timed
+from ridgeline.sandbox.workspace.commands import pinned_core
 
 LEAST_PAIRS = 2
 """Of an A/A run: one shows no scatter."""

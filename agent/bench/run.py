@@ -18,8 +18,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.policy.paired import PairedError
 from ridgeline.graph.policy.score import MixedEvidence
 from ridgeline.graph.values import SCHEMA
-from ridgeline.sandbox.durable import write_whole
-from ridgeline.sandbox.versus import CommandFailed
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.timing.comparator import CommandFailed
 
 INTERRUPTED = 130
 LAST_LINES = 10

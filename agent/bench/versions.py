@@ -18,11 +18,11 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.commands import BUILD_LINES, in_a_line
-from ridgeline.sandbox.globs import matches
-from ridgeline.sandbox.versions import Gathering, Version
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line
+from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.versions import Gathering, Version
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 Say = Callable[[str], None]
 DECIDING = (

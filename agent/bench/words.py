@@ -10,7 +10,7 @@ from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import SHELL_WORDS
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.versions import revision
+from ridgeline.sandbox.workspace.versions import revision
 
 Kind = Literal["command", "commit", "folder"]
 PREFIXES: dict[str, Kind] = {"cmd": "command", "commit": "commit", "dir": "folder"}

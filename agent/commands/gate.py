@@ -62,7 +62,7 @@ def gate(
 def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
     """With --json an unreadable file still gives the one object: unknown, and what the problem is."""
     from ridgeline.agent.gate_report import recorded, report
-    from ridgeline.sandbox.gate.values import Unreadable
+    from ridgeline.sandbox.devices.values import Unreadable
 
     try:
         return recorded(files)

@@ -12,7 +12,7 @@ from ridgeline.agent.errors import UserError
 if TYPE_CHECKING:
     from ridgeline.agent.isa.hot import Placed
     from ridgeline.agent.isa.section import Section
-    from ridgeline.sandbox.isa.report import Inspected
+    from ridgeline.sandbox.profiles.isa.report import Inspected
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
 Kernel = Annotated[str | None, typer.Option(help="Only this kernel, where the file has several.")]

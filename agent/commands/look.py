@@ -53,7 +53,7 @@ def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> 
     """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
     from ridgeline.agent.inspection import status_of
     from ridgeline.agent.spectator import progress
-    from ridgeline.sandbox.ledger import JsonlLedger
+    from ridgeline.sandbox.store.ledger import JsonlLedger
 
     found = campaigns.find(campaign)
     view = progress(before_s=_worked_s(found))
@@ -122,7 +122,7 @@ def _worked_s(campaign: Path) -> float:
     """Seconds that the campaign has worked; 0 where its ledger is damaged, which the first look tells."""
     from ridgeline.agent.spectator import worked_s
     from ridgeline.graph.policy.history import fold
-    from ridgeline.sandbox.ledger import JsonlLedger, verify
+    from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
     ledger = campaign / campaigns.LEDGER
     known = fold(JsonlLedger(ledger).lines()) if verify(ledger).ok else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import Hotspot
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isa.values import Code
+from ridgeline.sandbox.profiles.isa.values import Code
 
 
 class Placed(Value):
@@ -20,8 +20,8 @@ class Placed(Value):
 
 def hotspots(path: Path) -> tuple[Hotspot, ...]:
     """The hot instructions of an AMD thread trace or of ncu's source page. Raises `UserError`."""
-    from ridgeline.sandbox.recordings import att, ncu
-    from ridgeline.sandbox.recordings.fault import RecordingError
+    from ridgeline.sandbox.profiles.readers import att, ncu
+    from ridgeline.sandbox.profiles.readers.fault import RecordingError
 
     if not path.exists():
         raise UserError(f"--trace: {path}: no such file or folder; give a ui_output folder or ncu's source page")

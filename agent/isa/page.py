@@ -6,8 +6,8 @@ from html import escape
 from ridgeline.agent.isa.hot import Placed
 from ridgeline.agent.isa.section import Section
 from ridgeline.agent.isa.table import header, listing, rows
-from ridgeline.sandbox.isa.report import Inspected
-from ridgeline.sandbox.isa.values import IsaFinding
+from ridgeline.sandbox.profiles.isa.report import Inspected
+from ridgeline.sandbox.profiles.isa.values import IsaFinding
 
 STYLE = (
     "body{font:14px/1.5 sans-serif;margin:2em;max-width:110em}table{border-collapse:collapse}"

@@ -8,13 +8,13 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.isa.outline import Outline, outlines
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isa.errors import NotCompiled
-from ridgeline.sandbox.isa.given import is_compiled
-from ridgeline.sandbox.isa.native import is_flydsl
-from ridgeline.sandbox.isa.noted import CALL, FILE_NAME, Noted, entries, listed
-from ridgeline.sandbox.isa.targets import KNOWN, UnknownTarget, target_of
-from ridgeline.sandbox.isa.triton import Call, Wanted
-from ridgeline.sandbox.isa.values import Target
+from ridgeline.sandbox.profiles.isa.errors import NotCompiled
+from ridgeline.sandbox.profiles.isa.given import is_compiled
+from ridgeline.sandbox.profiles.isa.native import is_flydsl
+from ridgeline.sandbox.profiles.isa.noted import CALL, FILE_NAME, Noted, entries, listed
+from ridgeline.sandbox.profiles.isa.targets import KNOWN, UnknownTarget, target_of
+from ridgeline.sandbox.profiles.isa.triton import Call, Wanted
+from ridgeline.sandbox.profiles.isa.values import Target
 
 WORDS = ("target", "signature", "constants", "call", "num_warps", "num_stages", "python")
 """Options that a command for one kernel of several repeats."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from ridgeline.agent.isa.hot import Placed, placed
 from ridgeline.graph.kernel_profile import Hotspot
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isa.difference import compared
-from ridgeline.sandbox.isa.report import Inspected
-from ridgeline.sandbox.isa.values import IsaFinding
+from ridgeline.sandbox.profiles.isa.difference import compared
+from ridgeline.sandbox.profiles.isa.report import Inspected
+from ridgeline.sandbox.profiles.isa.values import IsaFinding
 
 
 class Section(Value):

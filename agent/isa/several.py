@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.isa.request import Asked, command, each, is_triton, targets, wanted
-from ridgeline.sandbox.isa.errors import NotCompiled
-from ridgeline.sandbox.isa.report import Inspected, inspect
+from ridgeline.sandbox.profiles.isa.errors import NotCompiled
+from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 
 MOST = 32
 """Kernels of one file that are reported without being asked for by name."""

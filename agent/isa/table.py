@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ridgeline.sandbox.isa.values import Code, Kind, Loop, Report
+from ridgeline.sandbox.profiles.isa.values import Code, Kind, Loop, Report
 
 Row = tuple[str, ...]
 UNKNOWN = "-"

@@ -4,8 +4,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import told
-from ridgeline.graph.errors import CampaignError
-from ridgeline.sandbox.errors import WorldError
+from ridgeline.graph.errors import CampaignError, WorldError
 
 KNOWN = (UserError, Waiting, CampaignError, WorldError, ValidationError, OSError)
 """A client's mistakes, and a world that is not as it should be; all else is a fault of ours and ends up in the log."""

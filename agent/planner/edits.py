@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from ridgeline.agent.planner.conversation import Wrong, clipped, without_thoughts
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.values import FileEdit, Value
-from ridgeline.sandbox.edits import refusal
-from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.workspace.edits import refusal
+from ridgeline.sandbox.workspace.git import Entry
 
 WHOLE_LINES = 400
 """A longer file is changed by blocks: a model that copies it again changes more than it was asked to."""

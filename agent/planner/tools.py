@@ -18,6 +18,7 @@ from ridgeline.agent.planner.conversation import Count, bounded, clipped, fenced
 from ridgeline.agent.planner.history import asked, told
 from ridgeline.agent.providers.base import Call, Tool
 from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.trial import Applied, Drafted, find
 from ridgeline.graph.values import Artifact
 from ridgeline.knowledge.cards import Card, Needs, load
@@ -26,11 +27,10 @@ from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Hit, Route, Search
 from ridgeline.knowledge.vocabulary import operators, spelled, stem, vocabulary
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.edits import LINK, MODULE
-from ridgeline.sandbox.errors import ArtifactLost
-from ridgeline.sandbox.git import Entry
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.edits import LINK, MODULE
+from ridgeline.sandbox.workspace.git import Entry
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 TEMPLATE = "tools.v1.toml"
 HITS = 40

@@ -6,7 +6,7 @@ from typing import Literal
 from ridgeline.agent.profiles.document import Judged
 from ridgeline.graph.kernel_profile import KernelProfile
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.recordings.own_name import own_name
+from ridgeline.sandbox.profiles.readers.own_name import own_name
 
 RESOLUTION_NS = 80.0
 """Two ticks of the coarsest clock seen (40 ns on MI350X): a smaller difference of two medians is none."""

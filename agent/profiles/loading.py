@@ -9,7 +9,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.profiles.document import Judged, judged
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 
 NAMES_TOLD = 6
 GBPS = {"GB/s": 1.0, "TB/s": 1e3}
@@ -17,7 +17,7 @@ GBPS = {"GB/s": 1.0, "TB/s": 1e3}
 
 def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     """Everything that the files and folders hold. Raises `UserError` for a path that is missing or cannot be read."""
-    from ridgeline.sandbox.recordings.detect import read
+    from ridgeline.sandbox.profiles.readers.detect import read
 
     found: list[Recording] = []
     for path in paths:
@@ -34,7 +34,7 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
 
 def kernels(found: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[Judged, ...]:
     """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex."""
-    from ridgeline.sandbox.recordings.profiles import PROFILES, profile
+    from ridgeline.sandbox.profiles.readers.profiles import PROFILES, profile
 
     try:
         profiles = profile(found, target=kernel, most=sys.maxsize if every else PROFILES, bandwidths=_bandwidths(found))

@@ -15,7 +15,7 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import Ask, Message, Said, plain
 from ridgeline.agent.providers.tape import counted
 from ridgeline.graph.values import SCHEMA, Cost, Value
-from ridgeline.sandbox.durable import write_whole
+from ridgeline.sandbox.store.durable import write_whole
 
 FOLDER = "mailbox"
 LONGEST = 2_000_000

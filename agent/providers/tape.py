@@ -18,7 +18,7 @@ from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, Sai
 from ridgeline.agent.tape import TapeMiss
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import SCHEMA, Cost, Value
-from ridgeline.sandbox.durable import append_whole
+from ridgeline.sandbox.store.durable import append_whole
 
 FILE = "model_tape.jsonl"
 LONGEST = Limits().answer_tokens

@@ -29,9 +29,9 @@ from ridgeline.agent.web.going_on import Continuing
 from ridgeline.agent.web.listing import Asked, Column, State
 from ridgeline.agent.web.live import All, Streams, beat
 from ridgeline.graph.documents.report_html import style
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.errors import WorldError
 
 Id = Annotated[str, InPath(pattern="^[0-9a-f]{12}$")]
 OfCampaign = Annotated[str | None, Query(pattern="^[0-9a-f]{12}$")]

@@ -18,13 +18,13 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.inspection import state_of
 from ridgeline.agent.outcome import Status
 from ridgeline.agent.wanted import decided
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import Claim, Result, claim, result
 from ridgeline.graph.record import Body
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.errors import WorldError
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 RESCAN_S = 2.0
 """How long a list of campaigns is believed."""

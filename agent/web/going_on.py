@@ -16,9 +16,9 @@ from ridgeline.agent.approvals import said as answer_in_words
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import plain, told, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
-from ridgeline.sandbox.detached import launch
-from ridgeline.sandbox.errors import DeviceBusy, WorldError
-from ridgeline.sandbox.lease import lease
+from ridgeline.graph.errors import DeviceBusy, WorldError
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.isolation.detached import launch
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.documents.text import clip, interval
 from ridgeline.graph.record import RoundClosed
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.artifacts import ArtifactStore
+from ridgeline.sandbox.store.artifacts import ArtifactStore
 
 LOG_LINES = 40
 ROUNDS_A_PAGE = 25

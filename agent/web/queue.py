@@ -15,11 +15,11 @@ from ridgeline.agent.wanted import next_of
 from ridgeline.agent.web.catalogue import CORE, Catalogue
 from ridgeline.agent.web.forms import NAME, source, words
 from ridgeline.graph.documents.report_html_text import diff, markdown
+from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.values import Artifact
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import ArtifactLost
-from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.globs import matches
 
 Choice = Literal["approve", "reject", "edit", "defer"]
 MOST_FILES = 20

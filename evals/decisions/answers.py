@@ -10,7 +10,7 @@ from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import counted
 from ridgeline.evals.decisions.asking import Point, Situation
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.durable import append_whole
+from ridgeline.sandbox.store.durable import append_whole
 
 FILE = "answers.jsonl"
 REQUESTS = "requests"

@@ -20,13 +20,13 @@ from ridgeline.evals.decisions.points import Decision
 from ridgeline.evals.decisions.shipped import task_of
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit, Value
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.builder import ContractBuilder
-from ridgeline.sandbox.checker import ContractChecker
-from ridgeline.sandbox.commands import Commands
-from ridgeline.sandbox.isa.errors import CompilerMissing, NotCompiled
-from ridgeline.sandbox.trees import Trees
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.profiles.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.builder import ContractBuilder
+from ridgeline.sandbox.workspace.checker import ContractChecker
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 AT = "2026-01-01T00:00:00Z"
 """Commits of a trial carry no real time, so that the same edits are the same commit."""

@@ -29,10 +29,10 @@ from ridgeline.evals.recordings.workspace import Answer, ToldWorkspace, asking, 
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.durable import Unsynced
-from ridgeline.sandbox.ledger import JsonlLedger
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 MOST_BYTES = 3_000_000
 """Of a whole recording: a repository keeps many of them."""

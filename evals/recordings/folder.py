@@ -9,7 +9,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA
-from ridgeline.sandbox.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 LEDGER = "ledger.jsonl"
 TAPE = "tape.jsonl"

@@ -21,8 +21,8 @@ from ridgeline.graph.ports import Ports, Workspace
 from ridgeline.graph.record import Line, Opened, RoundClosed
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.durable import Unsynced
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 
 class NoFiles:

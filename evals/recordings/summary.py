@@ -6,7 +6,7 @@ from pathlib import Path
 from ridgeline.evals.recordings.card import Card
 from ridgeline.evals.recordings.folder import LEDGER, REQUEST
 from ridgeline.graph.policy.history import fold
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 
 def card_of(folder: Path, name: str, licence: str) -> Card:

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
+from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import ArtifactLost
+from ridgeline.sandbox.store.artifacts import ArtifactStore
 
 Side = Literal["best", "candidate"]
 

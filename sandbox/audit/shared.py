@@ -11,7 +11,7 @@ from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macro
 from ridgeline.sandbox.audit.c_source import CSource
 from ridgeline.sandbox.audit.own_files import INNER, read_as_c
 from ridgeline.sandbox.audit.rules import Hit, finding
-from ridgeline.sandbox.git import Entry
+from ridgeline.sandbox.workspace.git import Entry
 
 C_LIKE = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl"})
 PLAIN_C = frozenset({".c", ".h", ".inc"})

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.finding import KeyTerm, Lookup, Role, Simulation
-from ridgeline.sandbox.errors import ProgramMissing
-from ridgeline.sandbox.process import run
+from ridgeline.sandbox.isolation.process import run
 
 STEPS = 8
 SCRIPT = Path(__file__).with_name("fresh_steps.py")

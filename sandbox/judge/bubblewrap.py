@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from ridgeline.sandbox.errors import ProgramMissing
+from ridgeline.graph.errors import ProgramMissing
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Plan
 from ridgeline.sandbox.harness.isolate.room import NOBODY

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.judge.freeze import join
 from ridgeline.sandbox.judge.lost import Lost
-from ridgeline.sandbox.process import run
 
 COMPILED = ("c", "cuda", "hip")
 LIBRARY = "candidate.so"

@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.sandbox.confine import wrapped
-from ridgeline.sandbox.environment import of_card, scrubbed
-from ridgeline.sandbox.fresh import fresh_folder
-from ridgeline.sandbox.process import PRIVATE, bounded
-from ridgeline.sandbox.reap import end
+from ridgeline.sandbox.isolation.confine import wrapped
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.environment import of_card, scrubbed
+from ridgeline.sandbox.isolation.kill_tree import end
+from ridgeline.sandbox.isolation.process import PRIVATE, bounded
 
 LENGTH = struct.Struct("<Q")
 LONGEST = 1 << 36

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.errors import WorldError
 
 MOST_BYTES = 16 << 20
 """Of one source file."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Literal
 
-from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.sandbox.harness.isolate import kernel
 from ridgeline.sandbox.judge import starting
 from ridgeline.sandbox.judge.limits import WorkerLimits

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ridgeline.sandbox.errors import WorldError
+from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate.plan import Mounts
 
 _PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share")

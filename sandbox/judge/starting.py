@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ridgeline.sandbox.environment import MARK, SECRET
-from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.sandbox.harness.isolate.plan import Mounts, Plan, packed
 from ridgeline.sandbox.harness.isolate.watch import HEAD
+from ridgeline.sandbox.isolation.environment import MARK, SECRET
+from ridgeline.sandbox.isolation.kill_tree import exited_within, sweep
 from ridgeline.sandbox.judge import bubblewrap, groups, stems
 from ridgeline.sandbox.judge.limits import WorkerLimits
 from ridgeline.sandbox.judge.room import OWN, check_readable, mounts, told
 from ridgeline.sandbox.judge.stems import Copy, Warm
-from ridgeline.sandbox.reap import exited_within, sweep
 
 Mode = Literal["root", "user", "bubblewrap", "weak"]
 logger = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.task import NAME, Input, Shape, Task
-from ridgeline.sandbox.errors import WorldError
-from ridgeline.sandbox.yaml_file import NotReadable, document, named, translated, unknown_keys
+from ridgeline.sandbox.store.yaml_file import NotReadable, document, named, translated, unknown_keys
 
 FILE_NAME = "task.yaml"
 COMPILED = ("c", "cuda", "hip")

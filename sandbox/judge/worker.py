@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.environment import of_card
-from ridgeline.sandbox.fresh import fresh_folder
 from ridgeline.sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, READY, REPORT, REPORTED, Frame
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.environment import of_card
 from ridgeline.sandbox.judge.build import COMPILED, built
 from ridgeline.sandbox.judge.channel import Channel
 from ridgeline.sandbox.judge.held import Held

@@ -137,7 +137,8 @@ def _own_cache(folder: Path) -> Iterator[None]:
 def _metered(meter: Meter) -> Iterator[None]:
     """Processes, waiting for the device and the nodes' boundaries are seen by the meter, until the block ends."""
     from ridgeline.agent.live import Live
-    from ridgeline.sandbox import lease, process
+    from ridgeline.sandbox.devices import lease
+    from ridgeline.sandbox.isolation import process
 
     entered, left = Live.entered, Live.left
 

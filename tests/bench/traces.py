@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.bench.trace_inputs import counters, database, recorded, trace
 
-READ = "import sys; from pathlib import Path; from ridgeline.sandbox.recordings.detect import read; read(Path(sys.argv[1]))"
+READ = "import sys; from pathlib import Path; from ridgeline.sandbox.profiles.readers.detect import read; read(Path(sys.argv[1]))"
 PANDAS = (
     "import sys, pandas as p; t = p.read_csv(sys.argv[1]); t['ns'] = t.End_Timestamp - t.Start_Timestamp; "
     "g = t.groupby('Kernel_Name').ns.agg(['count', 'sum', 'mean', 'median']); g['share'] = g['sum'] / g['sum'].sum()"

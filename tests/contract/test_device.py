@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from ridgeline.graph.errors import DeviceLost
 from ridgeline.graph.evidence import Machine
-from ridgeline.sandbox.cpu import Cpu, features, read_cpu, size
-from ridgeline.sandbox.devices import device_kind
-from ridgeline.sandbox.errors import DeviceLost
-from ridgeline.sandbox.gpus import parse_nvidia, parse_rocm
-from ridgeline.sandbox.machine import LocalDevice
+from ridgeline.sandbox.devices.cpu import Cpu, features, read_cpu, size
+from ridgeline.sandbox.devices.gpus import parse_nvidia, parse_rocm
+from ridgeline.sandbox.devices.kind import device_kind
+from ridgeline.sandbox.devices.machine import LocalDevice
 from tests.builders import make_contract
 
 

@@ -4,14 +4,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from ridgeline.sandbox.errors import DeviceBusy, DeviceLost
-from ridgeline.sandbox.gate.cards import Cards
-from ridgeline.sandbox.gate.floors import Floors
-from ridgeline.sandbox.gate.gate import CardGate, Choice, Waiting
-from ridgeline.sandbox.gate.opened import card_for, gate_of
-from ridgeline.sandbox.gate.tools import AmdTools, NvidiaTools, watch
-from ridgeline.sandbox.gate.values import Floor, GateSettings
-from ridgeline.sandbox.lease import lease
+from ridgeline.graph.errors import DeviceBusy, DeviceLost
+from ridgeline.sandbox.devices.cards import Cards
+from ridgeline.sandbox.devices.floors import Floors
+from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.opened import card_for, gate_of
+from ridgeline.sandbox.devices.tools import AmdTools, NvidiaTools, watch
+from ridgeline.sandbox.devices.values import Floor, GateSettings
 from tests.builders import make_contract
 from tests.standins_smi import ReplayedTools, apps, cards, h100, stand_in
 

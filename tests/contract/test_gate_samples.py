@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.gate_report import recorded
-from ridgeline.sandbox.gate.values import Unreadable
+from ridgeline.sandbox.devices.values import Unreadable
 
 ROOTS = [Path(__file__).parents[level] / "shared" / "samples" for level in (2, 3)]
 ROOT = next((root for root in ROOTS if root.is_dir()), ROOTS[0])

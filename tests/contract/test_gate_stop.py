@@ -2,12 +2,12 @@
 
 import pytest
 
-from ridgeline.sandbox.errors import DeviceBusy, StopAsked
-from ridgeline.sandbox.gate.cards import Cards
-from ridgeline.sandbox.gate.floors import Floors
-from ridgeline.sandbox.gate.gate import CardGate, Choice, Waiting
-from ridgeline.sandbox.gate.values import GateSettings
-from ridgeline.sandbox.lease import lease
+from ridgeline.graph.errors import DeviceBusy, StopAsked
+from ridgeline.sandbox.devices.cards import Cards
+from ridgeline.sandbox.devices.floors import Floors
+from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.values import GateSettings
 from tests.standins_smi import ReplayedTools, cards, h100, stand_in
 
 SETTINGS = GateSettings(samples=1, repeat_samples=1, settle_s=0)

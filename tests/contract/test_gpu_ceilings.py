@@ -10,16 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-import ridgeline.sandbox.gpu_ceilings
+import ridgeline.sandbox.devices.ceilings
+from ridgeline.graph.errors import DeviceBusy
 from ridgeline.graph.evidence import Machine
-from ridgeline.sandbox.errors import DeviceBusy
-from ridgeline.sandbox.gpu_ceilings import KEPT_S, GpuCeilings, interpreter_of
-from ridgeline.sandbox.lease import lease
-from ridgeline.sandbox.machine import LocalDevice
+from ridgeline.sandbox.devices.ceilings import KEPT_S, GpuCeilings, interpreter_of
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.machine import LocalDevice
 from tests.builders import make_contract
 from tests.fake_torch import install
 
-SCRIPT = Path(ridgeline.sandbox.gpu_ceilings.__file__).parent / "harness" / "gpu_ceiling.py"
+SCRIPT = Path(ridgeline.sandbox.devices.ceilings.__file__).parent / "harness" / "gpu_ceiling.py"
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.kernel_profile import Recording
-from ridgeline.sandbox.recordings import hopper, ncu
-from ridgeline.sandbox.recordings.fault import RecordingError
-from ridgeline.sandbox.recordings.ncu_text import base, locale_of, number
+from ridgeline.sandbox.profiles.readers import hopper, ncu
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.ncu_text import base, locale_of, number
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "ncu"

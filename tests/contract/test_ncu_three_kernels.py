@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.policy.bound import classify
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.profiles import profile
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.profiles import profile
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 

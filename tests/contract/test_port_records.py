@@ -2,13 +2,13 @@
 
 import pytest
 
+from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts, Files, Ledger
 from ridgeline.graph.record import Reviewed, key
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import ArtifactLost, FilesConflict
-from ridgeline.sandbox.files import CampaignFiles
-from ridgeline.sandbox.ledger import FIRST, JsonlLedger
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger
 from tests.builders import make_baseline, make_opened, make_round
 from tests.fakes import FakeArtifacts, FakeFiles, FakeLedger
 

@@ -4,11 +4,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from ridgeline.graph.errors import NoSuchBase, WorldError
 from ridgeline.graph.ports import Applied, Refused, Workspace
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import NoSuchBase, WorldError
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 from tests.fakes import FakeWorkspace
 from tests.repositories import FILES, FOLDER, make_repository

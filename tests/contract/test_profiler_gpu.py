@@ -10,8 +10,8 @@ import pytest
 from ridgeline.graph.build import CHECKPOINTED
 from ridgeline.graph.evidence import Ceilings, Machine, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile
-from ridgeline.sandbox.profiler import gpu_compiled
-from ridgeline.sandbox.profiler.gpu_ladder import GpuProfiler
+from ridgeline.sandbox.profiles.profilers import gpu_compiled
+from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
 from tests import standins_campaign
 from tests.assembly import AMD
 from tests.rooms import open_room, script_contract

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import Machine, Profiled
-from ridgeline.sandbox.profiler import torch_rung
-from ridgeline.sandbox.profiler.gpu_ladder import GpuProfiler
-from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.profiles.profilers import torch_rung
+from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
+from ridgeline.sandbox.profiles.readers.detect import read
 from tests import fake_torch, standins_campaign
 from tests.rooms import open_room, script_contract
 from tests.torch_traces import H100, called, copied, document, kernel, launches, nvidia

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.signs import SETTLED_NS
-from ridgeline.sandbox.strays import Standing
-from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.leftovers import Standing
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS
 from tests.rooms import open_room, script_contract
 
 KERNEL = "#!/bin/sh\necho right\n"

@@ -15,7 +15,7 @@ from ridgeline.agent import wiring
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.campaigns import history
 from ridgeline.graph.standing import History
-from ridgeline.sandbox.ledger import verify
+from ridgeline.sandbox.store.ledger import verify
 from tests.drive import SCRIPTS, TextPlanner
 from tests.repositories import git, make_repository
 from tests.text_project import files

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import builders
 from tests.document_builders import complete
 from tests.web_campaigns import write_ledger

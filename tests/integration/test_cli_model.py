@@ -9,7 +9,7 @@ from pytest_socket import enable_socket, socket_allow_hosts
 
 from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.policy.history import fold
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.model_fakes import direction, directions
 from tests.model_server import failed, said, serve
 from tests.text_project import files
@@ -227,7 +227,7 @@ def test_questions_between_two_measurements_are_answered_without_the_machine(cli
     rounds = ("--max-rounds", "2", *QUICK[2:])
     campaign = Path(cli("run", project, *rounds, "--model", "mailbox", "--json").json["dir"])
     monkeypatch.setattr(
-        "ridgeline.sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
+        "ridgeline.sandbox.devices.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
     )
     first = answered(cli, campaign, tmp_path, plan(), "--json")
     assert first.code == 0, first.err
@@ -242,7 +242,7 @@ def test_questions_between_two_measurements_are_answered_without_the_machine(cli
     assert measured.code == 3, measured.err
     assert measured.json["request"].endswith("003.request.md")
     monkeypatch.setattr(
-        "ridgeline.sandbox.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
+        "ridgeline.sandbox.devices.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
     )
     learnt = answered(cli, campaign, tmp_path, LEARNT, "--json")
     assert learnt.json["next_request"].endswith("004.request.md"), "the round is closed, the next is being planned"

@@ -15,7 +15,7 @@ from ridgeline.agent.progress import SilentProgress
 from ridgeline.agent.request import StartRequest
 from ridgeline.graph.record import Line
 from ridgeline.graph.trial import Timed, find
-from ridgeline.sandbox.ledger import FIRST, JsonlLedger, sealed
+from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger, sealed
 from tests.builders import make_limits
 from tests.drive import TextPlanner
 from tests.repositories import git, make_repository

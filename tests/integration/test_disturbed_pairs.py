@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
-from ridgeline.sandbox.commands import pinned_core
+from ridgeline.sandbox.workspace.commands import pinned_core
 from tests.rooms import Room, open_room, script_contract
 
 BENCH = r"""

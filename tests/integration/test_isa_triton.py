@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.isa import request
-from ridgeline.sandbox.isa.child import Place
-from ridgeline.sandbox.isa.errors import NotCompiled
-from ridgeline.sandbox.isa.report import inspect, read
-from ridgeline.sandbox.isa.targets import target_of
-from ridgeline.sandbox.isa.triton import Call, Wanted, assemble
+from ridgeline.sandbox.profiles.isa.child import Place
+from ridgeline.sandbox.profiles.isa.errors import NotCompiled
+from ridgeline.sandbox.profiles.isa.report import inspect, read
+from ridgeline.sandbox.profiles.isa.targets import target_of
+from ridgeline.sandbox.profiles.isa.triton import Call, Wanted, assemble
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ import mcp
 
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.graph.approval import ApprovalRequest
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import builders
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox import confine
-from ridgeline.sandbox.apart import how_it_ended, own_memory, own_table
-from ridgeline.sandbox.process import run
+from ridgeline.sandbox.isolation import confine
+from ridgeline.sandbox.isolation.apart import how_it_ended, own_memory, own_table
+from ridgeline.sandbox.isolation.process import run
 
 REMEMBERING = pytest.mark.skipif(not own_memory(), reason="this machine permits no shared memory of one's own")
 PERMITTED = pytest.mark.skipif(not own_table(), reason="this machine permits no process tables")
@@ -186,7 +186,7 @@ def test_semaphores_do_not_outlive_a_command(tmp_path):
 def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
     daemon = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' &); touch up; sleep 300"
     program = (
-        "from pathlib import Path; from ridgeline.sandbox.process import run;"
+        "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
         f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, apart=True)"
     )
     if not own_table():
@@ -204,8 +204,8 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
 WEAK = """
 import sys
 from pathlib import Path
-from ridgeline.sandbox.apart import own_table
-from ridgeline.sandbox.process import beside, capture, run
+from ridgeline.sandbox.isolation.apart import own_table
+from ridgeline.sandbox.isolation.process import beside, capture, run
 here = Path(sys.argv[1])
 assert not own_table()
 with beside(("sleep", "300"), cwd=here, said=here / "said"):

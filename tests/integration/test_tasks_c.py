@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ridgeline.graph.contract import Contract
-from ridgeline.sandbox.pairs import WATCHED_HEADER
+from ridgeline.sandbox.timing.pairs import WATCHED_HEADER
 
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 NAMES = ("matmul_c", "softmax_c")

@@ -11,7 +11,7 @@ import pytest
 from ridgeline.agent.evidence_pack import page
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.documents import report
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import make_concluded
 from tests.web_campaigns import ask, write_ledger

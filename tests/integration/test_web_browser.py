@@ -16,7 +16,7 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import sync_playwright
 
 from ridgeline.graph.approval import Decision
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.web_campaigns import ask, hostile_campaign, write_ledger
 

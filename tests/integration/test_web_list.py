@@ -15,7 +15,7 @@ from ridgeline.agent.web.application import application
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import All, Streams
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
 from tests.web_calls import call, seen

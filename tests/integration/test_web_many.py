@@ -11,7 +11,7 @@ pytest.importorskip("fastapi")
 from ridgeline.agent.web.application import application
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_round
 from tests.document_builders import long
 from tests.web_calls import call

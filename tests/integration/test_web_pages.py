@@ -17,7 +17,7 @@ from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import STREAMS, Streams, beat
 from ridgeline.agent.web.server import Listening, access_of, is_loopback
 from ridgeline.graph.approval import Decision
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
 from tests.web_calls import Answer, call, seen

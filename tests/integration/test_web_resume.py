@@ -20,7 +20,7 @@ from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.going_on import Continuing, said
 from ridgeline.agent.web.live import beat
 from ridgeline.graph.approval import ApprovalRequest, Decision
-from ridgeline.sandbox.lease import lease
+from ridgeline.sandbox.devices.lease import lease
 from tests.builders import make_history, make_round
 from tests.text_project import files
 from tests.web_calls import Answer, call, seen

@@ -6,10 +6,10 @@ import pytest
 
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.artifacts import ArtifactStore
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.audit.shared import shared
-from ridgeline.sandbox.worktree import GitWorkspace
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 from tests.repositories import AT, make_repository
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.recordings.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read
 from tests.bench.trace_inputs import database, recorded, rows, trace
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ridgeline.sandbox.profiler import perf, remarks
-from ridgeline.sandbox.profiler.cachegrind import Malformed, parse
-from ridgeline.sandbox.profiler.cpu import printed
-from ridgeline.sandbox.profiler.simulator import last_level
+from ridgeline.sandbox.profiles.profilers import perf, remarks
+from ridgeline.sandbox.profiles.profilers.cachegrind import Malformed, parse
+from ridgeline.sandbox.profiles.profilers.cpu import printed
+from ridgeline.sandbox.profiles.profilers.simulator import last_level
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.conditions import amd, nvidia
-from ridgeline.sandbox.conditions.values import Reading
+from ridgeline.sandbox.timing.conditions import amd, nvidia
+from ridgeline.sandbox.timing.conditions.values import Reading
 
 RECORDED = Path(__file__).parents[1] / "data" / "conditions" / "h100_matmul_poll.csv"
 FIELDS = nvidia.FIELDS[1]

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from ridgeline.graph.evidence import Exit
-from ridgeline.sandbox.commands import BUILD_LINES, in_a_line
+from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line
 
 
 def _exit(output, code=1):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.gate.choose import binding, fitting, ranked, unbound, visible
-from ridgeline.sandbox.gate.values import CardSample, Judged
+from ridgeline.sandbox.devices.choose import binding, fitting, ranked, unbound, visible
+from ridgeline.sandbox.devices.values import CardSample, Judged
 
 
 def card(index, vendor="nvidia", **fields):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ridgeline.sandbox.gate.decide import decide
-from ridgeline.sandbox.gate.settings import BadSetting, gate_settings
-from ridgeline.sandbox.gate.values import MIB, CardSample, Floor, GateSettings, GpuProcess
+from ridgeline.sandbox.devices.decide import decide
+from ridgeline.sandbox.devices.settings import BadSetting, gate_settings
+from ridgeline.sandbox.devices.values import MIB, CardSample, Floor, GateSettings, GpuProcess
 
 SETTINGS = GateSettings()
 IDLE = CardSample(

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from ridgeline.sandbox.gate.quantity import memory, number, pci, percent, text
-from ridgeline.sandbox.gate.reading import parse, series
-from ridgeline.sandbox.gate.values import MIB, Unreadable
+from ridgeline.sandbox.devices.quantity import memory, number, pci, percent, text
+from ridgeline.sandbox.devices.reading import parse, series
+from ridgeline.sandbox.devices.values import MIB, Unreadable
 from tests.standins_smi import apps, cards, h100
 
 LIST = '[{"gpu": 0, "bdf": "0000:05:00.0"}, {"gpu": 1, "bdf": "0000:06:00.0"}]'

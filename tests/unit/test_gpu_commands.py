@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.profiler.gpu_commands import SLOTS, counting, fitting, halves, ncu, plan, timing, tracing
+from ridgeline.sandbox.profiles.profilers.gpu_commands import (
+    SLOTS,
+    counting,
+    fitting,
+    halves,
+    ncu,
+    plan,
+    timing,
+    tracing,
+)
 
 PROGRAM = ("python3", "bench.py", "--pmc")
 OUT = Path("/out")

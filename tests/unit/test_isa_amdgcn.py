@@ -2,10 +2,10 @@
 
 import pytest
 
-from ridgeline.sandbox.isa import amdgcn
-from ridgeline.sandbox.isa.naming import NotReadable
-from ridgeline.sandbox.isa.shape import shape_of
-from ridgeline.sandbox.isa.values import Resources
+from ridgeline.sandbox.profiles.isa import amdgcn
+from ridgeline.sandbox.profiles.isa.naming import NotReadable
+from ridgeline.sandbox.profiles.isa.shape import shape_of
+from ridgeline.sandbox.profiles.isa.values import Resources
 from tests.assembly import AMD
 
 

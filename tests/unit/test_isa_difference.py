@@ -2,10 +2,10 @@
 
 import pytest
 
-from ridgeline.sandbox.isa.difference import compared, gate
-from ridgeline.sandbox.isa.report import counters, read
-from ridgeline.sandbox.isa.targets import target_of
-from ridgeline.sandbox.isa.values import Assembled
+from ridgeline.sandbox.profiles.isa.difference import compared, gate
+from ridgeline.sandbox.profiles.isa.report import counters, read
+from ridgeline.sandbox.profiles.isa.targets import target_of
+from ridgeline.sandbox.profiles.isa.values import Assembled
 from tests.assembly import AMD, PTX, SASS
 from tests.builders import BASE, make_limits, make_profiled
 from tests.judging import by_gain, drive

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from ridgeline.sandbox.isa import elf
-from ridgeline.sandbox.isa.amdgcn import from_metadata, numbers_of
-from ridgeline.sandbox.isa.naming import NotReadable
+from ridgeline.sandbox.profiles.isa import elf
+from ridgeline.sandbox.profiles.isa.amdgcn import from_metadata, numbers_of
+from ridgeline.sandbox.profiles.isa.naming import NotReadable
 
 
 def packed(value):

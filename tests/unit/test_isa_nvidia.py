@@ -2,9 +2,9 @@
 
 import pytest
 
-from ridgeline.sandbox.isa import nvidia
-from ridgeline.sandbox.isa.naming import NotReadable, named
-from ridgeline.sandbox.isa.shape import shape_of
+from ridgeline.sandbox.profiles.isa import nvidia
+from ridgeline.sandbox.profiles.isa.naming import NotReadable, named
+from ridgeline.sandbox.profiles.isa.shape import shape_of
 from tests.assembly import PTX, SASS
 
 

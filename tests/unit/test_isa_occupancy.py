@@ -2,9 +2,9 @@
 
 import pytest
 
-from ridgeline.sandbox.isa.occupancy import HARDWARE, occupancy, register_tier
-from ridgeline.sandbox.isa.targets import KNOWN, UnknownTarget, target_of
-from ridgeline.sandbox.isa.values import Resources
+from ridgeline.sandbox.profiles.isa.occupancy import HARDWARE, occupancy, register_tier
+from ridgeline.sandbox.profiles.isa.targets import KNOWN, UnknownTarget, target_of
+from ridgeline.sandbox.profiles.isa.values import Resources
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
 

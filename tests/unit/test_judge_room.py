@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.errors import WorldError
+from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Plan, packed, unpacked
 from ridgeline.sandbox.harness.isolate.watch import _pieces

@@ -17,7 +17,7 @@ from ridgeline.agent.mcp.server import offers, outcome
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import ApprovalRequest
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import builders
 
 KEY = "round-2-change-0123456789ab"

@@ -3,8 +3,8 @@
 import pytest
 
 from ridgeline.agent.planner.tools import TreeReader
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import NoSuchBase
+from ridgeline.graph.errors import NoSuchBase
+from ridgeline.sandbox.store.artifacts import ArtifactStore
 from tests.builders import make_artifact
 from tests.repositories import FOLDER, workspace
 

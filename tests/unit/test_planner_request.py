@@ -19,7 +19,7 @@ from ridgeline.graph.policy.told import shapes_now, terms
 from ridgeline.graph.trial import Drafted, find, proposed
 from ridgeline.graph.values import FileEdit
 from ridgeline.prompts.render import TEMPLATES, identity
-from ridgeline.sandbox.ledger import JsonlLedger, sealed
+from ridgeline.sandbox.store.ledger import JsonlLedger, sealed
 from tests.builders import make_judged, make_machine, make_target
 from tests.catalog_briefs import TASKS, brief
 from tests.model_fakes import ScriptedModel

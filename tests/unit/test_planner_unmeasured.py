@@ -10,7 +10,7 @@ from ridgeline.agent.planner.history import asked, disturbed, ineffective, unmea
 from ridgeline.agent.providers.tape import counted
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.record import RoundClosed
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
 

@@ -12,7 +12,7 @@ from ridgeline.graph.policy.roofline import shape_roofs
 from ridgeline.graph.policy.timing import from_timing
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.trial import Traced, find
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_profiled, make_row
 
 RECORDED = Path(__file__).parents[2] / "evals" / "campaigns"

@@ -10,7 +10,7 @@ from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.lesson import contradiction
 from ridgeline.graph.record import Reflection
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_hypothesis, make_judged, make_round, make_traced
 
 RECORDED = sorted((Path(__file__).parents[2] / "evals" / "campaigns").glob("*/ledger.jsonl"))

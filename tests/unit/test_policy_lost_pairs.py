@@ -14,7 +14,7 @@ from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.measure import wanted
 from ridgeline.graph.standing import CompareWant
 from ridgeline.graph.trial import Timed, find
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import (
     CANDIDATE,
     make_history,

@@ -8,7 +8,7 @@ import pytest
 from ridgeline.graph.documents.result import best_in_short, best_so_far, first_screen, headline, kept_line
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import claim, product, result
-from ridgeline.sandbox.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_limits, make_opened, make_round, make_target
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"

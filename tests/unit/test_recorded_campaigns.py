@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.prompts.render import TEMPLATES, identity
-from ridgeline.sandbox.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 FOLDER = Path(__file__).parents[2] / "evals" / "campaigns"
 CAMPAIGNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())

@@ -4,8 +4,8 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, StallShare, ThreadTrace
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.recordings.own_name import own_name
-from ridgeline.sandbox.recordings.profiles import COUNTED, profile
+from ridgeline.sandbox.profiles.readers.own_name import own_name
+from ridgeline.sandbox.profiles.readers.profiles import COUNTED, profile
 
 
 def kernel(name="k(int*)", **changes):

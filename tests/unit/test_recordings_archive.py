@@ -9,10 +9,10 @@ import pytest
 
 from ridgeline.evals.recordings.scrub import Private, Scrub
 from ridgeline.evals.recordings.secrets import secrets
-from ridgeline.sandbox.profiler import kept
-from ridgeline.sandbox.recordings import archive
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.profilers import kept
+from ridgeline.sandbox.profiles.readers import archive
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.standins_profilers import counted, trace
 from tests.torch_traces import document, launches
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.recordings import amd_instructions, att, att_matrix, att_valid
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import amd_instructions, att, att_matrix, att_valid
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.att_folders import CYCLES, KERNEL, ROWS, WAITED, change, make_trace, write
 
 CSV = "CodeObj,Vaddr,Instruction,Hitcount,Latency,Stall,Idle,Source\n"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ridgeline.sandbox.recordings import att
+from ridgeline.sandbox.profiles.readers import att
 from tests.att_folders import sample
 
 NAMES = ("blockscale_gemm_big_COMPLETE", "flash_attn_big", "fused_rope_big_COMPLETE", "softmax_big")

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.recordings.cdna import numbers
+from ridgeline.sandbox.profiles.readers.cdna import numbers
 from tests.rocprof_samples import golden, sample
 
 ARCH = {"MI100": "gfx908", "MI200": "gfx90a", "MI300A_A1": "gfx942", "MI300X_A1": "gfx942", "MI350": "gfx950"}

@@ -7,9 +7,9 @@ import statistics
 import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Recording
-from ridgeline.sandbox.recordings import dispatch_rows, intervals
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import dispatch_rows, intervals
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
 
 TRACES = (

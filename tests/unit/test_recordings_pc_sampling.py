@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.recordings import att, pc_sampling
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import att, pc_sampling
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.att_folders import sample, write
 from tests.compute_folders import REASON, make_samples
 

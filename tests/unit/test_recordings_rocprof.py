@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from ridgeline.sandbox.recordings import json_stream
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import json_stream
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.rocprof_samples import SAMPLES, row, sample, trace
 
 STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\n"

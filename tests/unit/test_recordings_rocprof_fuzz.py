@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.rocprof_samples import sample
 
 FILES = (

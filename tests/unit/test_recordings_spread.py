@@ -5,10 +5,10 @@ import sqlite3
 
 import pytest
 
-from ridgeline.sandbox.recordings import dispatch_rows, rocpd, spread
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.engine import Engine
-from ridgeline.sandbox.recordings.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import dispatch_rows, rocpd, spread
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.engine import Engine
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
 from tests.rocprof_samples import row, sample, trace
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.recordings.detect import read
-from ridgeline.sandbox.recordings.fault import RecordingError
-from ridgeline.sandbox.recordings.profiles import profile
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.profiles import profile
 from tests.torch_traces import H100, MI300X, called, copied, document, kernel, launches, nvidia
 
 DATA = Path(__file__).parents[1] / "data" / "torch"

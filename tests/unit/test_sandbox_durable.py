@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox import durable
-from ridgeline.sandbox.durable import Unsynced, append_whole, overwrite, write_whole
-from ridgeline.sandbox.errors import DiskFull
+from ridgeline.graph.errors import DiskFull
+from ridgeline.sandbox.store import durable
+from ridgeline.sandbox.store.durable import Unsynced, append_whole, overwrite, write_whole
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 import pytest
 
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.edits import MAX_BYTES, refusal
-from ridgeline.sandbox.git import Entry
-from ridgeline.sandbox.globs import matches
+from ridgeline.sandbox.workspace.edits import MAX_BYTES, refusal
+from ridgeline.sandbox.workspace.git import Entry
+from ridgeline.sandbox.workspace.globs import matches
 from tests.builders import make_contract
 
 

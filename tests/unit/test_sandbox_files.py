@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
 from ridgeline.graph.record import Reviewed
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.clock import SystemClock
-from ridgeline.sandbox.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
-from ridgeline.sandbox.files import CampaignFiles
-from ridgeline.sandbox.lease import lease
-from ridgeline.sandbox.ledger import JsonlLedger, verify
-from ridgeline.sandbox.signals import StopFile, request_stop, withdraw_stop
+from ridgeline.sandbox.devices.clock import SystemClock
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.signals import StopFile, request_stop, withdraw_stop
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 
 
 @pytest.fixture(autouse=True)

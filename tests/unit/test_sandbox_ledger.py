@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.errors import LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.record import Reviewed
-from ridgeline.sandbox.errors import LedgerCorrupt, SchemaMismatch
-from ridgeline.sandbox.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 
 def review(number: int) -> Reviewed:
@@ -116,7 +116,7 @@ def test_kill_nine_while_appending_loses_at_most_the_last_line(tmp_path):
     path = tmp_path / "ledger.jsonl"
     program = (
         "import sys\nfrom pathlib import Path\n"
-        "from ridgeline.sandbox.ledger import JsonlLedger\nfrom ridgeline.graph.record import Reviewed\n"
+        "from ridgeline.sandbox.store.ledger import JsonlLedger\nfrom ridgeline.graph.record import Reviewed\n"
         "ledger = JsonlLedger(Path(sys.argv[1]))\n"
         "for n in range(100000):\n"
         "    ledger.append(Reviewed(after_round=n, trigger='x' * 2000, directions=(), escalation=''))\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox import confine
-from ridgeline.sandbox.environment import passed
-from ridgeline.sandbox.errors import ProgramMissing, WorldError
-from ridgeline.sandbox.process import bounded, capture, run
+from ridgeline.graph.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.isolation import confine
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.process import bounded, capture, run
 
 
 def alive(pid: int) -> bool:
@@ -67,7 +67,7 @@ def test_what_is_still_running_after_a_normal_exit_is_killed_too(tmp_path):
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     program = (
-        "from pathlib import Path; from ridgeline.sandbox.process import run;"
+        "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
         f"run(('sh', '-c', 'echo $$ >child; sleep 300'), cwd=Path({str(tmp_path)!r}), timeout_s=300)"
     )
     started = subprocess.Popen(
@@ -88,7 +88,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
 
 def test_a_killed_ridgeline_takes_its_command_with_it(tmp_path):
     program = (
-        "from pathlib import Path; from ridgeline.sandbox.process import run;"
+        "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
         f"run(('sh', '-c', 'echo $$ >child; exec sleep 300'), cwd=Path({str(tmp_path)!r}), timeout_s=300)"
     )
     started = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())

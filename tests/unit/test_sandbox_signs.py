@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox import pristine as pristine_module
-from ridgeline.sandbox import seal as seal_module
-from ridgeline.sandbox.pristine import Pristine
-from ridgeline.sandbox.seal import Seals
-from ridgeline.sandbox.signs import SETTLED_NS, contents, settled, signs_of
+from ridgeline.sandbox.workspace import pristine as pristine_module
+from ridgeline.sandbox.workspace import seal as seal_module
+from ridgeline.sandbox.workspace.pristine import Pristine
+from ridgeline.sandbox.workspace.seal import Seals
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS, contents, settled, signs_of
 from tests.repositories import FOLDER, applied, git, make_repository, workspace
 
 PATIENCE_S = SETTLED_NS / 1e9 + 0.02
@@ -148,7 +148,7 @@ def test_when_signs_can_be_relied_on(age_ns, sure):
 
 
 def test_a_twin_is_restored_and_built_apart(tmp_path):
-    from ridgeline.sandbox.trees import Trees
+    from ridgeline.sandbox.workspace.checkouts import Trees
 
     space = workspace(make_repository(tmp_path / "kernels"))
     base = space.open("none").commit

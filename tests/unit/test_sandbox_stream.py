@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.git import Git
-from ridgeline.sandbox.holdings import KEPT_BYTES, Holdings
-from ridgeline.sandbox.signs import is_folder
-from ridgeline.sandbox.trees import Trees
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.git import Git
+from ridgeline.sandbox.workspace.object_cache import KEPT_BYTES, Holdings
+from ridgeline.sandbox.workspace.signatures import is_folder
 from tests.repositories import AT, BRANCH, FOLDER, git, make_repository, workspace
 
 REF = "refs/ridgeline/c1/round-2-0123456789"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.errors import NoSuchBase
-from ridgeline.sandbox.trees import Trees
+from ridgeline.graph.errors import NoSuchBase
+from ridgeline.sandbox.workspace.checkouts import Trees
 from tests.repositories import applied, fingerprint, git, make_repository, workspace
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
-from ridgeline.sandbox.trees import Trees
+from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
+from ridgeline.sandbox.workspace.checkouts import Trees
 from tests.repositories import BRANCH, FOLDER, accepted, applied, fingerprint, git, make_repository, workspace
 
 

@@ -2,12 +2,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from ridgeline.graph.errors import NotAGitRepository
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.artifacts import ArtifactStore
-from ridgeline.sandbox.errors import NotAGitRepository
-from ridgeline.sandbox.trees import Trees
-from ridgeline.sandbox.worktree import GitWorkspace, find_repository
+from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
 from tests.builders import make_contract
 from tests.repositories import AT, BRANCH, FILES, FOLDER, accepted, applied, git, make_repository, workspace
 

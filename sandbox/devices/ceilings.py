@@ -1,0 +1,254 @@
+"""Ceilings of the GPU a contract runs on: measured by the target's own torch, kept for this card and that torch."""
+
+import hashlib
+import json
+import logging
+import platform
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.errors import DiskFull, ProgramMissing
+from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate
+from ridgeline.graph.values import SCHEMA, Value
+from ridgeline.sandbox.devices.choose import unbound
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.store.durable import write_whole
+
+logger = logging.getLogger(__name__)
+
+SCRIPT = "gpu_ceiling.py"
+KEPT_S = 7 * 24 * 3600
+"""Oldest kept answer in seconds: somebody may change power limits and clocks; a new driver changes the fingerprint."""
+MEASURING_S = 15
+"""What the script may begin within, in seconds; loading torch comes before it."""
+LIMIT_S = 120
+"""When it is killed: a first start of torch on a cold disk takes most of a minute."""
+ASKING_S = 30
+INTERPRETER = re.compile(r"python[\d.]*")
+LEADING = 4
+"""Words of a command among which its interpreter must be, as in `uv run python3 bench.py`."""
+NAMES = {
+    **dict.fromkeys(("float32", "float", "f32"), "fp32"),
+    **dict.fromkeys(("float16", "half", "f16"), "fp16"),
+    **dict.fromkeys(("bfloat16",), "bf16"),
+    **dict.fromkeys(("f8", "e4m3", "e5m2", "float8", "fp8_e4m3", "fp8_e5m2", "bf8"), "fp8"),
+}
+"""Spellings of a contract's dtype and the script's word."""
+DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+
+
+class Copied(Value):
+    mib: int
+    gbps: float = Field(gt=0)
+    spread: float
+
+
+class Multiplied(Value):
+    tflops: float = Field(gt=0)
+    shape: tuple[int, int, int]
+    """M, N, K."""
+    spread: float
+
+
+class Found(Value):
+    """What the script prints when it could measure; meanings and units in its own docstring."""
+
+    ok: bool
+    torch: str
+    device: str
+    arch: str
+    factor: str
+    samples: int
+    seconds: float
+    copy_gbps: float = Field(gt=0)
+    copies: tuple[Copied, ...] = Field(alias="copy")
+    read_gbps: float | None = None
+    write_gbps: float | None = None
+    matmul: dict[str, Multiplied]
+    skipped: dict[str, str]
+
+
+class Kept(Value):
+    """One file of the cache."""
+
+    schema_version: int
+    at: float
+    """Seconds since the epoch when it had been measured."""
+    machine: str
+    """Fingerprint."""
+    found: Found
+
+
+Held = Callable[[], AbstractContextManager[Mapping[str, str]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuCeilings:
+    """Measures on an idle card. What cannot be measured is said in `Ceilings.method`, never guessed."""
+
+    contract: Contract
+    held: Held
+    """Called for a card to itself; yields the environment that binds a process to it."""
+    root: Path = Path("/")
+    """The contract's folder: a relative interpreter such as `.venv/bin/python` lies in it."""
+    cache: Path | None = None
+    """Folder for what was measured; None keeps nothing."""
+    now: Callable[[], float] = time.time
+
+    def measure(self, machine: Machine, dtype: str, *, fresh: bool = False) -> Ceilings:
+        """Copy bandwidth and the peak of matrix products of `dtype`; `fresh` never answers from the cache.
+
+        Raises what `held` raises: `DeviceBusy`, `DeviceLost`. Whatever else goes wrong is a reason in `method`.
+        """
+        interpreter = interpreter_of(self.contract, self.root)
+        if interpreter is None:
+            return _unmeasured(machine, "no command of the contract begins with a Python whose torch could be asked")
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as name:
+            script = Path(name) / SCRIPT
+            script.write_bytes(_source())
+            argv = (*interpreter, "-B", str(script))
+            try:
+                return self._asked(argv, machine, NAMES.get(dtype.lower(), dtype.lower()), fresh=fresh)
+            except ProgramMissing as error:
+                return _unmeasured(machine, str(error))
+
+    def _asked(self, argv: tuple[str, ...], machine: Machine, dtype: str, *, fresh: bool) -> Ceilings:
+        version = _answer(self._run((*argv, "--version"), ASKING_S, {}))
+        if isinstance(version, str):
+            return _unmeasured(machine, version)
+        path = self._path(machine, str(version.get("torch")))
+        kept = None if fresh else self._read(path, machine)
+        if kept is not None:
+            return _ceilings(kept, machine, dtype, kept=True)
+        first = ("--first", dtype) if dtype in DTYPES else ()
+        with self.held() as bound:
+            printed = _answer(self._run((*argv, "--seconds", str(MEASURING_S), *first), LIMIT_S, bound))
+        if isinstance(printed, str):
+            return _unmeasured(machine, printed)
+        try:
+            found = Found.model_validate(printed)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            return _unmeasured(machine, f"{SCRIPT}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}")
+        fresh_one = Kept(schema_version=SCHEMA, at=self.now(), machine=machine.fingerprint, found=found)
+        _keep(path, fresh_one)
+        return _ceilings(fresh_one, machine, dtype, kept=False)
+
+    def _run(self, argv: tuple[str, ...], timeout_s: float, bound: Mapping[str, str]) -> Exit:
+        """In the environment of the contract's own commands: where torch and the driver are found."""
+        told = passed(self.contract.pass_environment)
+        return run(argv, cwd=Path("/"), timeout_s=timeout_s, env={**unbound(told), **bound} if bound else told)
+
+    def _path(self, machine: Machine, torch: str) -> Path | None:
+        if self.cache is None:
+            return None
+        asked = [SCHEMA, machine.fingerprint, platform.node(), torch, hashlib.sha256(_source()).hexdigest()]
+        asked.append(sorted(unbound(passed(self.contract.pass_environment)).items()))
+        return self.cache / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}.json"
+
+    def _read(self, path: Path | None, machine: Machine) -> Kept | None:
+        """What was measured not too long ago; None where there is nothing that can be used."""
+        if path is None:
+            return None
+        try:
+            kept = Kept.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            logger.info("%s: cannot be used, so it is measured again: %s", path, str(error).splitlines()[0])
+            return None
+        ours = kept.schema_version == SCHEMA and kept.machine == machine.fingerprint
+        return kept if ours and 0 <= self.now() - kept.at <= KEPT_S else None
+
+
+def interpreter_of(contract: Contract, root: Path) -> tuple[str, ...] | None:
+    """The words of a GPU command up to its Python, without the options; None where no command has one.
+
+    The timed commands come first: their torch is the one that the kernel runs with.
+    """
+    profile = contract.profile.command if contract.profile else ()
+    commands = (contract.benchmark_command, contract.quick_command, contract.paired_command or (), profile)
+    for argv in (*commands, contract.test_command):
+        for place, word in enumerate(argv[:LEADING]):
+            if INTERPRETER.fullmatch(Path(word).name):
+                found = str(root / word) if "/" in word else word
+                return (*argv[:place], found)
+    return None
+
+
+def _source() -> bytes:
+    with as_file(files("ridgeline.sandbox") / "harness" / SCRIPT) as path:
+        return path.read_bytes()
+
+
+def _answer(ended: Exit) -> dict[str, object] | str:
+    """The last line of JSON that the script printed, or why there is none. Libraries may print around it."""
+    for text in reversed(ended.output.splitlines()):
+        if not text.startswith("{"):
+            continue
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(found, dict) and "ok" in found:
+            return found if found["ok"] is True else str(found.get("why", "no reason given"))
+    how = f"timed out after {ended.seconds:.0f} s" if ended.timed_out else f"exit code {ended.returncode}"
+    last = [text.strip() for text in ended.output.splitlines() if text.strip()][-1:]
+    return ": ".join((SCRIPT, how, *last))
+
+
+def _keep(path: Path | None, kept: Kept) -> None:
+    """Remember an answer; a folder that cannot be written is no error."""
+    if path is None:
+        return
+    try:
+        write_whole(path, kept.model_dump_json(by_alias=True).encode())
+    except (OSError, DiskFull) as error:
+        logger.info("%s: not kept: %s", path, error)
+
+
+def _unmeasured(machine: Machine, why: str) -> Ceilings:
+    method = f"not measured: {why}"
+    return Ceilings(copy_gbps=None, flops_gflops=None, method=method, machine=machine.fingerprint)
+
+
+def _ceilings(measured: Kept, machine: Machine, dtype: str, *, kept: bool) -> Ceilings:
+    found = measured.found
+    product = found.matmul.get(dtype)
+    mib = max(found.copies, key=lambda one: one.gbps).mib
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(measured.at))
+    method = (
+        f"{SCRIPT}, torch {found.torch}, {at}, medians of {found.samples} samples each: "
+        f"copy of {mib} MiB counting {found.factor}; "
+    )
+    if product is None:
+        method += f"no operation peak for {dtype}: {found.skipped.get(dtype, 'torch has no matrix product of it')}"
+    else:
+        method += f"{dtype} matrix product of {' x '.join(map(str, product.shape))}"
+    return Ceilings(
+        copy_gbps=found.copy_gbps,
+        flops_gflops=1e3 * product.tflops if product else None,
+        method=f"{method}; kept from an earlier measurement" if kept else method,
+        machine=machine.fingerprint,
+        kept=kept,
+        others=tuple(_others(found)),
+    )
+
+
+def _others(found: Found) -> list[Rate]:
+    one_way = (("read bandwidth", found.read_gbps), ("write bandwidth", found.write_gbps))
+    rates = [Rate(name=name, value=value, unit="GB/s") for name, value in one_way if value is not None]
+    for dtype, product in found.matmul.items():
+        unit = "TOPS" if dtype == "int8" else "TFLOPS"
+        rates.append(Rate(name=f"{dtype} matrix product", value=product.tflops, unit=unit))
+    return rates

@@ -1,0 +1,214 @@
+"""One idle card to itself while a command runs: chosen, leased, looked at again, and waited for."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
+from ridgeline.sandbox.devices.cards import Cards
+from ridgeline.sandbox.devices.choose import binding, fitting, ranked, visible
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.tools import PROGRAMS, installed
+from ridgeline.sandbox.devices.values import CardSample, GateSettings, Judged, Vendor
+
+ON = "nothing is lost: free a card and go on with `ridgeline resume`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """The card that a command has to itself."""
+
+    card: CardSample
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """How long to look for an idle card, in seconds (rules 19.4), and what time is."""
+
+    retry_s: float = 600
+    max_s: float = 3600
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    stopped: Callable[[], bool] = lambda: False
+    """Whether somebody asked the campaign to stop."""
+    step_s: float = 5.0
+    """How long a wait lasts before that is looked at again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which cards a campaign may use."""
+
+    wanted: str | None = None
+    """Product or architecture that the contract names."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Where the variables stand that leave only some cards visible."""
+
+
+class CardGate:
+    """Not re-entrant; one command at a time. What was used last is preferred, so that times stay comparable."""
+
+    def __init__(
+        self,
+        cards: Cards,
+        *,
+        vendor: Vendor,
+        settings: GateSettings,
+        choice: Choice,
+        waiting: Waiting,
+        say: Callable[[str], None],
+        leases: Path | None = None,
+    ) -> None:
+        """`say` is told a line whenever there is nothing to do but wait; `leases`: default the user's own folder."""
+        self._cards = cards
+        self._vendor = vendor
+        self._settings = settings
+        self._choice = choice
+        self._waiting = waiting
+        self._say = say
+        self._leases = leases
+        self._used: tuple[str, float] | None = None
+        self._bound: Bound | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a command that starts now is told, so that it sees its card and no other."""
+        return self._bound.environment if self._bound else {}
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Bound]:
+        """An idle card for the `with` block, under its lease.
+
+        Raises DeviceBusy when none became idle in time, StopAsked when a stop was asked for meanwhile, and DeviceLost
+        where no tool could tell of one.
+        """
+        with contextlib.ExitStack() as stack:
+            card = self._found(stack)
+            if self._used and self._used[0] != card.key:
+                self._say(f"GPU gate: the card used before is busy; {_named(card)} from now on")
+            self._bound = Bound(card=card, environment=binding(card))
+            try:
+                yield self._bound
+            finally:
+                self._bound = None
+                self._used = (card.key, self._waiting.clock())
+
+    def _found(self, stack: contextlib.ExitStack) -> CardSample:
+        waiting = self._waiting
+        began = waiting.clock()
+        card = self._used_before(stack)
+        while card is None:
+            judged = self._look()
+            card = self._first_free(stack, judged)
+            if card is not None:
+                break
+            waited = waiting.clock() - began
+            if waited >= waiting.max_s:
+                raise DeviceBusy(self._nothing(judged))
+            pause = min(waiting.retry_s, waiting.max_s - waited)
+            self._say(
+                f"GPU gate: no idle card ({_why(judged)}); looking again in {_minutes(pause)},"
+                f" waited {_minutes(waited)} of {_minutes(waiting.max_s)}"
+            )
+            card = self._after(stack, judged, pause)
+        return card
+
+    def _used_before(self, stack: contextlib.ExitStack) -> CardSample | None:
+        """The card of our last command, without a long look when that was a moment ago."""
+        if self._used is None or self._waiting.clock() - self._used[1] > self._settings.recent_s:
+            return None
+        return self._taken(stack, self._used[0])
+
+    def _look(self) -> tuple[Judged, ...]:
+        if not installed(self._vendor):
+            names = " nor ".join(PROGRAMS[self._vendor])
+            raise DeviceLost(f"no {names} on PATH, so no GPU can be known to be idle; run `ridgeline doctor`")
+        judged = self._cards.judged(samples=self._settings.samples, interval_s=self._settings.interval_s)
+        left = fitting(visible([one.card for one in judged], self._choice.environment), self._choice.wanted)
+        return tuple(one for card in left for one in judged if one.card == card)
+
+    def _first_free(self, stack: contextlib.ExitStack, judged: Sequence[Judged]) -> CardSample | None:
+        """The best idle card whose lease can be had now, and which is idle still when it is."""
+        before = self._used[0] if self._used else None
+        order = sorted(ranked(judged), key=lambda one: one.card.key != before)
+        taken = (self._taken(stack, one.card.key) for one in order)
+        return next((card for card in taken if card is not None), None)
+
+    def _taken(self, stack: contextlib.ExitStack, key: str, *, wait_s: float = 0) -> CardSample | None:
+        """The card with its lease, which goes with the stack; None when somebody has it or it is not idle."""
+        with contextlib.ExitStack() as mine:
+            try:
+                mine.enter_context(lease(key, wait_s=wait_s, folder=self._leases))
+            except DeviceBusy:
+                return None
+            card = self._settled(key)
+            if card is not None:
+                stack.enter_context(mine.pop_all())
+            return card
+
+    def _settled(self, key: str) -> CardSample | None:
+        """Under the lease: idle so many times in a row, soon.
+
+        Utilization still shows the command that ended a moment ago: on an H100 for about a second.
+        """
+        settings, waiting = self._settings, self._waiting
+        began, in_a_row = waiting.clock(), 0
+        while True:
+            judged = self._cards.judged(samples=1, interval_s=0)
+            mine = [one for one in judged if one.card.key == key]
+            idle = bool(mine) and all(one.state == "idle" for one in mine)
+            in_a_row = in_a_row + 1 if idle else 0
+            if in_a_row >= settings.repeat_samples:
+                return mine[0].card
+            if not idle and waiting.clock() - began >= settings.settle_s:
+                return None
+            waiting.sleep(settings.repeat_interval_s)
+
+    def _after(self, stack: contextlib.ExitStack, judged: Sequence[Judged], pause: float) -> CardSample | None:
+        """Wait; for the lease where another of our commands has it, which is sooner than the next look.
+
+        In steps, between which a request to stop is noticed.
+        """
+        ours = next((one.card.key for one in judged if not self._free(one.card.key)), None)
+        left = pause
+        while left > 0:
+            if self._waiting.stopped():
+                raise StopAsked(f"asked to stop while no GPU was idle: {_why(judged)}; {ON}")
+            step, began = min(left, self._waiting.step_s), self._waiting.clock()
+            if ours is not None:
+                card = self._taken(stack, ours, wait_s=step)
+                if card is not None:
+                    return card
+                ours = None if self._free(ours) else ours  # not idle though nobody has it: the next look will tell
+            if (rest := step - (self._waiting.clock() - began)) > 0:
+                self._waiting.sleep(rest)
+            left -= step
+        return None
+
+    def _free(self, key: str) -> bool:
+        try:
+            with lease(key, wait_s=0, folder=self._leases):
+                return True
+        except DeviceBusy:
+            return False
+
+    def _nothing(self, judged: Sequence[Judged]) -> str:
+        waited = _minutes(self._waiting.max_s)
+        return f"no idle GPU within {waited}: {_why(judged)}; nothing was run on a busy card and {ON}"
+
+
+def _why(judged: Sequence[Judged]) -> str:
+    told = (f"{_named(one.card)} {one.state}: {'; '.join(one.reasons)}" for one in judged if one.state != "idle")
+    leased = (f"{_named(one.card)} was taken meanwhile" for one in judged if one.state == "idle")
+    return " | ".join((*told, *leased)) or "no visible card is told of"
+
+
+def _named(card: CardSample) -> str:
+    return f"{card.vendor} {card.index or card.key}" + (f" {card.name}" if card.name else "")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"

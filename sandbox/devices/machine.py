@@ -1,0 +1,166 @@
+"""What this machine is, and how fast it can possibly be."""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.errors import DeviceLost, ProgramMissing
+from ridgeline.graph.evidence import Ceilings, Machine
+from ridgeline.sandbox.devices.ceilings import GpuCeilings
+from ridgeline.sandbox.devices.cpu import Cpu, read_cpu
+from ridgeline.sandbox.devices.gate import CardGate
+from ridgeline.sandbox.devices.gpus import amd_machine, nvidia_machine
+from ridgeline.sandbox.devices.kind import device_kind
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.opened import card_for
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.store.caches import cache_folder
+from ridgeline.sandbox.workspace.commands import pinned_core, said
+
+logger = logging.getLogger(__name__)
+
+LARGEST_BUFFER = 256 * 1024 * 1024
+"""Bytes; four times a very large L3 would not fit small machines."""
+SMALLEST_BUFFER = 64 * 1024 * 1024
+FLOAT_NAMES = frozenset({"fp32", "float", "float32", "f32"})
+DOUBLE_NAMES = frozenset({"fp64", "double", "float64", "f64"})
+
+
+class LocalDevice:
+    """`ports.Device`: the processor, or the GPU that the contract asks for, of the machine this runs on."""
+
+    def __init__(
+        self, contract: Contract, *, wait_s: float = 3600, root: Path = Path("/"), gate: CardGate | None = None
+    ) -> None:
+        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds. `root`: contract's folder.
+
+        `gate`: the campaign's own, so that ceilings are those of its card; without it, whichever card is idle.
+        """
+        self._contract = contract
+        self._wait_s = wait_s
+        self._root = root
+        self._gate = gate
+        self._machine: Machine | None = None
+        self._ceilings: dict[str, Ceilings] = {}
+
+    def machine(self) -> Machine:
+        """Asked once and remembered. Raises `DeviceLost` when the contract wants a GPU that is not here."""
+        if self._machine is None:
+            match device_kind(self._contract):
+                case "cpu":
+                    self._machine = _cpu_machine(read_cpu(), _compiler())
+                case "nvidia":
+                    self._machine = self._gpu()
+                case "amd":
+                    self._machine = _found(amd_machine(), self._contract, "rocm-smi")
+        return self._machine
+
+    def _gpu(self) -> Machine:
+        nvidia = nvidia_machine()
+        if nvidia is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
+            nvidia = amd_machine()
+        return _found(nvidia, self._contract, "nvidia-smi")
+
+    def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
+        """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.
+
+        A processor's are those of one pinned thread, for fp32 and fp64; under 3 s, measured once by this object. A
+        GPU's are those of the target's torch, in 20 s or from this user's cache, which `fresh` leaves aside.
+        """
+        machine = self.machine()
+        if dtype not in self._ceilings or (fresh and self._ceilings[dtype].kept):
+            if machine.kind == "cpu":
+                self._ceilings[dtype] = self._measure(machine, dtype)
+            else:
+                folder = cache_folder("ceilings")
+                card = GpuCeilings(contract=self._contract, held=self._card, root=self._root, cache=folder)
+                self._ceilings[dtype] = card.measure(machine, dtype, fresh=fresh)
+        return self._ceilings[dtype]
+
+    @contextlib.contextmanager
+    def _card(self) -> Iterator[Mapping[str, str]]:
+        """An idle card and the environment that binds to it."""
+        if self._gate is None:
+            with card_for(self._contract, wait_s=self._wait_s, say=logger.warning) as bound:
+                yield bound
+            return
+        with self._gate.held() as held:
+            yield held.environment
+
+    def _measure(self, machine: Machine, dtype: str) -> Ceilings:
+        buffer = min(LARGEST_BUFFER, max(SMALLEST_BUFFER, 4 * (machine.l3_bytes or 0)))
+        ctype = "float" if dtype.lower() in FLOAT_NAMES else "double" if dtype.lower() in DOUBLE_NAMES else None
+        nothing = Ceilings(copy_gbps=None, flops_gflops=None, method="", machine=machine.fingerprint)
+        try:
+            numbers = _run_ceiling(buffer, ctype or "float", self._wait_s)
+        except ProgramMissing as error:
+            return nothing.model_copy(update={"method": f"not measured: {error}"})
+        if isinstance(numbers, str):
+            return nothing.model_copy(update={"method": f"not measured: {numbers}"})
+        method = (
+            f"cpu_ceiling.c, gcc -O3 -march=native, one thread pinned to core {pinned_core()}, best of 12 trials each: "
+            f"copy of {buffer >> 20} MiB counting bytes read plus bytes written"
+        )
+        method += f"; 12 independent {ctype} FMA chains" if ctype else f"; no operation peak is measured for {dtype}"
+        flops = numbers["flops_gflops"] if ctype else None
+        return Ceilings(copy_gbps=numbers["copy_gbps"], flops_gflops=flops, method=method, machine=machine.fingerprint)
+
+
+def _run_ceiling(buffer: int, ctype: str, wait_s: float) -> dict[str, float] | str:
+    """The two numbers, or why there are none. Raises `ProgramMissing` without gcc."""
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as name:
+        folder = Path(name)
+        with as_file(files("ridgeline.sandbox") / "harness" / "cpu_ceiling.c") as source:
+            (folder / "cpu_ceiling.c").write_bytes(source.read_bytes())
+        flags = ("-O3", "-march=native", "-ffp-contract=fast")
+        built = run(("gcc", *flags, "cpu_ceiling.c", "-o", "cpu_ceiling"), cwd=folder, timeout_s=60)
+        if not built.ok:
+            return said(built)
+        with lease("cpu", wait_s=wait_s):
+            ran = run((str(folder / "cpu_ceiling"), str(buffer), ctype), cwd=folder, timeout_s=60, cpu=pinned_core())
+    if not ran.ok:
+        return said(ran)
+    return {key: float(value) for key, value in (word.split("=") for word in ran.output.split())}
+
+
+def _cpu_machine(cpu: Cpu, compiler: str) -> Machine:
+    stable = [cpu.model, os.cpu_count(), cpu.l1d_bytes, cpu.l2_bytes, cpu.l3_bytes, cpu.features, compiler]
+    return Machine(
+        kind="cpu",
+        name=cpu.model,
+        arch=platform.machine(),
+        fingerprint=hashlib.sha256(json.dumps(stable).encode()).hexdigest(),
+        features=cpu.features,
+        cores=os.cpu_count() or 1,
+        l1d_bytes=cpu.l1d_bytes,
+        l2_bytes=cpu.l2_bytes,
+        l3_bytes=cpu.l3_bytes,
+        compiler=compiler,
+    )
+
+
+def _compiler() -> str:
+    """The compiler's own first line; empty without gcc."""
+    try:
+        asked = run(("gcc", "--version"), cwd=Path("/"), timeout_s=10)
+    except ProgramMissing:
+        return ""
+    return asked.output.splitlines()[0].strip() if asked.ok and asked.output else ""
+
+
+def _found(machine: Machine | None, contract: Contract, tool: str) -> Machine:
+    if machine is None:
+        wanted = contract.target_gpu or contract.target_backend
+        raise DeviceLost(
+            f"the contract runs on {wanted}, and {tool} names no such device here; run `ridgeline doctor`, "
+            "or set target_gpu: cpu for a kernel of this machine's processor"
+        )
+    return machine

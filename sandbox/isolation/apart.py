@@ -1,0 +1,103 @@
+"""A process table and shared memory of a command's own: it sees nobody else's, and what it leaves ends with it."""
+
+import functools
+import os
+import shutil
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from ridgeline.sandbox.isolation.confine import located, namespaces, pinned, tied, works
+
+SHARED = "/dev/shm"
+"""The one place that POSIX shared memory has on Linux."""
+MOUNT = '"$1" -t tmpfs -o "$2" shm /dev/shm >/dev/null 2>&1'
+"""An empty folder over the shared memory of the machine, which only those see who share the mounts of this shell."""
+QUEUES = '[ ! -d /dev/mqueue ] || "$1" -t mqueue queues /dev/mqueue >/dev/null 2>&1'
+"""The folder in which the command's own message queues are seen, over that of the machine's, where there is one."""
+LEAST_BYTES = 1 << 30
+"""Size of that folder where the machine's own says none."""
+FIRST = (
+    f'[ -z "$1" ] || {{ {MOUNT}; {QUEUES}; }}; shift 2;'
+    ' exec 9>&2 2>"$1"; ulimit -c 0; ulimit -f "$2"; [ -z "$3" ] || ulimit -v "$3"; shift 3;'
+    ' (exec "$@" 2>&9 9>&-); exit $?'
+)
+"""The first process inside, for which signals without a handler do not exist, so it may not be the command itself.
+
+Its words: the program that mounts, or nothing, and its options; where to say by which signal the command died, the
+largest file in blocks of 512 bytes, the address space in KiB or nothing, the command.
+"""
+BLOCKS, KIB = 2048, 1024
+"""In one MiB."""
+UNSAID = frozenset({signal.SIGINT, signal.SIGPIPE})
+"""Signals of which no shell says anything."""
+
+
+def first_process(
+    *, said: Path, network: bool, memory_mb: int | None, file_mb: int, cpu: int | None, uses: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Words that give what follows them a process table, limits, a processor, and no network unless `network`.
+
+    Empty where this machine permits no such table. `said` is a file that is made there, for `how_it_ended`. With the
+    network the command may administer the system as its user may, which profilers need; without, it may not, so that
+    it cannot take away what hides the other processes from it.
+
+    Shared memory is its own too: empty when it starts, and gone with it. Not where one of `uses`, the paths and
+    settings that it is given, lies in the machine's own, which would be hidden.
+
+    Raises:
+        ProgramMissing: a processor is asked for and the tool that sets it is not here.
+        WorldError: the processor is not one that this process may use.
+    """
+    ways, shell = namespaces(network=network, table=True), located("sh")
+    if not ways or shell is None:
+        return ()
+    memory = "" if memory_mb is None else str(memory_mb * KIB)
+    limits = (str(said), str(file_mb * BLOCKS), memory)
+    memory_of_its_own = ("", "") if any(SHARED in word for word in uses) else _mounting(network=network)
+    inside = (shell, "-c", FIRST, "sh", *memory_of_its_own, *limits)
+    return (*tied(), *ways, *inside, *(() if network else _unprivileged()), *pinned(cpu))
+
+
+def how_it_ended(code: int, said: Path) -> tuple[int, bytes]:
+    """The command's own exit code, -N for signal N as `Popen` has it, and what the shell had to say besides."""
+    try:
+        words = said.read_bytes()
+    except OSError:  # the shell was killed before it came to that
+        return code, b""
+    number = code - 128
+    if 0 < number < signal.NSIG and (words or number in UNSAID or not _says_signals()):
+        return -number, b""
+    return code, words
+
+
+def own_table() -> bool:
+    """Whether commands have a process table of their own on this machine."""
+    return bool(namespaces(network=False, table=True)) and located("sh") is not None
+
+
+def own_memory() -> bool:
+    """Whether commands have shared memory of their own on this machine."""
+    return own_table() and bool(_mounting(network=False)[0])
+
+
+@functools.cache
+def _mounting(*, network: bool) -> tuple[str, str]:
+    """The program that mounts a private folder over `SHARED` and its options; empty where that fails. Tried once."""
+    ways, shell, tool = namespaces(network=network, table=True), located("sh"), located("mount")
+    if not ways or shell is None or tool is None or not Path(SHARED).is_dir():
+        return "", ""
+    size = shutil.disk_usage(SHARED).total if os.path.ismount(SHARED) else 0
+    options = f"size={size or LEAST_BYTES},mode=1777,nosuid,nodev"
+    return (tool, options) if works((*ways, shell, "-c", MOUNT, "sh", tool, options)) else ("", "")
+
+
+@functools.cache
+def _says_signals() -> bool:
+    """Whether the shell says that a program died by a signal; of others, 128 and the number is taken for that."""
+    return os.path.basename(os.path.realpath(located("sh") or "")) == "dash"  # noqa: PTH119 (a name, not a place)
+
+
+def _unprivileged() -> tuple[str, ...]:
+    tool = located("setpriv")
+    return (tool, "--bounding-set", "-sys_admin") if tool else ()

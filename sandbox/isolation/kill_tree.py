@@ -1,0 +1,153 @@
+"""Ends processes: a whole session at a time, and those that left it."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+
+from ridgeline.sandbox.isolation.environment import MARK
+
+FEW = 100
+"""So many ids are tried one by one faster than the processes of the machine are listed."""
+GRACE_S = 1.0
+"""Between asking and killing: long enough to remove a lock file, too short to matter to a campaign."""
+
+
+def exited_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for the process without collecting it, so that its group's number cannot be given to anybody else.
+
+    `Popen.wait` would poll in steps of up to 50 ms, which is longer than many kernels' benchmarks.
+    """
+    try:
+        watched = os.pidfd_open(process.pid)
+    except OSError:  # a kernel older than 5.3
+        return _polled(process, timeout_s)
+    try:
+        poller = select.poll()
+        poller.register(watched, select.POLLIN)
+        return bool(poller.poll(max(timeout_s, 0) * 1000))
+    finally:
+        os.close(watched)
+
+
+def end(process: subprocess.Popen[bytes], *, politely: bool) -> None:
+    """Kill the process's whole session, with SIGTERM first when asked, and collect the process."""
+    if politely:
+        _signal(process.pid, signal.SIGTERM)
+        exited_within(process, GRACE_S)
+    _signal(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def sweep(mark: str, *, first: int, forks: int | None) -> tuple[int, ...]:
+    """Kill whatever carries the mark in its environment: processes that made a session of their own. Their ids.
+
+    `first` is the process they descend from, and `forks` what `forks_so_far` said before it was started: younger ids
+    are looked at, and all where ids may have come round since.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for _ in range(8):  # one that forks while we look is met in the next pass
+        survivors = [pid for pid in _younger(first, forks) if wanted in _environment(pid)]
+        if not survivors:
+            break
+        for pid in survivors:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        found += survivors
+        time.sleep(0.01)
+    return tuple(dict.fromkeys(found))
+
+
+def worked_s(mark: str, *, first: int, forks: int | None) -> float:
+    """Processor time, in seconds, of the living processes that carry the mark and of the children they collected.
+
+    Arguments are those of `sweep`.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    return sum(_ticks(pid) for pid in _younger(first, forks) if wanted in _environment(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """User and system time of a process and of its collected children; 0 for one that is gone."""
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return sum(map(int, fields[11:15]))
+    except (OSError, ValueError):
+        return 0
+
+
+def forks_so_far() -> int | None:
+    """Processes and threads that this machine has made since it started; None where that is not told."""
+    try:
+        return int(_read("/proc/stat").rpartition(b"\nprocesses ")[2].split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _younger(first: int, forks: int | None) -> Iterable[int]:
+    """Ids that may have been given out since `first` was: they are given in order, and begin again after the largest.
+
+    Not all of them need be in use.
+    """
+    now = forks_so_far()
+    if forks is None or now is None:
+        return _processes()
+    try:
+        last = int(_read("/proc/loadavg").split()[-1])
+        largest = int(_read("/proc/sys/kernel/pid_max"))
+    except (OSError, ValueError, IndexError):
+        return _processes()
+    if now - forks > largest // 2:  # ids in use are jumped over, so they may have come round
+        return _processes()
+    if 0 <= last - first < FEW:
+        return range(first, last + 1)
+    return [pid for pid in _processes() if (first <= pid <= last if first <= last else pid >= first or pid <= last)]
+
+
+def _read(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, 1 << 16)
+    finally:
+        os.close(handle)
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _polled(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    until = time.monotonic() + timeout_s
+    while True:
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.005)
+
+
+def _processes() -> list[int]:
+    with os.scandir("/proc") as found:
+        return [int(entry.name) for entry in found if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> bytes:
+    """Read without a file object: this is asked of every process of the machine after every run."""
+    try:
+        handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    except OSError:  # gone meanwhile, or another user's
+        return b""
+    parts: list[bytes] = []
+    try:
+        while part := os.read(handle, 1 << 16):
+            parts.append(part)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+    return b"".join(parts)

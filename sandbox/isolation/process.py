@@ -1,0 +1,295 @@
+"""The only place that starts a process: no shell, no inherited secrets, a time limit, and no survivors."""
+
+import atexit
+import contextlib
+import functools
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypedDict, Unpack
+
+from ridgeline.graph.errors import ProgramMissing, WorldError
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox.isolation import orphans
+from ridgeline.sandbox.isolation.apart import first_process, how_it_ended
+from ridgeline.sandbox.isolation.confine import which, wrapped
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.environment import scrubbed
+from ridgeline.sandbox.isolation.kill_tree import end, exited_within, forks_so_far, sweep, worked_s
+from ridgeline.sandbox.isolation.patience import How, Patience, Progress, watched
+
+OUTPUT_BYTES = 64_000
+PRIVATE = ("home", "tmp")
+"""Folders that each process has to itself."""
+ENDED = "ended"
+"""File beside them in which a shell says by which signal a process died."""
+FILE_MB = 4096
+"""Largest file a command may write, its own output included: a runaway print must not fill the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One process to start. Times in seconds, sizes in MiB unless the name says bytes."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    timeout_s: float
+    env: Mapping[str, str] | None = None
+    memory_mb: int | None = None
+    """Address space of each process (RLIMIT_AS). None where a driver reserves more than it uses, as CUDA does."""
+    output_bytes: int = OUTPUT_BYTES
+    cpu: int | None = None
+    network: bool = False
+    field: str = ""
+    """The contract's field that the command stands in, for the error when its program is missing."""
+    file_mb: int | None = FILE_MB
+    stdin: bytes | None = None
+    patience: Patience | None = None
+    """How long it may do nothing before its time limit; None: as long as it likes."""
+    apart: bool = False
+    """Whether it has a process table of its own, where this machine permits one: for code that nobody has read."""
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `run`; meanings and defaults are those of `Command`."""
+
+    env: Mapping[str, str] | None
+    memory_mb: int | None
+    output_bytes: int
+    cpu: int | None
+    network: bool
+    field: str
+    stdin: bytes | None
+    patience: Patience | None
+    apart: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Captured:
+    """Everything a trusted tool said, unbounded; `returncode` None when it ran out of time."""
+
+    returncode: int | None
+    stdout: bytes
+    stderr: str
+
+
+def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[Options]) -> Exit:
+    """Run a command to its end and say what it did.
+
+    Its whole session is killed at `timeout_s` and after it has exited, and also when the caller is interrupted. One
+    that hangs by its `patience` is killed sooner, as having run out of time, and its output ends with that.
+    Standard output and error come back together, at most `output_bytes` of them, with the elision stated.
+
+    Raises:
+        ProgramMissing: the program cannot be started.
+        WorldError: the CPU asked for is not one that this process may use.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, **options)
+    with fresh_folder(*PRIVATE) as private:
+        said = private / "output"
+        with said.open("wb") as out:
+            returncode, seconds = _execute(command, private=private, out=out, err=None)
+        return Exit(
+            argv=command.argv,
+            returncode=returncode,
+            timed_out=returncode is None,
+            seconds=seconds,
+            output=bounded(said, command.output_bytes),
+        )
+
+
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+) -> Captured:
+    """Run a trusted tool, such as git, whose output is data and must be whole: bytes, not confined, not bounded.
+
+    Raises ProgramMissing when the tool cannot be started.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
+    with _unnamed() as out, _unnamed() as err:
+        returncode, _ = _execute(command, private=_tools_own(), out=out, err=err)
+        out.seek(0)
+        err.seek(0)
+        return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+
+
+@functools.cache
+def _tools_own() -> Path:
+    """Home and temporary folder of trusted tools, which leave nothing there; as long as this process lives."""
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in PRIVATE:
+        (folder / name).mkdir()
+    return folder
+
+
+@contextlib.contextmanager
+def beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Run a trusted tool that does not end by itself while the block runs; what it prints goes to the file `said`.
+
+    It ends with the block, and with this process if that is killed. Raises ProgramMissing when it cannot be started.
+    """
+    command = Command(argv=tuple(argv), cwd=cwd, timeout_s=0, env=env, network=True, file_mb=None)
+    tied = (tool, "--pdeathsig", "KILL") if (tool := shutil.which("setpriv")) else ()
+    with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
+        environment = scrubbed(Path(folder), mark=secrets.token_hex(16), extra=command.env)
+        words = (*tied, *_prepared(command, environment))
+        with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
+            process = _started(words, command, env=environment, stdin=nothing, out=out, err=None)
+        try:
+            yield
+        finally:
+            end(process, politely=False)
+
+
+def bounded(path: Path, limit: int) -> str:
+    """Head and tail of a file, together `limit` bytes, with what is missing between them stated."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= limit:
+            return file.read().decode(errors="replace")
+        head = file.read(limit // 2)
+        file.seek(size - (limit - limit // 2))
+        tail = file.read()
+    gone = size - limit
+    return f"{head.decode(errors='replace')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='replace')}"
+
+
+def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> tuple[int | None, float]:
+    """Exit code (None when killed for time) and wall seconds."""
+    mark = secrets.token_hex(16)
+    environment = scrubbed(private, mark=mark, extra=command.env)
+    ended = private / ENDED
+    table = _table(command, ended, environment)
+    argv = _prepared(command, environment, table)
+    forks = None if _trusted(command) else forks_so_far()
+    known = orphans.before() if command.apart and not table else None
+    with _given(command.stdin) as given:
+        began = time.monotonic()
+        process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
+        how: How = "late"
+        try:
+            how = watched(
+                lambda most_s: exited_within(process, most_s),
+                timeout_s=command.timeout_s,
+                patience=command.patience,
+                progress=lambda: Progress(
+                    printed=os.fstat(out.fileno()).st_size,
+                    worked_s=worked_s(mark, first=process.pid, forks=forks),
+                ),
+            )
+            seconds = time.monotonic() - began
+        finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
+            end(process, politely=how != "exited")
+            if not (_trusted(command) or table):  # with a table of its own nothing is left
+                sweep(mark, first=process.pid, forks=forks)
+            orphans.end_since(known)
+    if how == "hung" and command.patience is not None:
+        os.write(out.fileno(), f"\n[{command.patience.told}]\n".encode())
+    if how != "exited":
+        return None, seconds
+    if not table:
+        return process.returncode, seconds
+    code, besides = how_it_ended(process.returncode, ended)
+    os.write(out.fileno(), besides)
+    return code, seconds
+
+
+@contextlib.contextmanager
+def _given(data: bytes | None) -> Iterator[BinaryIO]:
+    """What the process reads: the data, or nothing."""
+    if data is None:
+        yield _nothing()
+        return
+    with _unnamed() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+@functools.cache
+def _nothing() -> BinaryIO:
+    """Opened once: nearly every process is given it."""
+    return Path(os.devnull).open("rb")
+
+
+def _unnamed() -> BinaryIO:
+    """A file in memory: what is in it is read whole anyway, and no file system has to be tidied up after it."""
+    return os.fdopen(os.memfd_create("ridgeline"), "w+b")
+
+
+def _started(
+    argv: tuple[str, ...],
+    command: Command,
+    *,
+    env: Mapping[str, str],
+    stdin: BinaryIO,
+    out: BinaryIO,
+    err: BinaryIO | None,
+) -> subprocess.Popen[bytes]:
+    try:
+        return orphans.started(
+            lambda: subprocess.Popen(
+                argv,
+                cwd=command.cwd,
+                env=env,
+                stdin=stdin,
+                stdout=out,
+                stderr=err if err is not None else subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        if not command.cwd.is_dir():
+            raise WorldError(f"{command.cwd}: is not a folder a command can run in") from error
+        raise ProgramMissing(
+            command.argv[0], field=command.field, why=f"cannot be started ({error.strerror})"
+        ) from None
+    except OSError as error:  # an empty script or a file of another architecture
+        raise ProgramMissing(
+            command.argv[0], field=command.field, why=f"cannot be started ({error.strerror})"
+        ) from None
+
+
+def _prepared(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The command with its program resolved and everything that confines it in front."""
+    first = command.argv[0]
+    name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
+    program = which(name, env["PATH"]) if "/" not in first else shutil.which(name, path=env["PATH"])
+    if program is None:
+        why = "is not executable" if "/" in first and Path(name).exists() else "not found"
+        raise ProgramMissing(first, field=command.field, why=why)
+    confined = table or wrapped(
+        memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
+    )
+    # without wrappers the name is kept as written: some programs look at how they were called
+    return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
+
+
+def _table(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
+    if not command.apart or command.file_mb is None:
+        return ()
+    return first_process(
+        said=ended,
+        network=command.network,
+        memory_mb=command.memory_mb,
+        file_mb=command.file_mb,
+        cpu=command.cpu,
+        uses=(str(command.cwd.resolve()), *command.argv, *env.values()),
+    )
+
+
+def _trusted(command: Command) -> bool:
+    return command.file_mb is None

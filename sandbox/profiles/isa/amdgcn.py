@@ -1,0 +1,206 @@
+"""Reads AMD assembly as LLVM writes it (CDNA): instructions, and what the compiler says about registers and scratch.
+
+Spellings follow AMD's CDNA3 and CDNA4 instruction set documents; metadata keys are those of code object V3 to V6
+(LLVM's AMDGPU usage page).
+"""
+
+import re
+from typing import TypeGuard
+
+import yaml
+
+from ridgeline.sandbox.profiles.isa.naming import NotReadable, named
+from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, Resources
+
+LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\b.*?;(.*)$")
+PLACE = re.compile(r"([^\s:]*):(\d+):\d+")
+COMMENT = re.compile(r"\s*(?:;|//).*$")
+LABEL = re.compile(r"([.\w$@]+):")
+NUMBER = re.compile(r"^;\s*(NumVgprs|NumAgprs|TotalNumVgprs|ScratchSize|codeLenInByte)\s*[:=]\s*(\d+)")
+BITS = {"dword": 4, "short": 2, "ushort": 2, "sshort": 2, "ubyte": 1, "sbyte": 1, "byte": 1}
+MEMORY = re.compile(
+    r"(?:buffer|global|flat|scratch)_(?:load|store)_(?:lds_)?([a-z]+?)(?:x(\d))?(?:_d16(?:_hi|_format)?)?$"
+)
+LDS_BITS = re.compile(r"_b(\d+)(?:_|$)|_[ui](\d+)(?:_|$)")
+METADATA = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata", re.MULTILINE | re.DOTALL)
+LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+METADATA_LIMIT = 1_000_000
+"""Characters; Triton writes a few thousand."""
+PREFIXES: tuple[tuple[str, Kind], ...] = (
+    ("v_mfma_", "matrix"),
+    ("v_smfmac_", "matrix"),
+    ("v_wmma_", "matrix"),
+    ("v_accvgpr_", "accum_move"),
+    ("s_waitcnt", "wait"),
+    ("s_wait_", "wait"),
+    ("s_barrier", "barrier"),
+    ("s_endpgm", "end"),
+    ("s_nop", "nop"),
+    ("s_sleep", "nop"),
+    ("s_cbranch", "branch"),
+    ("s_branch", "branch"),
+    ("s_setpc", "branch"),
+    ("s_swappc", "branch"),
+    ("s_load_", "scalar_load"),
+    ("s_buffer_load_", "scalar_load"),
+    ("scratch_", "scratch"),
+    ("ds_read", "lds_read"),
+    ("ds_load", "lds_read"),
+    ("ds_write", "lds_write"),
+    ("ds_store", "lds_write"),
+    ("ds_", "lds_other"),
+    ("s_", "salu"),
+    ("v_", "valu"),
+)
+VECTOR = ("buffer_", "global_", "flat_")
+
+
+def read(text: str, kernel: str | None = None) -> Code:
+    """The instructions of a kernel, the only one where no name is given. Raises `NotReadable`."""
+    name = named(kernels(text), kernel)
+    instructions: list[Instruction] = []
+    labels: list[tuple[str, int]] = []
+    inside, source = False, ""
+    for line in text.splitlines():
+        bare = COMMENT.sub("", line).strip()
+        if not inside:
+            inside = bare == f"{name}:"
+        elif bare.startswith((".Lfunc_end", ".size", ".end_amdhsa_kernel", ".amdhsa_kernel")):
+            break
+        elif label := LABEL.fullmatch(bare):
+            labels.append((label[1], len(instructions)))
+        elif bare.startswith("."):
+            source = _source(line, source)
+        elif bare:
+            instructions.append(_instruction(bare, source))
+    if not instructions:
+        raise NotReadable(f"kernel {name!r} has no instructions")
+    return Code(kernel=name, instructions=tuple(instructions), labels=tuple(labels))
+
+
+def kernels(text: str) -> tuple[str, ...]:
+    """Names of the kernels that the assembly declares."""
+    return tuple(dict.fromkeys(re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.MULTILINE)))
+
+
+def architecture(text: str) -> str | None:
+    """The processor that the assembly was made for, for example gfx942."""
+    found = re.search(r'^\s*\.amdgcn_target\s+"[^"]*?(gfx\w+)', text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def resources(text: str, kernel: str) -> Resources:
+    """What the compiler's metadata says of a kernel; what it does not say is None."""
+    told = _metadata(text, kernel)
+    comments = {m[1]: int(m[2]) for line in text.splitlines() if (m := NUMBER.match(line.strip()))}
+    if len(kernels(text)) != 1:  # comments name no kernel
+        comments = {}
+    return from_metadata(told, comments)
+
+
+def from_metadata(told: dict[str, int], comments: dict[str, int]) -> Resources:
+    """Registers from a kernel's metadata entry; `.vgpr_count` counts both files together from gfx90a on."""
+    total, accum = told.get(".vgpr_count"), told.get(".agpr_count", 0)
+    arch = comments.get("NumVgprs")
+    if arch is None and total is not None:
+        arch = total - accum
+    return Resources(
+        arch_vgpr=arch,
+        accum_vgpr=None if total is None else accum,
+        vgpr_total=comments.get("TotalNumVgprs", total),
+        sgpr=told.get(".sgpr_count"),
+        vgpr_spills=told.get(".vgpr_spill_count"),
+        sgpr_spills=told.get(".sgpr_spill_count"),
+        scratch_bytes=told.get(".private_segment_fixed_size"),
+        lds_bytes=told.get(".group_segment_fixed_size"),
+        threads=told.get(".max_flat_workgroup_size"),
+        code_bytes=comments.get("codeLenInByte"),
+    )
+
+
+def numbers_of(entry: object) -> dict[str, int]:
+    """Only the whole numbers of a metadata entry: it comes from a file that nobody vouches for."""
+    if not isinstance(entry, dict):
+        return {}
+    return {str(key): value for key, value in entry.items() if _whole(value)}
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
+
+
+def _metadata(text: str, kernel: str) -> dict[str, int]:
+    for block in METADATA.findall(text):
+        for entry in _entries(block):
+            if isinstance(entry, dict) and entry.get(".name") == kernel:
+                return numbers_of(entry)
+    return {}
+
+
+def _entries(block: str) -> list[object]:
+    """Of the kernels that one block describes; a block that cannot be read describes none."""
+    if len(block) > METADATA_LIMIT:
+        return []
+    try:
+        document = yaml.load(block.replace("\t", "  "), Loader=LOADER)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return []
+    entries = document.get("amdhsa.kernels") if isinstance(document, dict) else None
+    return entries if isinstance(entries, list) else []
+
+
+def _source(line: str, source: str) -> str:
+    """The line of the kernel's own file: `standard.py:43:13 @[ kernel.py:27:17 ]` is inlined into the last."""
+    found = LOC.match(line)
+    places = PLACE.findall(found[2]) if found and found[1] != "0" else []
+    return f"{places[-1][0]}:{places[-1][1]}" if places else source
+
+
+def _instruction(text: str, source: str) -> Instruction:
+    mnemonic = text.split(None, 1)[0]
+    kind = kind_of(mnemonic, text)
+    words = text.replace(",", " ").split()
+    goes = words[-1] if kind == "branch" and len(words) > 1 else None
+    return Instruction(
+        text=" ".join(text.split()),
+        mnemonic=mnemonic,
+        kind=kind,
+        lane_bytes=lane_bytes(mnemonic),
+        target=goes,
+        source=source,
+    )
+
+
+def kind_of(mnemonic: str, text: str) -> Kind:
+    """What an instruction is for."""
+    if mnemonic.startswith(VECTOR):
+        return _vector(mnemonic, text)
+    return next((kind for prefix, kind in PREFIXES if mnemonic.startswith(prefix)), "other")
+
+
+def _vector(mnemonic: str, text: str) -> Kind:
+    if "_load_lds_" in mnemonic or ("_load_" in mnemonic and text.split()[-1] == "lds"):
+        return "global_to_lds"
+    if "_load" in mnemonic:
+        return "global_load"
+    if "_store" in mnemonic:
+        return "global_store"
+    return "atomic" if "_atomic" in mnemonic else "other"
+
+
+def lane_bytes(mnemonic: str) -> int | None:
+    """Bytes that one lane moves; None for what moves nothing."""
+    if mnemonic.startswith("ds_"):
+        return _lds_bytes(mnemonic)
+    found = MEMORY.match(mnemonic)
+    if found is None or found[1] not in BITS:
+        return None
+    return BITS[found[1]] * int(found[2] or 1)
+
+
+def _lds_bytes(mnemonic: str) -> int | None:
+    found = LDS_BITS.search(mnemonic)
+    if found is None or not mnemonic.startswith(("ds_read", "ds_write", "ds_load", "ds_store")):
+        return None
+    twice = 2 if re.match(r"ds_(?:read|write|load|store)2", mnemonic) or "_2addr" in mnemonic else 1
+    return int(found[1] or found[2]) // 8 * twice

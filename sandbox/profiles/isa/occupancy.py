@@ -1,0 +1,152 @@
+"""How many waves of a kernel fit: registers, LDS, block and wave slots, each by its own allocation step."""
+
+from math import ceil
+
+from ridgeline.graph.kernel_profile import Limiter
+from ridgeline.graph.values import Named, Value
+from ridgeline.sandbox.profiles.isa.values import Occupancy, Resources, Target
+
+SIMDS = 4
+"""SIMDs per CU and schedulers per SM, on every architecture here."""
+
+
+class Hardware(Value):
+    """Constants of one architecture. Registers are counted per lane and SIMD."""
+
+    registers: int
+    """Per lane of one SIMD (AMD), or 32-bit registers of one scheduler (NVIDIA)."""
+    register_step: int
+    """AMD: per lane. NVIDIA: registers per warp."""
+    waves: int
+    """Per SIMD."""
+    shared: int
+    """Per CU or SM."""
+    shared_step: int
+    shared_reserved: int
+    """Taken from each block by the system."""
+    blocks: int
+    """Per CU or SM."""
+    source: str
+
+
+CDNA_SOURCE = (
+    "AMD CDNA instruction set documents (512 registers per lane and SIMD in steps of 8, 8 waves, 4 SIMDs) and LLVM's "
+    "AMDGPU occupancy (16 workgroups of several waves per CU, 7 waves above 100 SGPRs)"
+)
+CUDA_SOURCE = (
+    "CUDA C++ Programming Guide, technical specifications per compute capability (64 Ki registers per SM in steps of "
+    "256 per warp, 1 KiB of shared memory reserved per block)"
+)
+KIB = 1024
+
+
+def _cdna(*, lds_kib: int, step: int) -> Hardware:
+    return Hardware(
+        registers=512,
+        register_step=8,
+        waves=8,
+        shared=lds_kib * KIB,
+        shared_step=step,
+        shared_reserved=0,
+        blocks=16,
+        source=CDNA_SOURCE,
+    )
+
+
+def _cuda(*, shared_kib: int) -> Hardware:
+    return Hardware(
+        registers=16 * KIB,
+        register_step=256,
+        waves=16,
+        shared=shared_kib * KIB,
+        shared_step=128,
+        shared_reserved=KIB,
+        blocks=32,
+        source=CUDA_SOURCE,
+    )
+
+
+HARDWARE = {
+    "gfx90a": _cdna(lds_kib=64, step=512),
+    "gfx942": _cdna(lds_kib=64, step=512),
+    "gfx950": _cdna(lds_kib=160, step=1280),
+    "sm_80": _cuda(shared_kib=164),
+    "sm_90": _cuda(shared_kib=228),
+    "sm_100": _cuda(shared_kib=228),
+}
+SGPR_FREE = 100
+"""More SGPRs than these leave room for 7 waves of a SIMD (gfx9)."""
+SGPR_WAVES = 7
+
+
+def occupancy(target: Target, held: Resources) -> Occupancy | None:
+    """Waves that fit, and what stops one more. None where the registers are not known.
+
+    Whole blocks are placed: a block of 8 waves takes 2 on each SIMD or does not fit. Where the block's size is unknown
+    a block is taken to be one wave, and LDS is then left out.
+    """
+    registers = held.vgpr_total if target.vendor == "amd" else held.arch_vgpr
+    hardware = HARDWARE.get(target.arch)
+    if registers is None or hardware is None:
+        return None
+    per_block = max(1, ceil(held.threads / target.wave)) if held.threads else None
+    tier = register_tier(target, registers)
+    limits: dict[Limiter, int] = {"registers": tier * SIMDS, "waves": hardware.waves * SIMDS}
+    if per_block is not None:
+        limits["blocks"] = _block_slots(target, hardware, per_block) * per_block
+        if held.lds_bytes:
+            limits["shared"] = hardware.shared // _rounded(held.lds_bytes, hardware) * per_block
+    if target.vendor == "amd" and held.sgpr is not None and held.sgpr > SGPR_FREE:
+        limits["scalar"] = SGPR_WAVES * SIMDS
+    waves = {name: most // (per_block or 1) * (per_block or 1) for name, most in limits.items()}
+    least = min(waves.values())
+    return Occupancy(
+        waves_per_simd=least / SIMDS,
+        most=hardware.waves,
+        share=least / (hardware.waves * SIMDS),
+        blocks_per_unit=None if per_block is None else least // per_block,
+        limiter=_limiter(limits, waves, least),
+        limits=tuple(Named(name=name, value=most) for name, most in limits.items()),
+        register_tier=tier,
+        registers_for_next=_for_next(target, hardware, tier, per_block or 1),
+        source=hardware.source,
+    )
+
+
+def register_tier(target: Target, registers: int) -> int:
+    """Waves per SIMD that `registers` per lane leave room for; 0 when even one does not fit."""
+    hardware = HARDWARE[target.arch]
+    if target.vendor == "amd":
+        each = max(1, ceil(registers / hardware.register_step)) * hardware.register_step
+    else:
+        each = max(1, ceil(registers * target.wave / hardware.register_step)) * hardware.register_step
+    return min(hardware.waves, hardware.registers // each)
+
+
+def _for_next(target: Target, hardware: Hardware, tier: int, per_block: int) -> int | None:
+    """The most registers per lane with which one more block than now fits; None where the wave slots end first."""
+    blocks = tier * SIMDS // per_block + 1
+    wanted = ceil(blocks * per_block / SIMDS)
+    if wanted > hardware.waves:
+        return None
+    share = hardware.registers // wanted // hardware.register_step * hardware.register_step
+    return share if target.vendor == "amd" else share // target.wave
+
+
+def _block_slots(target: Target, hardware: Hardware, per_block: int) -> int:
+    if target.vendor == "amd" and per_block == 1:  # one wave needs no barrier, so its slots are those of waves
+        return hardware.waves * SIMDS
+    return hardware.blocks
+
+
+def _rounded(size: int, hardware: Hardware) -> int:
+    return ceil((size + hardware.shared_reserved) / hardware.shared_step) * hardware.shared_step
+
+
+def _limiter(limits: dict[Limiter, int], waves: dict[Limiter, int], least: int) -> Limiter:
+    """The tightest of those that give the result; the hardware's own wave slots only where nothing else does."""
+    tied = [name for name, most in waves.items() if most == least]
+    own = [name for name in tied if name != "waves"]
+    if "waves" in tied and limits["waves"] <= min(limits[name] for name in tied):
+        return "waves"
+    return min(own or tied, key=lambda name: limits[name])

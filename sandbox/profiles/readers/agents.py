@@ -1,0 +1,112 @@
+"""The devices of a machine, as agent_info.csv, results.json and rocpd databases tell them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.profiles.readers.csv_head import Head
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.small_csv import rows
+
+FORMAT = "agent_info"
+_FACTS: Mapping[str, tuple[str, float]] = {
+    "units": ("cu_count", 1),
+    "simds_per_unit": ("simd_per_cu", 1),
+    "wave_size": ("wave_front_size", 1),
+    "max_waves_per_simd": ("max_waves_per_simd", 1),
+    "l2_domains": ("num_xcc", 1),
+    "lds_bytes_per_unit": ("lds_size_in_kb", 1024),
+    "clock_mhz": ("max_engine_clk_fcompute", 1),
+}
+"""Our name of a constant, the tool's, and what the tool's number is multiplied by."""
+
+
+def sniff(head: Head) -> bool:
+    """Whether a CSV header is that of agent_info."""
+    return {"agent_type", "cu_count"} <= set(head.lower)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One GPU of the machine."""
+
+    ids: tuple[str, ...]
+    """What dispatches may call it: `Agent 2` (logical node), `2` (node), a handle."""
+    arch: str | None
+    product: str | None
+    facts: tuple[Named, ...]
+
+
+def agent(told: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None:
+    """An agent from the tool's own fields (any case); None for CPUs."""
+    low = {key.lower(): value for key, value in told.items()}
+    if str(low.get("agent_type", low.get("type"))).upper() not in ("GPU", "2"):
+        return None
+    facts = [Named(name=name, value=_number(low.get(key)) * times) for name, (key, times) in _FACTS.items()]
+    names = [f"Agent {low[key]}" for key in ("logical_node_id", "logical_index") if key in low]
+    names += [str(low[key]) for key in ("node_id", "absolute_index") if key in low]
+    return Agent(
+        (*ids, *names),
+        _arch(str(low.get("name") or ""), _number(low.get("gfx_target_version"))),
+        str(low.get("product_name") or "") or None,
+        tuple(fact for fact in facts if fact.value > 0),
+    )
+
+
+def _number(told: object) -> float:
+    """What was told as a number; 0 where it was not, which no constant can be."""
+    try:
+        return float(str(told))
+    except ValueError:
+        return 0.0
+
+
+def _arch(name: str, version: float) -> str | None:
+    if name.startswith("gfx"):
+        return name.split(":")[0]
+    number = int(version)
+    if number < 10000:
+        return None
+    return f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
+
+
+def read_agents(path: Path, head: Head) -> tuple[Agent, ...]:
+    """The GPUs of an agent_info.csv. `RecordingError` when the file is damaged or tells of no GPU."""
+    found = []
+    for line, row in rows(path, head):
+        told = agent(dict(zip(head.names, row, strict=True)))
+        if told is not None:
+            if not told.facts:
+                raise RecordingError(path, "a GPU without any constant: the row is damaged", line=line)
+            found.append(told)
+    if not found:
+        raise RecordingError(path, "names no GPU: the run saw none, or the file is cut")
+    return tuple(found)
+
+
+def recording(path: Path, agents: Sequence[Agent]) -> Recording:
+    """A lone agent_info.csv: the constants of the first GPU; a warning when others differ."""
+    first = agents[0]
+    same = all((other.arch, other.facts) == (first.arch, first.facts) for other in agents)
+    return Recording(
+        format=FORMAT,
+        tool="rocprofv3",
+        vendor="amd",
+        arch=first.arch,
+        device=first.product,
+        facts=first.facts,
+        rows=len(agents),
+        files=(str(path),),
+        warnings=() if same else (f"{len(agents)} GPUs that differ; the constants are those of {first.ids[0]}",),
+    )
+
+
+def chosen(agents: Iterable[Agent], identity: str) -> Agent | None:
+    """The agent that dispatches call `identity`; any one when all GPUs are of one kind; None when that is unclear."""
+    known = tuple(agents)
+    for one in known:
+        if identity in one.ids:
+            return one
+    return known[0] if known and all(one.facts == known[0].facts for one in known) else None

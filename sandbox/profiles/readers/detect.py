@@ -1,0 +1,190 @@
+"""What a file or a folder of profiler output is, by its content, and all recordings in it: `read`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.profiles.readers import archive, kernel_trace
+from ridgeline.sandbox.profiles.readers.csv_head import Head, header
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.merge import merged
+
+Found = tuple[Recording, ...]
+Reader = Callable[[Path], Found]
+OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
+"""Modules of this package with `sniff(path) -> bool` and `read(path) -> Recording`, asked in this order."""
+WHOLE_FOLDERS = ("rocprof_compute",)
+"""Of these, a folder is one recording with all that lies in it."""
+WHOLE_FILES = ("rocpd", "results_json", "torch_trace")
+"""Modules with `sniff(path) -> bool` and `read(path) -> Found` that are asked next: a file each."""
+KNOWN = (
+    "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; torch.profiler's traces; a "
+    "tar.gz of any of these"
+)
+FILES = 200_000
+"""More files than this in a folder are not a profile."""
+
+
+def read(path: Path) -> Found:
+    """Everything that `path`, a file or a folder, holds: most compute time first, one recording per process and GPU.
+
+    Raises `RecordingError`: for a file that is damaged, empty or nothing we know; for a folder with nothing readable.
+    """
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        raise RecordingError(path, "no such file or folder")
+    return _file(path)
+
+
+def _file(path: Path) -> Found:
+    reader = _reader(path)
+    if reader is None:
+        raise RecordingError(path, f"not a recording that is known here: {KNOWN}", line=1)
+    return reader(path)
+
+
+def _reader(path: Path) -> Reader | None:
+    """Who reads this file, by its first bytes; None when nobody knows it.
+
+    Modules are imported where they are asked: all of them together take as long as a small recording.
+    """
+    if archive.sniff(path):
+        return _archive
+    if kernel_trace.is_sure(path):
+        return lambda one: kernel_trace.read(one, header(one))
+    for name in OTHERS:
+        reader = _other(name, path)
+        if reader is not None:
+            return reader
+    for name in WHOLE_FILES:
+        module = import_module(f"ridgeline.sandbox.profiles.readers.{name}")
+        if module.sniff(path):
+            return cast(Reader, module.read)
+    return _table(path)
+
+
+def _table(path: Path) -> Reader | None:
+    """Who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
+    from ridgeline.sandbox.profiles.readers import agents, counter_collection, kernel_stats
+
+    head = header(path)
+    if agents.sniff(head):
+        return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
+    known: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
+        (counter_collection.sniff, counter_collection.read),
+        (kernel_trace.sniff, kernel_trace.read),
+        (kernel_stats.sniff, kernel_stats.read),
+        (kernel_stats.sniff_calls, kernel_stats.read_calls),
+    )
+    reads = next((reads for sniffs, reads in known if sniffs(head)), None)
+    return None if reads is None else lambda one: reads(one, head)
+
+
+def _archive(path: Path) -> Found:
+    """What the archive holds; files are named as if it were a folder."""
+    with archive.unpacked(path) as folder:
+
+        def named(text: str) -> str:
+            return text.replace(str(folder), str(path))
+
+        try:
+            found = _folder(folder)
+        except RecordingError as error:
+            raise RecordingError(Path(named(str(error.path))), named(error.what), line=error.line) from error
+        return tuple(
+            one.model_copy(
+                update={
+                    "files": tuple(named(file) for file in one.files),
+                    "warnings": tuple(named(warning) for warning in one.warnings),
+                }
+            )
+            for one in found
+        )
+
+
+def _other(name: str, path: Path) -> Reader | None:
+    module = import_module(f"ridgeline.sandbox.profiles.readers.{name}")
+    if not module.sniff(path):
+        return None
+    every: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
+    return every if every is not None else lambda one: (module.read(one),)
+
+
+@dataclass
+class _Walk:
+    """What was found below a folder."""
+
+    files: list[tuple[Path, Found]] = field(default_factory=list)
+    faults: list[RecordingError] = field(default_factory=list)
+    seen: int = 0
+
+    def take(self, path: Path, reader: Reader) -> None:
+        try:
+            self.files.append((path, reader(path)))
+        except RecordingError as fault:
+            self.faults.append(fault)
+
+
+def _folder(path: Path) -> Found:
+    walk = _Walk()
+    _descend(path, walk, frozenset())
+    if not walk.files:
+        if walk.faults:
+            raise walk.faults[0]
+        raise RecordingError(path, f"holds no recording that is known here: {KNOWN}")
+    found = merged(walk.files)
+    if walk.faults:
+        told = tuple(f"left out: {fault}" for fault in walk.faults)
+        found = (found[0].model_copy(update={"warnings": (*found[0].warnings, *told)}), *found[1:])
+    return found
+
+
+def _descend(folder: Path, walk: _Walk, taken: frozenset[str]) -> None:
+    """Reads a folder and those below it. `taken`: readers that already have this folder from above."""
+    inside = set(taken)
+    for name in OTHERS:
+        reader = None if name in taken else _other(name, folder)
+        if reader is not None:
+            walk.take(folder, reader)
+            inside.add(name)
+            if name in WHOLE_FOLDERS:
+                return
+    if _is_viewer(folder):
+        return
+    for child in sorted(folder.iterdir()):
+        walk.seen += 1
+        if walk.seen > FILES:
+            raise RecordingError(folder, f"more than {FILES} files: name the folder of one run")
+        if child.is_dir():
+            _descend(child, walk, frozenset(inside))
+        elif child.is_file():
+            _take_file(child, walk, inside)
+
+
+def _is_viewer(folder: Path) -> bool:
+    """A folder of the thread trace viewer: its thousands of JSON files belong to the trace already read."""
+    return all((folder / name).is_file() for name in ("code.json", "filenames.json"))
+
+
+def _take_file(path: Path, walk: _Walk, taken: set[str]) -> None:
+    if any(_other(name, path) is not None for name in taken):
+        return
+    try:
+        reader = _reader(path)
+    except RecordingError as fault:
+        # logs and pictures beside a profile are no header either: only what has a profiler's ending is missed
+        if path.suffixes[-1:] == [".csv"] or path.suffix in (".db", ".json"):
+            walk.faults.append(fault)
+        return
+    if reader is not None:
+        walk.take(path, reader)
+
+
+def formats(found: Sequence[Recording]) -> Iterator[str]:
+    """The formats of these recordings, each once, in order."""
+    yield from dict.fromkeys(one.format for one in found)

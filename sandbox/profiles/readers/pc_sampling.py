@@ -1,0 +1,247 @@
+"""Reads PC samples of rocprofv3: the host-trap and stochastic CSVs, and the viewer's folder of samples."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+
+from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.profiles.readers import csv_head, names, pc_sampling_viewer
+from ridgeline.sandbox.profiles.readers.amd_instructions import kind, stall
+from ridgeline.sandbox.profiles.readers.att_stalls import HOTSPOTS, RAW_NAMES
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.pc_sampling_viewer import REASONS, Sample
+
+PREFIX = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
+WHOLE = ("sample_timestamp", "dispatch_id", "correlation_id")
+KEY = ("exec_mask", "instruction", "instruction_comment")
+STOCHASTIC = ("wave_issued_instruction", "stall_reason", "wave_count")
+_BY_REASON: dict[str, Stall] = {
+    "ALU_DEPENDENCY": "dependency",
+    "BARRIER_WAIT": "barrier",
+    "ARBITER_NOT_WIN": "not_selected",
+    "NO_INSTRUCTION_AVAILABLE": "instruction_fetch",
+    "SLEEP_WAIT": "sleep",
+    "OTHER_WAIT": "other",
+    "NONE": "other",
+}
+"""The rest (WAITCNT, ARBITER_WIN_EX_STALL, INTERNAL_INSTRUCTION) is classed by the instruction: what it waited for,
+which pipe was full, or that it was a nop."""
+_WAITING = ("mem_wait", "lgkm_wait", "lds_wait", "smem_wait", "mixed_wait", "barrier", "tail", "sleep")
+"""At these instructions a wave does nothing but wait; at others a host trap cannot tell waiting from issuing."""
+
+
+@dataclass(kw_only=True)
+class _Counted:
+    """Running sums over the rows of a CSV, so that memory does not grow with it."""
+
+    samples: Counter[Sample] = field(default_factory=Counter)
+    dispatches: set[str] = field(default_factory=set)
+    stochastic: bool
+    rows: int = 0
+    rejected: int = 0
+    lanes: int = 0
+    waves: int = 0
+
+
+def sniff(path: Path) -> bool:
+    """Whether `path` is a CSV of PC samples, or a viewer folder (or its code.json) that holds samples."""
+    if path.is_dir() or path.name == "code.json":
+        return pc_sampling_viewer.sniff(path if path.is_dir() else path.parent)
+    columns = csv_head.columns(path)
+    return "sample_timestamp" in columns and "instruction" in columns
+
+
+def read(path: Path) -> Recording:
+    """The samples at `path` as shares of all samples. No sample has a time: nothing here may decide acceptance.
+
+    Raises RecordingError where a file is missing, cut, damaged, without samples or of an unknown version.
+    """
+    if path.is_dir() or path.name == "code.json":
+        return _viewer(path if path.is_dir() else path.parent)
+    counted = _counted(path)
+    stochastic = counted.stochastic
+    counters = [
+        ("pc_sampling.samples", float(counted.rows)),
+        ("pc_sampling.dispatches", float(len(counted.dispatches))),
+        ("pc_sampling.mean_active_lanes", counted.lanes / counted.rows),
+    ]
+    if stochastic:
+        counters.append(("pc_sampling.mean_waves", counted.waves / counted.rows))
+    return Recording(
+        format="pc_sampling", tool="rocprofv3", vendor="amd", stalls=_stalls(counted.samples, stochastic),
+        hotspots=_hotspots(counted.samples, stochastic), counters=tuple(Named(name=n, value=v) for n, v in counters),
+        rows=counted.rows, rejected=counted.rejected, files=(str(path),),
+        warnings=_warnings(stochastic, counted.rejected, ended=csv_head.is_ended(path)),
+    )  # fmt: skip
+
+
+def _viewer(folder: Path) -> Recording:
+    samples, stochastic = pc_sampling_viewer.samples(folder)
+    rows = sum(samples.values())
+    kernels = Counter[str]()
+    for sample, count in samples.items():
+        kernels[sample.kernel] += count
+    return Recording(
+        format="pc_sampling", tool="rocprofv3", vendor="amd", stalls=_stalls(samples, stochastic),
+        hotspots=_hotspots(samples, stochastic),
+        counters=(Named(name="pc_sampling.samples", value=float(rows)),), rows=rows,
+        kernels=tuple(_sampled(name) for name, _ in kernels.most_common() if name),
+        files=tuple(str(folder / name) for name in pc_sampling_viewer.FILES), warnings=_warnings(stochastic, 0),
+    )  # fmt: skip
+
+
+def _sampled(name: str) -> KernelCalls:
+    """A kernel in which samples fell, so one that ran at least once; no call was counted and no time taken."""
+    once = Launched(calls=1)
+    return KernelCalls(name=name, display=names.display(name), category=names.category(name), calls=1, last=once)
+
+
+def _counted(path: Path) -> _Counted:
+    number = 1
+    seen: Counter[tuple[str, ...]] = Counter()
+    dispatches = set[str]()
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = _rows(path, file)
+            _, columns = next(rows)
+            stochastic = _is_stochastic(path, columns)
+            pick = itemgetter(*(columns.index(name) for name in (KEY + STOCHASTIC if stochastic else KEY)))
+            dispatch = columns.index("dispatch_id")
+            for number, cells in rows:
+                key = pick(cells)
+                if key not in seen:
+                    _check(path, key, number)
+                seen[key] += 1
+                dispatches.add(cells[dispatch])
+    except OSError as error:
+        raise RecordingError(path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecordingError(path, f"is not UTF-8: {error.reason}", line=number + 1) from error
+    except csv.Error as error:
+        raise RecordingError(path, f"is cut or damaged: {error}", line=number + 1) from error
+    return _summed(path, seen, dispatches, stochastic)
+
+
+def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The header in lower case, then every row, each with its line; whole numbers are checked to be some."""
+    reader = csv.reader(_without_nul(path, lines), strict=True)
+    columns = [name.strip().lower() for name in next(reader, [])]
+    yield 1, columns
+    width = len(columns)
+    time, dispatch, correlation = (columns.index(name) for name in WHOLE)
+    for cells in reader:
+        if not cells:
+            continue
+        if len(cells) != width:
+            raise RecordingError(path, f"has {len(cells)} cells, the header {width}", line=reader.line_num)
+        if not (cells[time].isdecimal() and cells[dispatch].isdecimal() and cells[correlation].isdecimal()):
+            raise RecordingError(path, f"{', '.join(WHOLE)}: not all are whole numbers", line=reader.line_num)
+        yield reader.line_num, cells
+
+
+def _summed(path: Path, seen: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
+    counted = _Counted(dispatches=dispatches, stochastic=stochastic)
+    for (mask, isa, source, *told), count in seen.items():
+        if not isa.strip():
+            # the sampled address was in code that the tool could not decode
+            counted.rejected += count
+            continue
+        counted.rows += count
+        counted.lanes += int(mask).bit_count() * count
+        counted.waves += int(told[2]) * count if told else 0
+        counted.samples[Sample(isa=isa, source=source, reason=_reason(told) if told else "")] += count
+    if not counted.rows:
+        raise RecordingError(path, "holds no usable sample; sample longer or with a smaller interval", line=1)
+    return counted
+
+
+def _without_nul(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        if "\0" in line:
+            raise RecordingError(path, "holds a NUL byte: damaged", line=number)
+        yield line
+
+
+def _is_stochastic(path: Path, columns: Sequence[str]) -> bool:
+    missing = [name for name in (*KEY, *WHOLE) if name not in columns]
+    if missing:
+        raise RecordingError(path, f"its header lacks {', '.join(missing)}", line=1)
+    absent = [name for name in STOCHASTIC if name not in columns]
+    if absent and len(absent) < len(STOCHASTIC):
+        raise RecordingError(path, f"its header has columns of stochastic samples, but no {', '.join(absent)}", line=1)
+    return not absent
+
+
+def _check(path: Path, key: tuple[str, ...], number: int) -> None:
+    mask, _, _, *told = key
+    if not (mask.isdecimal() and len(mask) <= 20 and int(mask) < 2**64):
+        raise RecordingError(path, f"exec_mask is {mask[:40]!r}, not a 64-bit number", line=number)
+    if not told:
+        return
+    if not (told[2].isdecimal() and len(told[2]) < 6):
+        raise RecordingError(path, f"wave_count is {told[2][:40]!r}, not a whole number", line=number)
+    if _reason(told) not in ("ISSUED", *REASONS):
+        raise RecordingError(path, f"neither issued nor a known reason: {told[1][:80]!r}", line=number)
+
+
+def _reason(told: Sequence[str]) -> str:
+    issued = told[0].strip().lower()
+    if issued in ("1", "true"):
+        return "ISSUED"
+    return told[1].strip().removeprefix(PREFIX) if issued in ("0", "false") else ""
+
+
+def _class(sample: Sample, stochastic: bool) -> Stall:
+    at = stall(kind(sample.isa))
+    if not stochastic:
+        return at if at in _WAITING else "other"
+    if sample.reason == "ISSUED":
+        return "issue"
+    return _BY_REASON.get(sample.reason, at)
+
+
+def _stalls(samples: Counter[Sample], stochastic: bool) -> tuple[StallShare, ...]:
+    total = sum(samples.values())
+    classes: Counter[Stall] = Counter()
+    raw: dict[Stall, Counter[str]] = {}
+    for sample, count in samples.items():
+        at = _class(sample, stochastic)
+        classes[at] += count
+        raw.setdefault(at, Counter())[sample.reason or sample.isa.partition(" ")[0]] += count
+    return tuple(
+        StallShare(
+            stall=at, share=count / total, basis="samples",
+            raw_names=tuple(name for name, _ in raw[at].most_common(RAW_NAMES)),
+        )
+        for at, count in classes.most_common()
+    )  # fmt: skip
+
+
+def _hotspots(samples: Counter[Sample], stochastic: bool) -> tuple[Hotspot, ...]:
+    total = sum(samples.values())
+    lines: dict[Sample, Counter[Stall]] = {}
+    for sample, count in samples.items():
+        lines.setdefault(sample.without_reason(), Counter())[_class(sample, stochastic)] += count
+    hottest = sorted(lines, key=lambda line: (-lines[line].total(), line.isa, line.source))[:HOTSPOTS]
+    return tuple(
+        Hotspot(
+            isa=line.isa, pc=line.address, source=line.source, share=lines[line].total() / total,
+            stall=lines[line].most_common(1)[0][0], kernel=line.kernel,
+        )
+        for line in hottest
+    )  # fmt: skip
+
+
+def _warnings(stochastic: bool, rejected: int, *, ended: bool = True) -> tuple[str, ...]:
+    found = [] if stochastic else [
+        "host-trap samples lean towards waits and do not tell waiting from issuing: only waits are classed"
+    ]  # fmt: skip
+    if rejected:
+        found.append(f"{rejected} samples left out: their instruction was not decoded")
+    if not ended:
+        found.append("the last line has no end: more samples may have been cut off")
+    return tuple(found)

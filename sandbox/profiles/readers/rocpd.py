@@ -1,0 +1,216 @@
+"""rocpd databases (SQLite, rocprofv3 from ROCm 7.0): dispatches and counters from the base tables, opened read-only."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ridgeline.graph.kernel_profile import Recording
+from ridgeline.sandbox.profiles.readers import agents, counter_collection, spool
+from ridgeline.sandbox.profiles.readers.csv_head import beginning
+from ridgeline.sandbox.profiles.readers.dispatch_rows import load
+from ridgeline.sandbox.profiles.readers.dispatches import Dispatches, Symbol, counted, numbered
+from ridgeline.sandbox.profiles.readers.engine import Engine, opened
+from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.kernels import recordings
+from ridgeline.sandbox.profiles.readers.launch_codes import Codes, codes
+from ridgeline.sandbox.profiles.readers.registers import on_device
+
+FORMAT = "rocpd"
+MAGIC = b"SQLite format 3\0"
+SCHEMAS = ("3",)
+_SYMBOL = "k.guid || ':' || k.kernel_id"
+_AGENT = "k.guid || ':' || k.agent_id"
+_TABLE = "rocpd_kernel_dispatch"
+_PACKED = (
+    "kernel_id", "agent_id", "queue_id", "group_segment_size", "private_segment_size", "workgroup_size_x",
+    "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
+)  # fmt: skip
+"""In the order of `spool.PACKED`."""
+_DISPATCHES = f"""
+select printf('%s:%d %s:%d{" %d" * (len(_PACKED) - 2)}', guid, kernel_id, guid, {", ".join(_PACKED[1:])}), start, "end"
+from {_TABLE}"""
+KINDS = 100_000
+"""Launches of kernels up to which a row travels as a number that stands for its launch; rows of more are text."""
+_KINDS = f"select distinct {', '.join(_PACKED)} from {_TABLE} limit {KINDS}"
+_SOUND = f"""
+select count(*), count(*) filter (where typeof(start) = 'integer' and typeof("end") = 'integer'
+       and guid = (select guid from rocpd_info_kernel_symbol)) from {_TABLE}"""
+PART = 400_000
+"""Rows that travel at once, 24 bytes each."""
+FEW = 200_000
+"""Dispatches up to which the view is counted: its joins take longer than reading the table."""
+_COUNTERS = f"""
+select {_AGENT}, {_SYMBOL}, i.name, sum(p.value), k.start, k."end", k.grid_size_x * k.grid_size_y * k.grid_size_z
+from rocpd_pmc_event p
+join rocpd_info_pmc i on i.id = p.pmc_id and i.guid = p.guid
+join rocpd_kernel_dispatch k on k.event_id = p.event_id and k.guid = p.guid
+group by p.guid, p.event_id, i.name"""
+_SYMBOLS = """
+select guid || ':' || id, coalesce(display_name, kernel_name), arch_vgpr_count, accum_vgpr_count, sgpr_count
+from rocpd_info_kernel_symbol"""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The database, its errors being about `path`."""
+
+    path: Path
+    connection: sqlite3.Connection
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql).fetchall()
+
+    def copied(self, sql: str, columns: tuple[str, ...], target: Path) -> int:
+        """Copies a query into a CSV; the number of rows."""
+        before = self.connection.execute(sql)
+        with target.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(columns)
+            count = _Counting(before)
+            writer.writerows(count)
+        return count.rows
+
+
+class _Counting:
+    def __init__(self, rows: sqlite3.Cursor) -> None:
+        self._cursor, self.rows = rows, 0
+
+    def __iter__(self) -> Iterator[Sequence[object]]:
+        while part := self._cursor.fetchmany(10_000):
+            self.rows += len(part)
+            yield from part
+
+
+def sniff(path: Path) -> bool:
+    """Whether a file is an SQLite database with rocpd's tables."""
+    if beginning(path)[: len(MAGIC)] != MAGIC:
+        return False
+    with _opened(path) as base:
+        return bool(base.rows("select 1 from sqlite_master where name like 'rocpd_kernel_dispatch%' limit 1"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Base]:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)) as connection:
+            yield _Base(path, connection)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise RecordingError(path, f"the database is damaged or of another layout: {error}") from error
+
+
+def read(path: Path) -> tuple[Recording, ...]:
+    """Recordings of each GPU: times, and counters where it has them. Host name, command and environment stay unread.
+
+    Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.
+    """
+    with _opened(path) as base, opened(path) as engine:
+        warnings = (*_schema(base), *_missing(base))
+        symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
+        gpus = _agents(base)
+        summed = engine.room / "counters.csv"
+        found = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
+        if base.copied(_COUNTERS, spool.COUNTER, summed):
+            cells = counter_collection.cells(path, summed, spool.head(spool.COUNTER), symbols)
+            told = counter_collection.recordings(cells, files=(str(path),))
+            found = tuple(_with_metrics(one, told) for one in found)
+    return tuple(_placed(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
+
+
+def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> Dispatches:
+    """All dispatches: as numbers where they are one run's and sound, which is most of the time; as text otherwise."""
+    run = _one_run(base)
+    coded = codes(_PACKED, kinds) if run and len(kinds := base.rows(_KINDS)) < KINDS else None
+    if coded is not None:
+        _numbers(base, engine, coded)
+        keys = {at: spool.unpacked(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
+        return numbered(engine, keys, counted(engine))
+    rows = engine.room / "dispatches.csv"
+    if not base.copied(_DISPATCHES, spool.DISPATCH, rows):
+        raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
+    return load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=symbols))
+
+
+def _numbers(base: _Base, engine: Engine, coded: Codes) -> None:
+    import numpy as np
+
+    engine.rows("create temp table d (h UBIGINT, s BIGINT, e BIGINT)")
+    rows = base.connection.execute(f'select {coded.sql}, start, "end" from {_TABLE}')
+    while len(part := np.fromiter(chain.from_iterable(islice(rows, PART)), np.int64)):
+        h, s, e = part.reshape(-1, 3).T.copy()
+        engine.insert("d", {"h": h, "s": s, "e": e})
+
+
+def _one_run(base: _Base) -> str:
+    """The guid of all dispatches, if their times are whole numbers; empty otherwise and where there is none."""
+    guids = [str(row[0]) for row in base.rows("select distinct guid from rocpd_info_kernel_symbol")]
+    if len(guids) != 1:
+        return ""
+    ((total, sound),) = base.rows(_SOUND)
+    return guids[0] if total and sound == total else ""
+
+
+def _schema(base: _Base) -> tuple[str, ...]:
+    told = [str(row[0]) for row in base.rows("select value from rocpd_metadata where tag = 'schema_version'")]
+    if not told:
+        raise RecordingError(base.path, "tells no schema_version: the database is damaged or not finished")
+    unknown = sorted({version for version in told if version.split(".")[0] not in SCHEMAS})
+    if unknown:
+        raise RecordingError(base.path, f"has schema version {unknown[0]}; known: {', '.join(SCHEMAS)}")
+    return ()
+
+
+def _missing(base: _Base) -> tuple[str, ...]:
+    """The view that other tools read drops dispatches that lack an event or a name: says how many."""
+    if not base.rows("select 1 from sqlite_master where name = 'kernels'"):
+        return ()
+    ((table,),) = base.rows("select count(*) from rocpd_kernel_dispatch")
+    view = table if table > FEW else base.rows("select count(*) from kernels")[0][0]
+    if view == table:
+        return ()
+    return (f"the view `kernels` holds {view} of {table} dispatches; these numbers are of the base table",)
+
+
+def _agents(base: _Base) -> tuple[agents.Agent, ...]:
+    columns = ("type", "name", "product_name", "absolute_index", "logical_index", "extdata")
+    found = []
+    for identity, *values in base.rows(f"select guid || ':' || id, {', '.join(columns)} from rocpd_info_agent"):
+        told = dict(zip(columns, values, strict=True))
+        try:
+            more = json.loads(told.pop("extdata") or "{}")
+        except ValueError as error:
+            raise RecordingError(base.path, f"rocpd_info_agent.extdata is no JSON: {error}") from error
+        agent = agents.agent({**(more if isinstance(more, dict) else {}), **told}, (str(identity),))
+        found += [agent] if agent else []
+    return tuple(found)
+
+
+def _with_metrics(recording: Recording, told: Sequence[Recording]) -> Recording:
+    match = next((one for one in told if one.device == recording.device), None)
+    if match is None:
+        return recording
+    metrics = {kernel.name: kernel.metrics for kernel in match.kernels}
+    kernels = [one.model_copy(update={"metrics": metrics.get(one.name, ())}) for one in recording.kernels]
+    warning = "counters were read while these times were taken: they are slower than a run without"
+    return recording.model_copy(
+        update={
+            "kernels": tuple(kernels),
+            "grade": "serialised",
+            "warnings": (*recording.warnings, *match.warnings, warning),
+        }
+    )
+
+
+def _placed(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
+    agent = agents.chosen(gpus, recording.device or "")
+    if agent is None:
+        return recording
+    named = next((one for one in agent.ids if one.startswith("Agent ")), None)
+    return on_device(recording.model_copy(update={"device": named}), agent)

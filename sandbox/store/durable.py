@@ -1,0 +1,185 @@
+"""Writes that survive a crash: whole or not at all, and on the disk before the call returns."""
+
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ridgeline.graph.errors import DiskFull
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+SYNCING = 8
+"""Files that are brought to the disk at a time."""
+
+
+def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """Replace the file by `data`, atomically; missing folders are made. Raises DiskFull; then the old file stands.
+
+    Not `synced`, it may be the old file again after the power failed: for what is only shown, or can be made again.
+    """
+    with full_disk_named(path):
+        folder, name = os.path.split(path)
+        fresh = f"{folder or '.'}/.{name}.{secrets.token_hex(4)}.tmp"
+        try:
+            with _opened(fresh, path) as file:
+                file.write(data)
+                if synced:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(fresh, path)  # noqa: PTH105 (dozens of times a round, and the name was just made)
+        except BaseException:
+            Path(fresh).unlink(missing_ok=True)
+            raise
+
+
+def _opened(fresh: str, path: Path) -> BinaryIO:
+    """A new file beside `path`; its folder is made where it is missing."""
+    try:
+        return open(fresh, "wb")  # noqa: PTH123 (as above)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(fresh, "wb")  # noqa: PTH123
+
+
+def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
+    """Put one line in the place of the file's one line, for what is only shown: fast, and no new file each time.
+
+    Padded with spaces to `room` bytes, so that a shorter line leaves nothing of a longer one. Raises DiskFull.
+    """
+    line = data.ljust(room - 1) + b"\n"
+    handle = _of_size(path, room) if len(line) == room else None
+    if handle is None:
+        write_whole(path, line, synced=False)
+        return
+    try:
+        os.pwrite(handle, line, 0)
+    finally:
+        os.close(handle)
+
+
+def _of_size(path: Path, size: int) -> int | None:
+    """The file, open for writing, if it is there and has that many bytes."""
+    try:
+        handle = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return None
+    if os.fstat(handle).st_size == size:
+        return handle
+    os.close(handle)
+    return None
+
+
+def append_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """Add `data` at the end, in one write. Raises DiskFull; then the file is as long as it was before.
+
+    Not `synced`, the end may be missing after the power failed; a killed process loses nothing either way.
+    """
+    with full_disk_named(path):
+        handle, new = _end_of(path)
+        try:
+            before = os.fstat(handle).st_size
+            try:
+                if os.write(handle, data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if synced:
+                    os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, before)
+                raise
+        finally:
+            os.close(handle)
+        if new and synced:
+            sync_folder(path.parent)
+
+
+def _end_of(path: Path) -> tuple[int, bool]:
+    """The file, open for appending, and whether it was made now."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND), False
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666), True
+
+
+class Unsynced:
+    """Files that were written and may still be on their way to the disk: all are there when `sync` returns.
+
+    Together, before the ledger's line that rests on them, they cost about what one of them costs alone.
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[Path, None] = {}
+        self._folders: dict[Path, None] = {}
+        """With names that may not be on the disk yet."""
+        self._named: set[Path] = set()
+        """Files that grow, whose names were given to `_folders` before."""
+
+    def add(self, path: Path, *, grown: bool = False) -> None:
+        """Something was written to that file: it is new, or it has `grown`."""
+        self._paths[path] = None
+        if path not in self._named:
+            self._folders[path.parent] = None
+        if grown:
+            self._named.add(path)
+
+    def sync(self) -> None:
+        """Bring them to the disk, all at once. Raises DiskFull; a file that is gone is nobody's loss."""
+        places = (*self._paths, *self._folders)
+        sent = [_syncing().submit(_brought, place) for place in places]
+        for place, done in zip(places, sent, strict=True):
+            with full_disk_named(place):
+                done.result()
+        self._paths.clear()
+        self._folders.clear()
+
+
+def _brought(place: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        sync_folder(place)
+
+
+@functools.cache
+def _syncing() -> "ThreadPoolExecutor":
+    """Threads that wait for the disk: a journal writes down together what is asked of it together."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(SYNCING, thread_name_prefix="sync")
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file's lock against other processes; the file is made when missing."""
+    with full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in the folder durable, or what is in a file."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Turn "no space left" into DiskFull naming `path`; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull(str(path)) from error
+        raise

@@ -1,0 +1,116 @@
+"""YAML files that people write: read strictly, checked against a model, every problem one line with its mend."""
+
+import types
+import typing
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ridgeline.sandbox.store.nearness import nearest
+
+SHOWN = 60
+"""Characters of a wrong value that are repeated."""
+
+
+class NotReadable(ValueError):
+    """A file that is no YAML mapping. The text is one line: file, what is wrong, mend."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key given twice; plain YAML would keep the last one and say nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        """The mapping. Raises `yaml.constructor.ConstructorError` with the place of the second key."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen and not isinstance(key.value, list):
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def document(file: Path, *, empty: str) -> dict[str, object]:
+    """The file's fields. `empty` is the mend for a file that holds nothing. Raises `NotReadable`."""
+    try:
+        found = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+    except UnicodeDecodeError as error:
+        raise NotReadable(f"{file.name}: byte {error.start} is not UTF-8; save the file as UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file.name}:{mark.line + 1}:{mark.column + 1}" if mark else file.name
+        raise NotReadable(f"{where}: is not YAML: {error.problem}; correct that line") from None
+    except yaml.YAMLError as error:
+        said = str(error).splitlines()[0]
+        raise NotReadable(f"{file.name}: is not YAML: {said}; remove what YAML cannot hold") from None
+    if found is None:
+        raise NotReadable(f"{file.name}: is empty; {empty}")
+    if not isinstance(found, dict):
+        raise NotReadable(f"{file.name}: is a {type(found).__name__}, not a mapping; write `field: value` lines")
+    return {str(name): value for name, value in found.items()}
+
+
+def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """A line for each key that the model, or a model inside it, does not have, with the nearest one that it has."""
+    for name, value in fields.items():
+        field = model.model_fields.get(str(name))
+        if field is None:
+            yield f"{prefix}{name}: unknown field; {nearest(str(name), model.model_fields)}"
+            continue
+        nested = _nested(field.annotation)
+        if nested is None:
+            continue
+        if isinstance(value, dict):
+            yield from unknown_keys(value, nested, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            for place, inside in enumerate(value):
+                if isinstance(inside, dict):
+                    yield from unknown_keys(inside, nested, f"{prefix}{name}.{place}.")
+
+
+def named(lines: list[str]) -> set[str]:
+    """The fields that the lines are about."""
+    return {line.split(":")[0] for line in lines}
+
+
+def translated(error: ValidationError) -> Iterator[str]:
+    """One line per field; the alternatives of a field that may be several things are told together."""
+    said: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        # pydantic names the member of a union in the path, for example `tuple[str, ...]`
+        where = ".".join(str(part) for part in problem["loc"] if "[" not in str(part))
+        said.setdefault(where, []).append(_said(problem))
+    for where, problems in said.items():
+        text = " or ".join(dict.fromkeys(problems))
+        yield f"{where}: {text}" if where else text
+
+
+def _nested(annotation: object) -> type[BaseModel] | None:
+    """The model inside an annotation such as `Profile | None` or `tuple[Shape, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple):
+        return next((found for part in typing.get_args(annotation) if (found := _nested(part))), None)
+    return None
+
+
+def _said(problem: ErrorDetails) -> str:
+    message = str(problem["msg"])
+    match problem["type"]:
+        case "missing":
+            return "missing; add it"
+        case "extra_forbidden":
+            return "unknown field; remove it or correct the name"
+        case "value_error":
+            return message.removeprefix("Value error, ")
+        case "string_type" if isinstance(problem["input"], bool):
+            return f"found {problem['input']}, which is how YAML reads on, off, yes and no; put the word in quotes"
+        case _:
+            return f"{message[:1].lower()}{message[1:]}, found {_shown(problem['input'])}; correct the value"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -1,0 +1,1 @@
+"""Timing: a project's benchmark, two versions interleaved, and what disturbed them."""

@@ -1,0 +1,253 @@
+"""Whole commands in turn, A B B A or B A A B by a coin, every run a fresh process of the user's own."""
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ridgeline.graph.errors import WorldError
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison, Exit
+from ridgeline.graph.values import Artifact, Engine
+from ridgeline.sandbox.devices.choose import unbound
+from ridgeline.sandbox.devices.gate import CardGate
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.isolation.environment import SECRET
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.timing.conditions.core_watch import CoreWatch
+from ridgeline.sandbox.timing.conditions.values import Conditions
+from ridgeline.sandbox.timing.csv_schema import Problem
+from ridgeline.sandbox.timing.interleaving import ORDERS, Process, Question, Timed
+from ridgeline.sandbox.timing.pairs import Pair, Slot, shapes_of
+from ridgeline.sandbox.timing.reported import Reader, Reported, Unreadable
+from ridgeline.sandbox.timing.steady import Steady, fit
+
+OUTPUT_BYTES = 1_000_000
+"""Of a run's output that a pattern or a CSV is looked for in; more is cut in the middle."""
+EMPTY_RUNS = 5
+
+
+class CommandFailed(WorldError):
+    """One of the two commands cannot be timed. `output` is the end of what it printed."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class EnginesDiffer(WorldError):
+    """Two runs say that different engines took their times."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conduct:
+    """How every run is made."""
+
+    cwd: Path
+    timeout_s: float
+    core: int | None = None
+    """Processor that every run is pinned to; None: the scheduler's choice."""
+    wait_s: float = 3600
+    """How long to wait, in seconds, while another campaign times something; a gate has its own patience."""
+    gate: CardGate | None = None
+    """Finds an idle card for every block of runs and binds them to it; None for commands of the processor."""
+
+    @contextlib.contextmanager
+    def device(self) -> Iterator[None]:
+        """An idle card, or the processor's lease. Raises DeviceBusy and DeviceLost."""
+        with self.gate.held() if self.gate else lease("cpu", wait_s=self.wait_s):
+            yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What is compared."""
+
+    reader: Reader | None = None
+    """None: the wall time of the whole process."""
+    higher_is_better: bool = False
+    engine: Engine = "wall"
+    """What took the numbers, where the command's own CSV does not say."""
+
+
+class Runs:
+    """Makes single runs, and holds them to one set of rows and one engine.
+
+    Raises CommandFailed, EnginesDiffer, ProgramMissing.
+    """
+
+    def __init__(self, metric: Metric, conduct: Conduct) -> None:
+        self._metric = metric
+        self._conduct = conduct
+        self._labels: tuple[str, ...] = ()
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """What took the numbers; known after the first run."""
+        return self._engine or self._metric.engine
+
+    @property
+    def conduct(self) -> Conduct:
+        """How every run is made."""
+        return self._conduct
+
+    def empty_s(self) -> float:
+        """Median seconds of a process that does nothing, started in the same way: what is in every wall time."""
+        return statistics.median(self._started(("true",)).seconds for _ in range(EMPTY_RUNS))
+
+    def once(self, name: str, argv: tuple[str, ...]) -> tuple[float, Conditions, tuple[tuple[str, float], ...]]:
+        """Seconds and conditions of one run of the command called `name`, and its costs by shape."""
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            file = Path(folder) / "out.csv"
+            watch = CoreWatch(self._conduct.core)
+            with watch:
+                done = self._started(tuple(word.replace("{csv}", str(file)) for word in argv))
+            _ended_well(done, name, self._conduct.timeout_s)
+            if self._metric.reader is None:
+                return done.seconds, watch.seen(), (("all", 1e6 * done.seconds),)
+            try:
+                said = self._metric.reader.read(done.output, file.read_bytes() if file.is_file() else None)
+            except Unreadable as error:
+                raise CommandFailed(f"{name}: {error}", done.output) from None
+        return done.seconds, watch.seen(), self._costs(name, said)
+
+    def _costs(self, name: str, said: Reported) -> tuple[tuple[str, float], ...]:
+        """Smaller is better: a rate stands as its inverse, whose ratio is the same."""
+        labels = tuple(label for label, _ in said.numbers)
+        if self._labels and sorted(labels) != sorted(self._labels):
+            raise CommandFailed(
+                f"{name}: reports {', '.join(labels)}, the runs before it {', '.join(self._labels)};"
+                " both commands must report the same rows in every run"
+            )
+        engine = said.engine or self._metric.engine
+        if self._engine is not None and engine != self._engine:
+            raise EnginesDiffer(
+                f"{name}: its numbers are by engine {engine}, those before by {self._engine};"
+                " numbers of two engines are never compared"
+            )
+        self._labels, self._engine = self._labels or labels, engine
+        found = {label: 1 / value if self._metric.higher_is_better else value for label, value in said.numbers}
+        return tuple((label, found[label]) for label in self._labels)
+
+    def _started(self, argv: tuple[str, ...]) -> Exit:
+        # the user's own command: it may use the network, and is told everything but what is named like a secret
+        env = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
+        conduct = self._conduct
+        if conduct.gate is not None and conduct.gate.environment:
+            env = {**unbound(env), **conduct.gate.environment}
+        return run(
+            argv,
+            cwd=conduct.cwd,
+            timeout_s=conduct.timeout_s,
+            env=env,
+            cpu=conduct.core,
+            network=True,
+            output_bytes=OUTPUT_BYTES,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """`Interleaver` of two command lines, called A and B; of A and A for an A/A run."""
+
+    runs: Runs
+    a: tuple[str, ...]
+    b: tuple[str, ...] | None
+    """None: A in both roles, so that what differs is the measurement."""
+    seed: int
+
+    def time(self, question: Question, number: int, attempt: int = 0) -> Timed:
+        """One pair: blocks of four runs. Raises what `Runs` raises, and DeviceBusy."""
+        sides = {"best": ("A", self.a), "candidate": ("A", self.a) if self.b is None else ("B", self.b)}
+        slots: list[Slot] = []
+        processes: list[Process] = []
+        for block in range(question.blocks):
+            text = f"{self.seed} {'A A' if self.b is None else 'A B'} {number} {block} {attempt}"
+            with self.runs.conduct.device():
+                for place, side in enumerate(ORDERS[random.Random(text).randrange(2)]):
+                    seconds, conditions, costs = self.runs.once(*sides[side])
+                    slots += [
+                        Slot(label=label, block=block, slot=place, side=side, time_us=cost, process=len(processes))
+                        for label, cost in costs
+                    ]
+                    processes.append(Process(seed=self.seed, order=(side,), seconds=seconds, conditions=conditions))
+        return Timed(pair=Pair(pair=number, slots=tuple(slots)), processes=tuple(processes))
+
+
+class Versus:
+    """Times two command lines against each other, a disturbed pair again; raises what `Turns.time` raises."""
+
+    def __init__(
+        self, a: tuple[str, ...], b: tuple[str, ...], *, runs: Runs, blocks: int, seed: int, limit: float
+    ) -> None:
+        """`limit`: share of disturbed blocks beyond which a pair is timed again, and at last given up."""
+        self._argv, self._runs, self._limit = (a, b), runs, limit
+        # what others do on all cores together says little about where an unpinned command ran
+        host = runs.engine == "wall" and runs.conduct.core is not None
+        self._twins = Steady(interleaver=Turns(runs=runs, a=a, b=None, seed=seed), host=host, limit=limit)
+        self._pairs = Steady(interleaver=Turns(runs=runs, a=a, b=b, seed=seed), host=host, limit=limit)
+        self._blocks = blocks
+
+    def warm_up(self) -> None:
+        """Each command once, not counted: caches fill, and a command that cannot be timed is known at once."""
+        with self._runs.conduct.device():
+            for name, argv in zip("AB", self._argv, strict=True):
+                self._runs.once(name, argv)
+
+    def pair(self, number: int, *, twins: bool = False) -> Timed:
+        """One pair of A and B, or of A and A."""
+        question = self._question("A", "A" if twins else "B")
+        timed = (self._twins if twins else self._pairs).time(question, number)
+        assert isinstance(timed, Timed), "a command that fails raises"
+        return timed
+
+    def compared(self, pairs: Sequence[Timed], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
+        """What these pairs amount to; BenchmarkFailed when the machine disturbed too much of them."""
+        question = self._question("A", "A" if twins else "B")
+        kept = fit(pairs, question, limit=self._limit)
+        if isinstance(kept, BenchmarkFailed):
+            return kept
+        shapes = shapes_of(kept.pairs, {})
+        assert not isinstance(shapes, Problem), "every run reported a number for every shape"
+        raw = encoded(pairs)
+        return Comparison(
+            best=question.best,
+            candidate=question.candidate,
+            machine=machine,
+            engine=self._runs.engine,
+            shapes=shapes,
+            dropped_blocks=kept.dropped,
+            taken_blocks=kept.taken,
+            notes=kept.notes,
+            raw=Artifact(sha256=hashlib.sha256(raw).hexdigest(), name="pairs.json", size=len(raw)),
+            seconds=sum(pair.seconds for pair in pairs),
+        )
+
+    def _question(self, best: str, candidate: str) -> Question:
+        here = self._runs.conduct.cwd
+        return Question(best=best, candidate=candidate, shapes=(), blocks=self._blocks, folders=(here, here))
+
+
+def encoded(pairs: Sequence[Timed]) -> bytes:
+    """The raw pairs as JSON, byte for byte what `Comparison.raw` is the digest of."""
+    return json.dumps([pair.model_dump(mode="json") for pair in pairs], separators=(",", ":")).encode()
+
+
+def _ended_well(done: Exit, name: str, timeout_s: float) -> None:
+    command = " ".join(done.argv)
+    if done.timed_out:
+        raise CommandFailed(f"{name}: `{command}` did not end within {timeout_s:g} s; allow more with --timeout")
+    if not done.ok:
+        lines = [line.strip() for line in done.output.splitlines() if line.strip()]
+        last = f": {lines[-1][:300]}" if lines else ", and printed nothing"
+        raise CommandFailed(f"{name}: `{command}` ended with exit code {done.returncode}{last}", done.output)

@@ -1,0 +1,261 @@
+"""Times versions: alone for the record, interleaved for the decision."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.sandbox.store.caches import cache_folder
+from ridgeline.sandbox.timing.calibrations import Asked, Calibrations, Kept, conditions
+from ridgeline.sandbox.timing.conditions.quiet import Quiet
+from ridgeline.sandbox.timing.csv_run import Stopwatch, unusable
+from ridgeline.sandbox.timing.csv_schema import Problem, read
+from ridgeline.sandbox.timing.interleaving import Interleaver, PairedHarness, Question, Timed, WholeProcesses
+from ridgeline.sandbox.timing.pairs import shapes_of
+from ridgeline.sandbox.timing.steady import Steady, fit
+from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.workspace.commands import Commands, pinned_core
+
+SOME_FAILED = 1
+"""Exit code of a benchmark that ran to its end and found a wrong row (rules 8.3)."""
+FEWEST_PAIRS = 2
+"""One pair says nothing about how pairs differ."""
+UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bearing:
+    """How a machine that does other things too is borne."""
+
+    dropped_limit: float = Limits().dropped_blocks_limit
+    """Share of disturbed blocks beyond which a comparison is `unstable`."""
+    quiet_s: float = 0
+    """How long one comparison waits in all for a disturbed core to rest, in seconds."""
+
+
+BEARING = Bearing()
+
+
+class ContractTimer:
+    """`ports.Timer`: the contract's benchmark, quick and paired commands. Raises what `Stopwatch.run` raises."""
+
+    def __init__(
+        self,
+        commands: Commands,
+        builder: ContractBuilder,
+        *,
+        artifacts: Artifacts,
+        device: Device,
+        wait_s: float = 3600,
+        calibrations: Calibrations | None = None,
+        bearing: Bearing = BEARING,
+    ) -> None:
+        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
+
+        `calibrations`: what this machine measured before; default: the user's own cache.
+        """
+        self._commands = commands
+        self._builder = builder
+        self._artifacts = artifacts
+        self._device = device
+        self._stopwatch = Stopwatch(commands=commands, wait_s=wait_s)
+        self._classes: dict[str, str] = {}
+        self._bearing = bearing
+        self._calibrations = Calibrations(cache_folder("calibrations")) if calibrations is None else calibrations
+
+    def benchmark(
+        self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
+    ) -> Benchmark | BenchmarkFailed:
+        """One run of the project's benchmark (`source` project) or of the quick validation (quick)."""
+        if source not in ("project", "quick"):
+            raise ValueError(f"source is {source!r}; it is project or quick")
+        contract = self._commands.contract
+        field = "benchmark_command" if source == "project" else "quick_command"
+        command = contract.benchmark_command if source == "project" else contract.quick_command
+        try:
+            tree = self._builder.ensure_built(commit)
+        except BuildBroken as error:
+            return _broken(error)
+        run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
+        if failed := run.failed(commit, who=field, tolerated=SOME_FAILED):
+            return failed
+        exact = any("{shapes}" in word for word in command)
+        rows = read(run.data, contract, requested=shapes, exact=exact)
+        if isinstance(rows, Problem):
+            return _explained(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
+        if not run.exit.ok and all(row.check == "PASS" for row in rows):
+            detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
+            return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
+        self._classes |= {row.label: row.config_class for row in rows}
+        name = UNFIT_FOR_NAMES.sub("-", f"{source}-{purpose or level}-{repeat}")
+        return Benchmark(
+            commit=commit,
+            machine=self._device.machine().fingerprint,
+            engine=contract.scoring.engine,
+            level=level,
+            repeat=repeat,
+            source="project" if source == "project" else "quick",
+            rows=rows,
+            csv=self._artifacts.put(f"{name}.csv", run.data or b""),
+            log=self._artifacts.put(f"{name}.log", run.exit.output.encode()),
+            seconds=run.exit.seconds,
+        )
+
+    def compare(
+        self,
+        *,
+        best: str,
+        candidate: str,
+        shapes: tuple[str, ...],
+        first_pair: int,
+        pairs: int,
+        blocks: int,
+        purpose: str,
+    ) -> Comparison | BenchmarkFailed:
+        """Pairs `first_pair` .. `first_pair + pairs - 1`, each in fresh processes; one failure fails them all."""
+        question = self._question(best, candidate, shapes=shapes, blocks=blocks)
+        if isinstance(question, BenchmarkFailed):
+            return question
+        timed = self._timed(question, range(first_pair, first_pair + pairs))
+        return timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+
+    def calibrate(
+        self,
+        commit: str,
+        *,
+        shapes: tuple[str, ...],
+        pairs: int,
+        blocks: int,
+        budget_s: float,
+        fresh: bool,
+        purpose: str,
+    ) -> Comparison | BenchmarkFailed:
+        """A/A: that commit and its twin, checked out and built apart, timed as any two versions are.
+
+        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs.
+        `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
+        """
+        asked = self._asked(commit, shapes=shapes, blocks=blocks)
+        if not fresh and (kept := self._calibrations.find(asked, pairs=pairs, budget_s=budget_s)):
+            return self._remembered(commit, kept, purpose)
+        question = self._question(commit, self._commands.trees.twin(commit), shapes=shapes, blocks=blocks)
+        if isinstance(question, BenchmarkFailed):
+            return question.model_copy(update={"commit": commit})
+        until = time.monotonic() + budget_s
+        numbers = range(pairs)
+        timed = self._timed(question, numbers, enough=lambda done: done >= FEWEST_PAIRS and time.monotonic() >= until)
+        found = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+        if isinstance(found, BenchmarkFailed):
+            return found.model_copy(update={"commit": commit})
+        found = found.model_copy(update={"candidate": commit})
+        raw = self._artifacts.get(found.raw).decode()
+        self._calibrations.keep(asked, found, raw, pairs=pairs, budget_s=budget_s)
+        return found
+
+    def _asked(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> Asked:
+        contract = self._commands.contract
+        return Asked(
+            machine=self._device.machine().fingerprint,
+            content=self._commands.trees.content(commit),
+            commands=(contract.rebuild.command or (), contract.paired_command or contract.quick_command),
+            conditions=conditions(contract),
+            shapes=shapes,
+            blocks=blocks,
+            engine=contract.scoring.engine,
+        )
+
+    def _remembered(self, commit: str, kept: Kept, purpose: str) -> Comparison:
+        raw = self._artifacts.put(_raw_name(purpose), kept.raw.encode())
+        note = f"measured on this machine {self._calibrations.ago(kept)}, of the same content, commands and shapes"
+        own = {"best": commit, "candidate": commit, "raw": raw, "seconds": 0.0}
+        return kept.comparison.model_copy(update={**own, "notes": (note, *kept.comparison.notes)})
+
+    def _question(
+        self, best: str, candidate: str, *, shapes: tuple[str, ...], blocks: int
+    ) -> Question | BenchmarkFailed:
+        """Both versions checked out and built."""
+        self._commands.trees.pair(best, candidate)
+        try:
+            folders = self._builder.ensure_built(best), self._builder.ensure_built(candidate)
+        except BuildBroken as error:
+            return _broken(error)
+        return Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
+
+    def _timed(
+        self, question: Question, numbers: range, *, enough: Callable[[int], bool] = lambda _: False
+    ) -> list[Timed] | BenchmarkFailed:
+        """The pairs with these numbers, in order, until as many as are `enough` were timed."""
+        interleaver = self._interleaver()
+        timed: list[Timed] = []
+        for number in numbers:
+            result = interleaver.time(question, number)
+            if isinstance(result, BenchmarkFailed):
+                return result
+            timed.append(result)
+            if enough(len(timed)):
+                break
+        return self._learn_classes(question, timed) or timed
+
+    def _learn_classes(self, question: Question, timed: list[Timed]) -> BenchmarkFailed | None:
+        """A paired CSV has no configuration columns: one quick run of the best version names the classes it lacks.
+
+        Rarely needed: a benchmark of the same shapes in this process has named them already.
+        """
+        labels = {slot.label for pair in timed for slot in pair.pair.slots}
+        if not self._commands.contract.benchmark_output.config_columns or labels <= self._classes.keys():
+            return None
+        asked = self.benchmark(
+            question.best, level="quick", source="quick", shapes=tuple(sorted(labels)), repeat=0, purpose="classes"
+        )
+        return asked if isinstance(asked, BenchmarkFailed) else None
+
+    def _interleaver(self) -> Interleaver:
+        contract = self._commands.contract
+        plain: Interleaver = WholeProcesses(stopwatch=self._stopwatch, contract=contract)
+        if contract.paired_command is not None:
+            plain = PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
+        core = pinned_core() if contract.threads == 1 else None
+        quiet = Quiet(core, total_s=self._bearing.quiet_s) if self._bearing.quiet_s else None
+        host = contract.scoring.engine == "wall"
+        return Steady(interleaver=plain, host=host, limit=self._bearing.dropped_limit, quiet=quiet)
+
+    def _comparison(self, question: Question, timed: list[Timed], purpose: str) -> Comparison | BenchmarkFailed:
+        left = fit(timed, question, limit=self._bearing.dropped_limit)
+        if isinstance(left, BenchmarkFailed):
+            return left
+        seconds = sum(pair.seconds for pair in timed)
+        shapes = shapes_of(left.pairs, self._classes)
+        if isinstance(shapes, Problem):
+            return unusable(shapes, question.candidate, who="comparison", seconds=seconds)
+        raw = json.dumps([pair.model_dump(mode="json") for pair in timed], separators=(",", ":"))
+        return Comparison(
+            best=question.best,
+            candidate=question.candidate,
+            machine=self._device.machine().fingerprint,
+            engine=self._commands.contract.scoring.engine,
+            shapes=shapes,
+            dropped_blocks=left.dropped,
+            taken_blocks=left.taken,
+            notes=left.notes,
+            raw=self._artifacts.put(_raw_name(purpose), raw.encode()),
+            seconds=seconds,
+        )
+
+
+def _raw_name(purpose: str) -> str:
+    return UNFIT_FOR_NAMES.sub("-", f"pairs-{purpose}") + ".json"
+
+
+def _explained(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:
+    """With the end of what the command printed, which often says why its CSV is unusable."""
+    last = "\n".join(output.splitlines()[-10:])
+    return failed.model_copy(update={"detail": f"{failed.detail}\n{last}".rstrip()})
+
+
+def _broken(error: BuildBroken) -> BenchmarkFailed:
+    seconds = error.result.exit.seconds if error.result.exit else 0.0
+    return BenchmarkFailed(commit=error.result.commit, reason="crash", detail=str(error), seconds=seconds)

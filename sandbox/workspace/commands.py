@@ -1,0 +1,208 @@
+"""Runs a contract's commands inside a checked-out commit, with its evaluation files known to be the committed ones."""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ridgeline.graph.contract import OURSELVES, Contract
+from ridgeline.graph.evidence import Exit
+from ridgeline.sandbox.devices.choose import unbound
+from ridgeline.sandbox.devices.gate import Bound, CardGate
+from ridgeline.sandbox.devices.kind import Kind, device_kind
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.patience import Patience
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.seal import Seals, discard
+
+BUILD_LINES = 8
+"""Of a failed build, that one line shows: the compiler's error stands above what make says of it."""
+PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
+COMPILED_NOWHERE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Python leaves no compiled modules beside the sources, where another run would take them for the sources."""
+TAIL = 4000
+"""Characters of a command's output that are quoted as evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One command's exit, and which files it may not touch were not what they had been when it had ended."""
+
+    exit: Exit
+    tampered: tuple[str, ...]
+    """Evaluation files that are not the committed ones; sources and binaries that are not those that were built."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """What builder, checker, timer and profiler share: the contract and the trees its commands run in."""
+
+    contract: Contract
+    trees: Trees
+    seals: Seals = field(default_factory=Seals)
+    gate: CardGate | None = None
+    """Chooses an idle card; None on a processor."""
+    patience: Patience | None = None
+    """When a command that does nothing is given up; None: at its time limit."""
+
+    @contextlib.contextmanager
+    def device(self, *, wait_s: float) -> Iterator[Bound | None]:
+        """The device to itself for the block: the processor's lease, or an idle card that the commands are bound to.
+
+        `wait_s`: for the lease, where there is no gate, which has its own patience. Raises DeviceBusy.
+        """
+        if self.gate is not None:
+            with self.gate.held() as bound:
+                yield bound
+            return
+        with lease(self.kind, wait_s=wait_s):
+            yield None
+
+    def guarded(
+        self,
+        field: str,
+        argv: tuple[str, ...],
+        *,
+        commits: tuple[str, ...],
+        cwd: Path,
+        timeout_s: float,
+        timed: bool = False,
+        profiler: bool = False,
+    ) -> Ran:
+        """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
+
+        After it they are compared and restored; a tree whose sealed files were changed is made anew at its next use.
+        Files that earlier runs added are gone before it. Nothing may be changed in, or added to, the checkouts of
+        other versions. Raises what `ridgeline.sandbox.isolation.process.run` raises: `ProgramMissing` and other broken-world errors.
+        """
+        self.trees.tidied()
+        for commit in commits:
+            self.trees.restore(commit)
+        ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
+        touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
+        return Ran(exit=ended, tampered=tuple(sorted(touched | self._elsewhere(commits))))
+
+    def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
+        """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""
+        own = {self.trees.tree(commit) for commit in commits}
+        found: set[str] = set()
+        for content, (tree, added) in self.trees.tidied().items():
+            if content not in own:
+                found |= {f"{path} (of another version)" for path in (*added, *self._given_up(content, tree))}
+        return found
+
+    def broken(self, commit: str) -> tuple[str, ...]:
+        """Sealed files of the commit's tree that are not as sealed; then the tree is given up with its seal."""
+        tree = self.trees.at(commit)
+        return self._given_up(self.trees.tree(commit), tree)
+
+    def _given_up(self, content: str, tree: Path) -> tuple[str, ...]:
+        found = self.seals.broken(content, tree)
+        if found:
+            self.seals.open(content)
+            discard(tree)
+        return found
+
+    def seal(self, commit: str, *, everything: bool) -> None:
+        """From now on no run may change the sources of the commit's tree, or `everything` in it, built just now.
+
+        What a run adds to it goes before the next run.
+        """
+        self.trees.settle(commit, made=everything)
+        globs = self.contract.editable_globs
+        self.seals.close(
+            self.trees.tree(commit), self.trees.at(commit), covers=lambda path: everything or matches(path, globs)
+        )
+
+    def plain(
+        self,
+        field: str,
+        argv: tuple[str, ...],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        timed: bool = False,
+        extra: Mapping[str, str] | None = None,
+        profiler: bool = False,
+    ) -> Exit:
+        """Run one command; `timed` pins it when the contract is single-threaded, `extra` adds to its environment.
+
+        A `profiler` talks to the program over sockets of this machine and writes numbers as the C locale does.
+        """
+        return run(
+            itself(argv),
+            cwd=cwd,
+            timeout_s=timeout_s,
+            env={**COMPILED_NOWHERE, **self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
+            network=profiler,
+            memory_mb=self._memory_mb(argv),
+            cpu=pinned_core() if timed and self.contract.threads == 1 else None,
+            field=field,
+            patience=self.patience,
+            apart=argv[:1] != (OURSELVES,),  # the judge shuts candidates in itself
+        )
+
+    def _memory_mb(self, argv: tuple[str, ...]) -> int | None:
+        """None on a GPU, where CUDA reserves more than there is, and for the judge, who limits candidates itself."""
+        return None if self.kind != "cpu" or argv[:1] == (OURSELVES,) else self.contract.memory_limit_mb
+
+    def _told(self) -> dict[str, str]:
+        """What the contract lets through; which card is the gate's to say while it holds one."""
+        found = passed(self.contract.pass_environment)
+        own = self.gate.environment if self.gate else {}
+        return {**unbound(found), **own} if own else found
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of device the contract's kernel runs on."""
+        return device_kind(self.contract)
+
+
+def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that begins with `ridgeline` is run by this very installation, wherever PATH leads."""
+    return (sys.executable, "-P", "-B", "-m", "ridgeline", *argv[1:]) if argv[:1] == (OURSELVES,) else argv
+
+
+def pinned_core() -> int:
+    """The highest-numbered core this process may use: interrupts and other people's work tend to the low ones."""
+    return max(os.sched_getaffinity(0))
+
+
+def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with its placeholders filled; braces that are no placeholder stay as they are.
+
+    Where the value is empty, a word that is only the placeholder is left out together with the option before it, so
+    that `bench --csv {csv} --shapes {shapes}` without labels is `bench --csv out.csv`: every shape.
+    """
+    words: list[str] = []
+    for word in argv:
+        whole = PLACEHOLDER.fullmatch(word)
+        if whole and values.get(whole[1]) == "":
+            if words and words[-1].startswith("-") and "=" not in words[-1]:
+                words.pop()
+            continue
+        words.append(PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word))
+    return tuple(words)
+
+
+def tail(text: str, limit: int = TAIL) -> str:
+    """The end of a text, with what was left out stated."""
+    return text if len(text) <= limit else f"... {len(text) - limit} characters left out ...\n{text[-limit:]}"
+
+
+def said(exit: Exit) -> str:
+    """One line on how a command ended, then the end of what it printed."""
+    how = f"timed out after {exit.seconds:.1f} s" if exit.timed_out else f"exit code {exit.returncode}"
+    return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
+
+
+def in_a_line(exit: Exit, last: int = 1) -> str:
+    """How a command ended and the last lines that it printed, on one line: of a build some more, a reason is there."""
+    first, *rest = (line.strip() for line in said(exit).splitlines() if line.strip())
+    return " | ".join((first, *rest[-last:]))

@@ -1,0 +1,294 @@
+"""Candidates as commits, made beside the user's checkout; only accepted ones reach the campaign's branch."""
+
+import logging
+import re
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.errors import BranchTaken, NoSuchBase
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.ports import Applied, Artifacts, Base, Refused
+from ridgeline.graph.values import Artifact, FileEdit
+from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.shared import native, nearest, shared
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
+from ridgeline.sandbox.workspace.git import Entry, Git
+from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.mirror import mirror_of
+from ridgeline.sandbox.workspace.object_cache import Holdings
+from ridgeline.sandbox.workspace.repository import Repository, find_repository
+from ridgeline.sandbox.workspace.stream import Change, Grown
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["GitWorkspace", "find_repository"]
+
+NO_BRANCH = "none"
+NEW_FILE = "100644"
+
+
+class GitWorkspace:
+    """Port `Workspace`. Works in the campaign's mirror, so that it goes on without the user's repository."""
+
+    def __init__(
+        self, repo_root: Path, contract_dir: PurePosixPath, campaign_dir: Path, contract: Contract, artifacts: Artifacts
+    ) -> None:
+        self._user = Repository(repo_root)
+        self._folder = str(contract_dir)
+        self._campaign_dir = campaign_dir
+        self._contract = contract
+        self._artifacts = artifacts
+        self._opened: Base | None = None
+        self._mirror: Git | None = None
+        self._read: dict[str, tuple[FileEdit, ...]] = {}
+        """Sources by commit: what a commit holds never changes, and every planner call is told them."""
+        self._holdings = Holdings(contract_dir)
+
+    @property
+    def contract_dir(self) -> PurePosixPath:
+        """The contract's folder, from the repository's root."""
+        return PurePosixPath(self._folder)
+
+    @property
+    def contract(self) -> Contract:
+        """What may be edited, and what must stay as it is."""
+        return self._contract
+
+    @property
+    def campaign_dir(self) -> Path:
+        """The campaign's folder."""
+        return self._campaign_dir
+
+    def repository(self) -> Git:
+        """The campaign's mirror: it has every commit of the campaign, also where the user's repository is not.
+
+        Raises NoSuchBase before `open`, or when base and mirror are both lost.
+        """
+        if self._mirror is None or not self._mirror.git_dir.is_dir():
+            base = self._base()
+            moved = base.branch if self._publishes(base) else None
+            folder = self._campaign_dir / "mirror.git"
+            self._mirror = mirror_of(folder, base=base.commit, user=self._user, branch=moved)
+        return self._mirror
+
+    def open(self, branch: str) -> Base:
+        """Fix where the campaign stands, once; later calls answer the same, whatever the checkout looks like by then.
+
+        Raises NotAGitRepository, DetachedHead, DirtyTree, BranchTaken, each with its mend.
+        """
+        if not self._record.exists():
+            commit = self._user.require_clean(self._contract, self._folder)
+            if branch != NO_BRANCH:
+                self._user.require_free(branch)
+            base = Base(
+                commit=commit,
+                tree=self._user.git.tree(commit),
+                branch=branch,
+                repository=self._user.root.resolve().name,
+                contract_path=str(self.contract_dir / CONTRACT_FILE),
+            )
+            write_whole(self._record, base.model_dump_json(indent=1).encode())
+        base = self._base()
+        mirror = self.repository()
+        if self._user.exists():
+            self._user.exclude_campaigns()
+        if self._publishes(base):
+            ref = f"refs/heads/{base.branch}"
+            tip = mirror.tip(ref)
+            if tip is None:
+                mirror.move(ref, new=base.commit, old=None)
+            self._publish(mirror, base, tip or base.commit)
+        return base
+
+    def tree(self, commit: str) -> str:
+        """The tree of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
+        return self._holdings.tree(self.repository(), commit)
+
+    def files(self, commit: str) -> dict[str, Entry]:
+        """The contract's files at a commit, by their paths below its folder. Raises NoSuchBase likewise."""
+        return self._holdings.files(self.repository(), commit)
+
+    def sources(self, commit: str) -> tuple[FileEdit, ...]:
+        """Text of every editable file at a commit; binary files, links and submodules are left out."""
+        if commit not in self._read:
+            self._read = {commit: self._sources(commit)}  # the best version's: one at a time is enough
+        return self._read[commit]
+
+    def _sources(self, commit: str) -> tuple[FileEdit, ...]:
+        chosen = [(path, entry) for path, entry in self.files(commit).items() if self._editable(path, entry)]
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
+        texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
+        return tuple(FileEdit(path=path, text=text) for path, text in texts if text is not None)
+
+    def snapshot(self, commit: str) -> tuple[Artifact, ...]:
+        """The kernel's files and the flags file of a commit, stored and named by their paths."""
+        flags = (self._contract.flags_file,) if self._contract.flags_file else ()
+        globs = (*self._contract.kernel_source, *flags)
+        chosen = [(p, e) for p, e in self.files(commit).items() if matches(p, globs) and e.mode != MODULE]
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
+        return tuple(self._artifacts.put(path, data) for (path, _), data in zip(chosen, contents, strict=True))
+
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
+        """Commit edits on top of `parent`, touching no checkout; the same arguments give the same commit.
+
+        The commit is kept under `refs/ridgeline/<campaign>/`. Raises NoSuchBase when the parent is not known.
+        """
+        mirror = self.repository()
+        present = self.files(parent)
+        if problem := refusal(edits, self._contract, present):
+            return Refused(detail=problem)
+        changes = {edit.path: _change(edit, present.get(edit.path)) for edit in edits}
+        new = self._grown(mirror, present, changes, round=round, parent=parent, at=at)
+        now = self.files(new.commit)
+        words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, new.commit)
+        return Applied(
+            commit=new.commit,
+            tree=new.tree,
+            diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
+            snapshot=self.snapshot(new.commit),
+            changed=tuple(sorted(path for path in {**present, **now} if present.get(path) != now.get(path))),
+            audit=self._audit(parent, edits),
+        )
+
+    def _grown(
+        self, mirror: Git, present: dict[str, Entry], changes: dict[str, Change], *, round: int, parent: str, at: str
+    ) -> Grown:
+        """Commit the changes, held by a reference, so that git never throws them away."""
+        told = sha256(repr((parent, at, sorted(changes.items()))).encode(errors="surrogateescape")).hexdigest()
+        rooted = {self._holdings.at_root(path): change for path, change in changes.items()}
+        message, ref = f"candidate round-{round}\n", self._ref(f"round-{round}", told)
+        new = mirror.grow(rooted, parent=parent, ref=ref, message=message, at=at)
+        files, contents = dict(present), {}
+        for path, change in changes.items():
+            if change is None:
+                del files[path]
+                continue
+            oid = new.blobs[self._holdings.at_root(path)]
+            files[path] = Entry(mode=change[0], oid=oid, path=self._holdings.at_root(path))
+            contents[oid] = change[1]
+        self._holdings.made(new, files, contents)
+        return new
+
+    def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
+        """What reading the edits finds that the parent's files do not have."""
+        before = {edit.path: edit.text or "" for edit in self.sources(parent)}
+        after = {edit.path: edit.text for edit in edits}
+        found = added(before, after, dtype=self._contract.dtype)
+        c_like = any(map(native, {**before, **after}))
+        return (*found, *shared(before, after, self._protected(parent))) if c_like else found
+
+    def _protected(self, commit: str) -> dict[str, str]:
+        """Text of the C sources at a commit that a candidate may not change, the nearest ones."""
+        files = [(path, one) for path, one in self.files(commit).items() if native(path)]
+        chosen = nearest([(path, one) for path, one in files if not self._editable(path, one)])
+        contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
+        texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
+        return {path: text for path, text in texts if text is not None}
+
+    def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
+        """Commit an accepted tree and move the campaign's branch to it; doing it twice is doing it once.
+
+        Where the contract wants no commits (`git_commit`, `git_branch: none`) only the mirror keeps it.
+        Raises BranchTaken when somebody else moved the branch.
+        """
+        base, mirror = self._base(), self.repository()
+        commit = mirror.commit(tree, parent=parent, message=message, at=at)
+        self._holdings.same(commit, tree)
+        if not self._publishes(base):
+            mirror.run("update-ref", self._ref("accepted", commit), commit)
+            return commit
+        ref = f"refs/heads/{base.branch}"
+        tip = commit
+        if not mirror.moved(ref, new=commit, old=parent):  # done before, or not where it should be
+            found = mirror.tip(ref)
+            tip = found if found is not None and mirror.contains(commit, tip=found) else commit
+            if tip != found:
+                mirror.move(ref, new=tip, old=found)
+        self._publish(mirror, base, tip, before=parent)
+        return commit
+
+    def reset(self, commit: str) -> None:
+        """Point the campaign's branch back at one of its own commits; forward moves are refused.
+
+        Raises BranchTaken when `commit` is not on the branch, or when somebody else moved it.
+        """
+        base, mirror = self._base(), self.repository()
+        if not self._publishes(base):
+            return
+        ref = f"refs/heads/{base.branch}"
+        tip = mirror.tip(ref)
+        if tip != commit:
+            if tip is not None and not mirror.contains(commit, tip=tip):
+                raise BranchTaken(f"{base.branch}: {commit} is not one of its commits, so it cannot be reset to it")
+            mirror.move(ref, new=commit, old=tip)
+        self._publish(mirror, base, commit)
+
+    @property
+    def _record(self) -> Path:
+        return self._campaign_dir / "base.json"
+
+    def _base(self) -> Base:
+        if self._opened is None:
+            if not self._record.exists():
+                raise NoSuchBase(
+                    f"{self._record}: is missing; the campaign was never opened, or its folder is not whole"
+                )
+            self._opened = Base.model_validate_json(self._record.read_bytes())
+        return self._opened
+
+    def _publishes(self, base: Base) -> bool:
+        return self._contract.git_commit and base.branch != NO_BRANCH
+
+    def _publish(self, mirror: Git, base: Base, tip: str, *, before: str | None = None) -> None:
+        """Bring the branch in the user's repository to `tip`, where it is in the mirror, moving nobody else's work.
+
+        `before`: a commit of this campaign that the branch is likely at; from there nothing needs to be asked.
+        """
+        ref = f"refs/heads/{base.branch}"
+        user = self._user.git if self._user.exists() else None
+        present, looked_at = user.branch(ref) if user else (None, False)
+        if present == tip:
+            return
+        ours = present is not None and present == before
+        if user is None or not (ours or user.has(base.commit)):
+            logger.info("%s: not here; the branch is kept in %s", self._user.root, mirror.git_dir)
+            return
+        if present is not None and not (ours or mirror.has(present)):
+            raise BranchTaken(
+                f"{base.branch}: points at {present}, which this campaign did not make; move those commits"
+                f" to another branch and run git branch -f {base.branch} {base.commit}"
+            )
+        if looked_at:
+            logger.warning("%s is checked out and stays where it is; it is brought up to date later", base.branch)
+            return
+        user.unpack(mirror.pack(tip, beyond=before if before and ours else base.commit))
+        user.move(ref, new=tip, old=present)
+
+    def _ref(self, name: str, told: str) -> str:
+        """Holds a commit that is on no branch, so that git never throws it away."""
+        campaign = re.sub(r"[^A-Za-z0-9_-]+", "-", self._campaign_dir.name)
+        return f"refs/ridgeline/{campaign}/{name}-{told[:10]}"
+
+    def _editable(self, path: str, entry: Entry) -> bool:
+        guarded = (*self._contract.protected, CONTRACT_FILE)
+        plain = entry.mode not in (LINK, MODULE) and path.isprintable()
+        return plain and matches(path, self._contract.editable_globs) and not matches(path, guarded)
+
+
+def _change(edit: FileEdit, present: Entry | None) -> Change:
+    """What an edit does to the tree: the file's mode stays as it was."""
+    if edit.text is None:
+        return None
+    return (present.mode if present else NEW_FILE, edit.text.encode())
+
+
+def _decoded(data: bytes) -> str | None:
+    """Text of a file, or None when it is not text."""
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
