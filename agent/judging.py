@@ -9,13 +9,12 @@ import numpy as np
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.task import Shape, Task
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.judgment import Judged, Judgment, judge, referring
-from ridgeline.sandbox.judge.lint import Hole, known_holes, lint
-from ridgeline.sandbox.judge.options import DEFENCES, Options, unverified
-from ridgeline.sandbox.judge.slots import Slot
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Judgment, judge, open_reference
+from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
+from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
-from ridgeline.sandbox.judge.timing import Pairs, Refused
+from ridgeline.sandbox.judge.timing import TimedCall, TimedPairs, TimingRefused
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""
@@ -40,19 +39,19 @@ def judged(
     return doubted(judge(task_file, candidate=candidate, against=against, options=options), holes)
 
 
-def known(task_file: Path, options: Options) -> tuple[Hole, ...]:
+def known(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
     """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
     task, folder = opened(task_file)
-    with referring(task, folder, options.placed(task)) as reference:
-        return known_holes(task, reference)
+    with open_reference(task, folder, options.placed(task)) as reference:
+        return find_known_defects(task, reference)
 
 
-def doubted(found: Judgment, holes: Sequence[Hole]) -> Judgment:
+def doubted(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
     """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
     if not holes:
         return found
     lines = [f"the task itself: {one.rule}: {one.text}" for one in holes]
-    kept = found.correct if found.correct.answer == "no" else unverified(*found.correct.evidence)
+    kept = found.correct if found.correct.answer == "no" else answer_unverified(*found.correct.evidence)
     correct = kept.model_copy(update={"evidence": (*lines, *kept.evidence)})
     return found.model_copy(update={"correct": correct, "accepted": False})
 
@@ -61,11 +60,11 @@ def tested(task_file: Path, candidate: Path | None, options: Options) -> Judgmen
     """Correctness and own work, without timing."""
     task, folder = opened(task_file)
     options = options.placed(task)
-    with referring(task, folder, options) as reference, frozen(task, candidate or folder) as version:
-        return Judged(task=task, reference=reference, new=version, old=version, options=options).tested()
+    with open_reference(task, folder, options) as reference, freeze_sources(task, candidate or folder) as version:
+        return CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options).tested()
 
 
-def benched(task_file: Path, shapes: Sequence[str], options: Options) -> tuple[Task, list[Slot] | Refused]:
+def benched(task_file: Path, shapes: Sequence[str], options: Options) -> tuple[Task, list[TimedCall] | TimingRefused]:
     """The folder's own version in two processes that take turns: every call judged, both times count."""
     task, folder = opened(task_file)
     return task, paired(task_file, folder, folder, shapes=shapes, blocks=BENCH_BLOCKS, options=options)
@@ -73,13 +72,17 @@ def benched(task_file: Path, shapes: Sequence[str], options: Options) -> tuple[T
 
 def paired(
     task_file: Path, a: Path, b: Path, *, shapes: Sequence[str], blocks: int, options: Options
-) -> list[Slot] | Refused:
+) -> list[TimedCall] | TimingRefused:
     """One process pair of two folders with the task's sources."""
     task, folder = opened(task_file)
     wanted, options = chosen(task, shapes), options.placed(task)
-    with referring(task, folder, options) as reference, frozen(task, a) as first, frozen(task, b) as second:
-        judged = Judged(task=task, reference=reference, new=second, old=first, options=options)
-        pairs = Pairs(bench=judged.bench(np.random.default_rng()))
+    with (
+        open_reference(task, folder, options) as reference,
+        freeze_sources(task, a) as first,
+        freeze_sources(task, b) as second,
+    ):
+        judged = CandidateJudgment(task=task, reference=reference, new=second, old=first, options=options)
+        pairs = TimedPairs(bench=judged.bench(np.random.default_rng()))
         return pairs.run({"a": judged.opener(first), "b": judged.opener(second)}, wanted, blocks)
 
 
@@ -96,7 +99,7 @@ def columns(task: Task) -> tuple[str, ...]:
     return ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)")
 
 
-def write_bench(path: Path, task: Task, slots: Sequence[Slot]) -> None:
+def write_bench(path: Path, task: Task, slots: Sequence[TimedCall]) -> None:
     """One row per size; the time is the median of its calls."""
     rows = []
     for shape in task.timed:
@@ -107,7 +110,7 @@ def write_bench(path: Path, task: Task, slots: Sequence[Slot]) -> None:
     _write(path, columns(task), rows)
 
 
-def write_pairs(path: Path, slots: Sequence[Slot]) -> None:
+def write_pairs(path: Path, slots: Sequence[TimedCall]) -> None:
     """One row per timed call, in the order in which they ran."""
     rows = [(s.label, s.block, s.slot, s.side, f"{s.time_us:.4f}", f"{s.at_us:.1f}") for s in slots]
     _write(path, PAIR_COLUMNS, rows)
@@ -133,10 +136,10 @@ def require_device(name: str) -> None:
         raise UserError(f"--device: {name!r}: is none; use {', '.join(DEVICES)}")
 
 
-def linted(task_file: Path) -> tuple[Hole, ...]:
+def linted(task_file: Path) -> tuple[LintFinding, ...]:
     """Findings about the task itself, its starting version included."""
     task, folder = opened(task_file)
     options = Options().placed(task)
-    with referring(task, folder, options) as reference, frozen(task, folder) as version:
-        judged = Judged(task=task, reference=reference, new=version, old=version, options=options)
-        return lint(task, reference, opened=judged.opener(version))
+    with open_reference(task, folder, options) as reference, freeze_sources(task, folder) as version:
+        judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
+        return lint_task(task, reference, opened=judged.opener(version))

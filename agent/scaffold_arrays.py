@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ridgeline.agent.scaffold_texts import Argument
-from ridgeline.sandbox.judge.sizes import Sized
-from ridgeline.sandbox.judge.torch_source import Facts, InputSeen, Seen, StateSeen, TensorSeen, TorchSource
+from ridgeline.sandbox.judge.torch_source import (
+    InferredSizes,
+    InputFacts,
+    RunFacts,
+    SourceShapes,
+    StateFacts,
+    TensorFacts,
+    TorchSource,
+)
 
 LARGE_ELEMENTS = 1 << 28
 """Of all tensors together, from which on judging on a processor takes minutes per call."""
@@ -23,14 +30,14 @@ FAR = 8.0
 class Found:
     """A file that was looked at."""
 
-    base: Seen
-    facts: Facts
-    sized: Sized
+    base: SourceShapes
+    facts: RunFacts
+    sized: InferredSizes
     small: Mapping[str, int]
     used: set[str]
 
 
-def shapes_of(found: Sized, seen: Seen) -> Iterator[tuple[str, ...]]:
+def shapes_of(found: InferredSizes, seen: SourceShapes) -> Iterator[tuple[str, ...]]:
     """Extents of each tensor as arithmetic, in the order of inputs, state, outputs."""
     at = 0
     for one in (*seen.inputs, *seen.state, *seen.outputs):
@@ -75,7 +82,7 @@ class _Drawn(NamedTuple):
     within: tuple[float, float] | None = None
 
 
-def _drawn(one: InputSeen, place: int, facts: Facts) -> _Drawn:
+def _drawn(one: InputFacts, place: int, facts: RunFacts) -> _Drawn:
     """How an input is drawn: from N(0,1) where that has finite results, else as get_inputs() does."""
     if one.dtype == "bool" or place in facts.masks:
         return _Drawn("mask")
@@ -167,6 +174,6 @@ def _constants(found: Found) -> Iterator[str]:
         yield "buffers that do not change the result are no inputs"
 
 
-def elements_of(one: InputSeen | StateSeen | TensorSeen) -> int:
+def elements_of(one: InputFacts | StateFacts | TensorFacts) -> int:
     """How many numbers it holds."""
     return math.prod(one.shape)

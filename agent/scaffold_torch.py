@@ -12,12 +12,18 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.scaffold_arrays import Found, arguments, elements_of, notes, outputs, shapes_of
 from ridgeline.agent.scaffold_texts import FILES, Plan, least_bytes, texts
 from ridgeline.graph.task import NAME, DType
-from ridgeline.sandbox.judge.sizes import Sized, power_law, sized
 from ridgeline.sandbox.judge.task_file import RESERVED
-from ridgeline.sandbox.judge.torch_source import Seen, SourceError, TorchSource
+from ridgeline.sandbox.judge.torch_source import (
+    InferredSizes,
+    SourceError,
+    SourceShapes,
+    TorchSource,
+    fit_power_law,
+    infer_sizes,
+)
 
 if TYPE_CHECKING:
-    from ridgeline.sandbox.judge.lint import Hole
+    from ridgeline.sandbox.judge.lint import LintFinding
 
 SMALL = 37
 """About the size of a small shape: no multiple of a tile, and quick in float64."""
@@ -65,7 +71,7 @@ def _planned(source: TorchSource, file: Path) -> Plan:
     fixed = range(len(_extents(base)), len(_numbers(base)))
     used = _used(file.read_text(encoding="utf-8"))
     while True:
-        found = sized(lambda sizes: _probed(source, sizes), knobs, fixed=fixed)
+        found = infer_sizes(lambda sizes: _probed(source, sizes), knobs, fixed=fixed)
         if found is None:
             raise SourceError(f"{file.name}: cannot be run twice")
         lost = _inside(found, base, used if source.is_module else set())
@@ -96,19 +102,19 @@ def _probed(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ...] | 
         return None
 
 
-def _extents(seen: Seen) -> tuple[int, ...]:
+def _extents(seen: SourceShapes) -> tuple[int, ...]:
     tensors = [one.shape for one in (*seen.inputs, *seen.state, *seen.outputs)]
     return tuple(extent for shape in tensors for extent in shape)
 
 
-def _numbers(seen: Seen) -> tuple[int, ...]:
+def _numbers(seen: SourceShapes) -> tuple[int, ...]:
     """Extents, then what may not depend on a size: ranks and bounds."""
     ranks = [len(one.shape) for one in (*seen.inputs, *seen.state, *seen.outputs)]
     bounds = [bound for one in seen.inputs for bound in one.bounds or ()]
     return (*_extents(seen), *ranks, *bounds)
 
 
-def _inside(found: Sized, seen: Seen, used: set[str]) -> list[str]:
+def _inside(found: InferredSizes, seen: SourceShapes, used: set[str]) -> list[str]:
     """Numbers that are no size of the problem, such as a kernel's width, or that the reference could not tell.
 
     A size is the extent of an input or output; one that a module is made with must be one of what goes in.
@@ -120,12 +126,12 @@ def _inside(found: Sized, seen: Seen, used: set[str]) -> list[str]:
     return [name for name in found.dims if name not in outside or (name in used and name not in given)]
 
 
-def _one_size(seen: Seen, found: Sized) -> Sized:
+def _one_size(seen: SourceShapes, found: InferredSizes) -> InferredSizes:
     """For a file without a size that can be chosen: one dimension of one value, which a table needs."""
-    return Sized(dims={"one": 1}, extents=found.extents, low={"one": 1}, step={"one": 1})
+    return InferredSizes(dims={"one": 1}, extents=found.extents, low={"one": 1}, step={"one": 1})
 
 
-def _small(source: TorchSource, found: Sized) -> dict[str, int]:
+def _small(source: TorchSource, found: InferredSizes) -> dict[str, int]:
     """A small value for each size, if they work together; else empty."""
     small: dict[str, int] = {}
     for name, size in found.dims.items():
@@ -161,7 +167,7 @@ def _plan(source: TorchSource, file: Path, found: Found) -> Plan:
         ranges={name: (held.low[name], _highest(held, name)) for name in held.dims if held.low[name] < held.dims[name]},
         step=held.step,
         bytes=least_bytes((*given, *results)),
-        flops=power_law(lambda sizes: _flops(source, sizes), held.dims)
+        flops=fit_power_law(lambda sizes: _flops(source, sizes), held.dims)
         if set(held.dims) <= set(source.knobs)
         else None,
         notes=tuple(notes(source, found)),
@@ -172,7 +178,7 @@ def _slug(stem: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "kernel"
 
 
-def _highest(found: Sized, name: str) -> int:
+def _highest(found: InferredSizes, name: str) -> int:
     """Unseen sizes go up to the file's own where that is small, else to a quarter of it."""
     size = found.dims[name]
     return size if size <= 256 else max(256, size // 4, found.low[name])
@@ -185,13 +191,12 @@ def _flops(source: TorchSource, sizes: Mapping[str, int]) -> int | None:
         return None
 
 
-def _tried(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[Hole, ...], tuple[Hole, ...]]":
+def _tried(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]":
     """Ask the new reference, at its smallest size, before anything is kept; its holes, and the worst of them."""
     import numpy as np
 
-    from ridgeline.sandbox.judge.holes import stopping
     from ridgeline.sandbox.judge.inputs import draw
-    from ridgeline.sandbox.judge.lint import lint
+    from ridgeline.sandbox.judge.lint import blocking, lint_task
     from ridgeline.sandbox.judge.references import Reference
     from ridgeline.sandbox.judge.task_file import load_task
 
@@ -203,7 +208,7 @@ def _tried(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[Hole, ...], t
         inputs = draw(task, shape.dims, "normal", np.random.default_rng(1))
         with Reference(task, folder) as reference:
             reference.trusted(inputs)
-            holes = lint(task, reference)
+            holes = lint_task(task, reference)
     if wrong := [hole for hole in holes if hole.rule == "wrong-shape"]:
         raise SourceError(f"{plan.file}: {wrong[0].text}")
-    return holes, stopping(task, holes)
+    return holes, blocking(task, holes)

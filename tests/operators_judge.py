@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.bounds import noise
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float32, to_float64
-from ridgeline.sandbox.judge.inputs import MIXES, draw
-from ridgeline.sandbox.judge.numerics import Fault, compare, compare_exact
-from ridgeline.sandbox.judge.probes import probes
+from ridgeline.sandbox.judge.inputs import MIXES, draw, make_probes
+from ridgeline.sandbox.judge.numerics import Fault, compare, compare_exact, measure_rounding_noise
 
 Arrays = Mapping[str, np.ndarray]
 Way = Callable[[Arrays], np.ndarray]
@@ -235,7 +233,7 @@ class Case:
         found = {name: check(values, oracle[output], trusted, **told) for name, values in results.items()}
         if any(found.values()):
             rng = np.random.default_rng(0)
-            here = noise(operator.task, self.inputs, operator.oracle, rng, exact=oracle)[output]
+            here = measure_rounding_noise(operator.task, self.inputs, operator.oracle, rng, exact=oracle)[output]
             for name in [name for name, faults in found.items() if faults]:
                 found[name] = check(results[name], oracle[output], trusted, **told, noise=here)
         return found
@@ -247,7 +245,7 @@ def cases(operator: Operator, seed: int) -> Iterator[Case]:
     for mix in MIXES:
         inputs = draw(operator.task, operator.dims, mix, rng)
         yield Case(name=mix, operator=operator, inputs=inputs, exact=False)
-    for probe in probes(operator.task, operator.dims, rng):
+    for probe in make_probes(operator.task, operator.dims, rng):
         yield Case(name=probe.name, operator=operator, inputs=probe.inputs, exact=probe.exact)
 
 

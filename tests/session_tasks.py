@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ridgeline.graph.task import Constness, DType, Input, Output, Shape, Task
-from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.session import Session
 
 N = 1000
@@ -68,7 +68,7 @@ def unopened(folder: Path, text: str, given: Task | None = None, **options: obje
     """The same before it is opened."""
     one = given or task("c" if "#include" in text else "python")
     (folder / one.source[0]).write_text(text, encoding="utf-8")
-    with frozen(one, folder) as version, Session(one, version.folder, **options) as session:
+    with freeze_sources(one, folder) as version, Session(one, version.folder, **options) as session:
         yield session
 
 

@@ -10,7 +10,7 @@ from ridgeline.agent import console
 if TYPE_CHECKING:
     from ridgeline.sandbox.judge.judgment import Judgment
     from ridgeline.sandbox.judge.options import Options
-    from ridgeline.sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.timing import TimingRefused
 
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its folder has the reference.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -89,10 +89,10 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
 def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     """Time each size in fresh processes; every timed call is judged."""
     from ridgeline.agent.judging import benched, write_bench
-    from ridgeline.sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.timing import TimingRefused
 
     read, found = benched(task, _labels(shapes), _options(None))
-    if isinstance(found, Refused):
+    if isinstance(found, TimingRefused):
         _refuse(found)
     write_bench(csv, read, found)
 
@@ -108,10 +108,10 @@ def pair(
 ) -> None:
     """Time two versions against each other, A B B A, in one process pair; every timed call is judged."""
     from ridgeline.agent.judging import paired, write_pairs
-    from ridgeline.sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.timing import TimingRefused
 
     found = paired(task, a, b, shapes=_labels(shapes), blocks=blocks, options=_options(None))
-    if isinstance(found, Refused):
+    if isinstance(found, TimingRefused):
         _refuse(found)
     write_pairs(csv, found)
 
@@ -148,7 +148,7 @@ def _own_only(task: Path) -> bool:
     return opened(task)[0].library == "forbidden"
 
 
-def _refuse(found: "Refused") -> NoReturn:
+def _refuse(found: "TimingRefused") -> NoReturn:
     console.complain(f"MISMATCH: side {found.side}: {found.detail}")
     raise typer.Exit(1)
 

@@ -30,21 +30,21 @@ LENGTH = struct.Struct("<Q")
 LONGEST = 1 << 36
 """Bytes of one message; a longer one is no array of any task."""
 TAIL_BYTES = 2000
-TOLD = 300
+TAIL_CHARS = 300
 """Characters of what a child printed last that are told."""
 PIPE_BYTES = 1 << 20
-QUIET = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
+SLEEPY_THREADS = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads sleep at once when they are done, so that none of them disturbs a timed call."""
-KEEPING = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+REUSED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 """Memory is used again instead of being given back: taking it anew costs small arrays more than the arithmetic."""
 
 
-class Lost(Exception):
+class ChildLost(Exception):
     """A child answers no more. The text says why, with the last that it printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class ChildLimits:
     """What holds a child: address space and largest file in MiB; None where a driver needs more than it uses."""
 
     python: str = sys.executable
@@ -57,7 +57,7 @@ class Held:
 class Child:
     """One running helper. Its folder is private; it has no network, and dies with this process."""
 
-    def __init__(self, host: Path, held: Held) -> None:
+    def __init__(self, host: Path, held: ChildLimits) -> None:
         """Start the program `host` with its two ends of the pipes as arguments. Raises Lost."""
         self._folders = contextlib.ExitStack()
         private = self._folders.enter_context(fresh_folder(*PRIVATE))
@@ -70,14 +70,14 @@ class Child:
             self._process = self._popen(host, held, private, (theirs_in, theirs_out))
         except OSError as error:
             self._released()
-            raise Lost(f"{held.python} cannot be started ({error.strerror})") from None
+            raise ChildLost(f"{held.python} cannot be started ({error.strerror})") from None
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
 
-    def _popen(self, host: Path, held: Held, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
+    def _popen(self, host: Path, held: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
         words = wrapped(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
-        told = {**QUIET, **KEEPING, **(of_card() if held.card else {})}
+        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(of_card() if held.card else {})}
         with self._said.open("wb") as out:
             return subprocess.Popen(
                 (*words, held.python, "-P", str(host), *map(str, ends)),
@@ -101,18 +101,18 @@ class Child:
 
     def received(self, until: float) -> bytearray:
         """One message. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
-        (length,) = LENGTH.unpack(_exactly(self._back, LENGTH.size, until))
+        (length,) = LENGTH.unpack(_read_exactly(self._back, LENGTH.size, until))
         if length > LONGEST:
             raise ValueError(f"a message of {length} bytes")
-        return _exactly(self._back, length, until)
+        return _read_exactly(self._back, length, until)
 
-    def lost(self, why: str) -> Lost:
+    def lost(self, why: str) -> ChildLost:
         """The end of a child that broke its word: how it ended and the last that it printed."""
-        tail = " ".join(bounded(self._said, TAIL_BYTES).split())[-TOLD:]
+        tail = " ".join(bounded(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
         told = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
-        return Lost(f"{told}{f': {tail}' if tail else ''}")
+        return ChildLost(f"{told}{f': {tail}' if tail else ''}")
 
     def close(self) -> None:
         """End the process and everything that it started. Doing so twice is fine."""
@@ -170,17 +170,17 @@ def _send(pipe: int, body: bytes | memoryview, until: float) -> None:
     for part in (LENGTH.pack(len(body)), body):
         rest = memoryview(part)
         while rest:
-            _ready(pipe, select.POLLOUT, until)
+            _wait_ready(pipe, select.POLLOUT, until)
             try:
                 rest = rest[os.write(pipe, rest[:PIPE_BYTES]) :]
             except BlockingIOError:
                 continue
 
 
-def _exactly(pipe: int, count: int, until: float) -> bytearray:
+def _read_exactly(pipe: int, count: int, until: float) -> bytearray:
     found = bytearray()
     while len(found) < count:
-        _ready(pipe, select.POLLIN, until)
+        _wait_ready(pipe, select.POLLIN, until)
         part = os.read(pipe, min(count - len(found), PIPE_BYTES))
         if not part:
             raise EOFError
@@ -188,7 +188,7 @@ def _exactly(pipe: int, count: int, until: float) -> bytearray:
     return found
 
 
-def _ready(pipe: int, event: int, until: float) -> None:
+def _wait_ready(pipe: int, event: int, until: float) -> None:
     poller = select.poll()
     poller.register(pipe, event)
     left = until - time.monotonic()

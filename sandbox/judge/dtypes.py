@@ -1,5 +1,6 @@
 """Number types of a task as the judge stores and reads them: bfloat16 as bit patterns, bool as bytes 0 and 1."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,24 @@ def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
     bits |= inexact.astype(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return np.where(np.isnan(values), np.uint16(0x7FC0), (rounded >> np.uint32(16)).astype(np.uint16))
+
+
+# Where an array's bytes are, and whether two arrays have the same ones, in the quickest way: for every call.
+
+_libc = ctypes.CDLL(None)
+memcmp = _libc.memcmp
+"""(address, address, bytes): not zero where they differ. Nothing is copied or allocated."""
+memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+memcmp.restype = ctypes.c_int
+
+
+def address(array: NDArray[Any]) -> int:
+    """Of its first element."""
+    if array.flags.writeable and array.flags.c_contiguous and array.size:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # three times as fast as what follows
+    return int(array.__array_interface__["data"][0])
+
+
+def same_bytes(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Whether two contiguous arrays of one size hold the same bytes: NaN equals itself here, and -0.0 is not 0.0."""
+    return bool(memcmp(address(left), address(right), left.nbytes) == 0)

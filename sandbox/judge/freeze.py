@@ -42,23 +42,23 @@ class Frozen:
 
 
 @contextmanager
-def frozen(task: Task, folder: Path) -> Iterator[Frozen]:
+def freeze_sources(task: Task, folder: Path) -> Iterator[Frozen]:
     """Copy the task's source files out of `folder`; the copy goes when the block ends.
 
     Raises NotFrozen for a file that is missing, outside the folder, no regular file, a link, or larger than 16 MiB.
     """
     place = Path(tempfile.mkdtemp(prefix="ridgeline-frozen-"))
     try:
-        digests = {name: _copied(folder, name, place) for name in task.source}
+        digests = {name: _copy(folder, name, place) for name in task.source}
         for path in (*(one for one in place.rglob("*") if one.is_dir()), place):
             path.chmod(FOLDER)
         files = tuple(place / name for name in task.source)
         yield Frozen(folder=place, files=files, sha256=MappingProxyType(digests))
     finally:
-        _removed(place)
+        _remove_folder(place)
 
 
-def join(folder: Path, name: str, data: bytes) -> Path:
+def add_built_file(folder: Path, name: str, data: bytes) -> Path:
     """Add a file that was made from frozen sources, such as a library, to their folder; read-only like them."""
     folder.chmod(0o755)
     try:
@@ -71,14 +71,14 @@ def join(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-def _copied(folder: Path, name: str, place: Path) -> str:
+def _copy(folder: Path, name: str, place: Path) -> str:
     """Copies one file. Its sha256."""
     words = PurePosixPath(name)
     if words.is_absolute() or ".." in words.parts:
         raise NotFrozen(f"source: {name} is outside the task's folder; name a file in it")
     if words.suffix in BINARY:
         raise NotFrozen(f"source: {name} is a built file, which nobody can read; name its source")
-    data = _bytes(folder / name, name)
+    data = _read_bytes(folder / name, name)
     target = place / name
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
@@ -86,7 +86,7 @@ def _copied(folder: Path, name: str, place: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _bytes(path: Path, name: str) -> bytes:
+def _read_bytes(path: Path, name: str) -> bytes:
     """The file's contents, of the file that was looked at and no other."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -108,7 +108,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _removed(place: Path) -> None:
+def _remove_folder(place: Path) -> None:
     for path in (place, *place.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)

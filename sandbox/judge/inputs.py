@@ -1,17 +1,15 @@
 """Values and sizes for judged calls, drawn from the task alone: ordinary ones, and those that shortcuts get wrong."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
 from ridgeline.graph.task import Drawn, Input, Shape, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import STORAGE, Floats, Raw, from_float64, is_float
-from ridgeline.sandbox.judge.mixes import MIXED, MIXES, PARTLY, PARTS, SPIKING, lead, partly, spiked
-from ridgeline.sandbox.judge.whole import INDEX_TYPES, bent, is_mask, is_whole
-
-__all__ = ["MIXES", "PARTS", "draw", "drawn_shapes", "extents", "near_pair", "placed", "stored", "values_of"]
+from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Floats, Raw, from_float64, is_float
 
 LONGEST = 1 << 40
 """Elements along one axis; more is a mistake in a formula."""
@@ -24,7 +22,7 @@ TRIES = 20
 Rule = Callable[[int, int, np.random.Generator], int]
 
 
-def extents(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
+def axis_lengths(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
     """Lengths of the axes at one size. Raises ValueError (FormulaError is one) where one is no whole number above 0."""
     found = []
     for text in tensor.shape:
@@ -46,52 +44,57 @@ def draw(
     """
     if mix not in (*MIXES, *PARTS):
         raise KeyError(mix)
-    part, mix = mix.startswith(PARTLY), mix.removeprefix(PARTLY)
-    shapes = {one.name: extents(one, dims) for one in task.inputs}
-    chosen, lines = lead(task, shapes, rng), bool(rng.integers(2))
+    part, mix = mix.startswith(PARTIAL_MIXES), mix.removeprefix(PARTIAL_MIXES)
+    shapes = {one.name: axis_lengths(one, dims) for one in task.inputs}
+    chosen, lines = leading_input(task, shapes, rng), bool(rng.integers(2))
     found: dict[str, Raw] = {}
     for number, one in enumerate(task.inputs):
-        values = usual = _usual(one, shapes[one.name], rng)
-        if is_whole(one):
+        values = usual = _ordinary(one, shapes[one.name], rng)
+        if is_integer_like(one):
             index = is_index(task, one, dims)
-            values = bent(one, values, mix, rng, mild=reach < 1, index=index) if reach else values
+            values = perturb_integers(one, values, mix, rng, mild=reach < 1, index=index) if reach else values
         elif mix != SPIKING:
             values = MIXED[mix](one, values, rng, one.name == chosen)
         elif reach and one.constness != "const":  # an outlier in what stays the same would be in every call
-            values = spiked(one, values, rng, reach=reach, whole=_counts(task), few=part)
-        if part and (is_whole(one) or mix != SPIKING):
-            values = partly(usual, values, rng, lines=lines, first=not number)
-        values = placed(one, values)
+            values = add_spikes(one, values, rng, reach=reach, whole=_counts(task), few=part)
+        if part and (is_integer_like(one) or mix != SPIKING):
+            values = mix_part(usual, values, rng, lines=lines, first=not number)
+        values = scale_to_domain(one, values)
         found[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
     return found
 
 
 def is_index(task: Task, one: Input, dims: Mapping[str, int]) -> bool:
     """Whether its numbers may say places in another array of a task that has floats."""
-    if one.dtype not in INDEX_TYPES or one.low < 0 or is_mask(one) or all(is_whole(other) for other in task.inputs):
+    if (
+        one.dtype not in INDEX_TYPES
+        or one.low < 0
+        or is_mask(one)
+        or all(is_integer_like(other) for other in task.inputs)
+    ):
         return False
     others = (other for other in (*task.inputs, *task.outputs) if other.name != one.name)
-    return any(one.high <= length for other in others for length in extents(other, dims))
+    return any(one.high <= length for other in others for length in axis_lengths(other, dims))
 
 
-def placed(one: Input, values: Raw | Floats) -> Raw | Floats:
+def scale_to_domain(one: Input, values: Raw | Floats) -> Raw | Floats:
     """Values of the usual range moved to the input's own, where it has one: what lies inside stays inside."""
-    if one.within is None or is_whole(one):
+    if one.within is None or is_integer_like(one):
         return values
     (low, high), (start, end) = one.within, (0.1, 1.0) if one.values == "positive" else (-1.0, 1.0)
     return np.clip(low + (values - start) * ((high - low) / (end - start)), low, high)
 
 
-def values_of(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
+def declared_values(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
     """Values as the input declares them: floats in float64, whole numbers and masks in their storage type."""
-    return placed(one, _usual(one, shape, rng))
+    return scale_to_domain(one, _ordinary(one, shape, rng))
 
 
-def _usual(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
+def _ordinary(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
     if is_mask(one):
-        return rng.integers(0, 2, size=shape, dtype=np.uint8).astype(_storage(one))
-    if is_whole(one):
-        return rng.integers(one.low, max(one.high, one.low + 1), size=shape).astype(_storage(one))
+        return rng.integers(0, 2, size=shape, dtype=np.uint8).astype(_draw_storage(one))
+    if is_integer_like(one):
+        return rng.integers(one.low, max(one.high, one.low + 1), size=shape).astype(_draw_storage(one))
     match one.values:
         case "uniform":
             return rng.uniform(-1.0, 1.0, size=shape)
@@ -101,13 +104,13 @@ def _usual(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw 
             return rng.standard_normal(shape)
 
 
-def stored(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
+def to_storage(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
     """Values as the input declares them, in its storage type."""
-    values = values_of(one, shape, rng)
+    values = declared_values(one, shape, rng)
     return from_float64(values, one.dtype) if values.dtype == np.float64 else values
 
 
-def near_pair(
+def change_one_element(
     inputs: Mapping[str, Raw], one: Input, rng: np.random.Generator
 ) -> tuple[dict[str, Raw], tuple[int, ...]]:
     """The inputs with one element of one of them changed, and where.
@@ -123,15 +126,15 @@ def near_pair(
     distances = np.nan_to_num(np.abs(numbers[:-1] - numbers[-1]), nan=0.0)
     if distances.max() > 0:
         values[place] = donors[int(np.argmax(distances))]
-    elif not is_whole(one):
-        values[place] = _other(values[place], kind)[0]
+    elif not is_integer_like(one):
+        values[place] = _different_value(values[place], kind)[0]
     else:
-        others = stored(one, (DONORS,), rng)
+        others = to_storage(one, (DONORS,), rng)
         values[place] = others[int(np.argmax(others != values[place]))]
     return {**inputs, one.name: values}, place
 
 
-def drawn_shapes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
+def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     """Sizes that no candidate has seen: the smallest, primes, odd ones, then any; others of a public size's numbers.
 
     Fewer than asked for where the ranges hold fewer.
@@ -142,7 +145,7 @@ def drawn_shapes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     found: list[Shape] = []
     for number in range(task.drawn.count):
         for attempt in range(TRIES):
-            dims = _dims(task, RULES[min(number, len(RULES) - 1)] if attempt == 0 else _anywhere, rng)
+            dims = _dims(task, RULES[min(number, len(RULES) - 1)] if attempt == 0 else _log_uniform, rng)
             key = tuple(sorted(dims.items()))
             if key not in seen and _has_elements(task, dims):
                 seen.add(key)
@@ -151,7 +154,7 @@ def drawn_shapes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     return tuple(found)
 
 
-def _storage(one: Input) -> np.dtype[np.generic]:
+def _draw_storage(one: Input) -> np.dtype[np.generic]:
     """Masks and whole numbers of a float input are made in float64 and rounded with the rest."""
     return np.dtype(np.float64) if is_float(one.dtype) else STORAGE[one.dtype]
 
@@ -162,7 +165,7 @@ def _numbers(values: Raw, kind: str) -> Floats:
     return values.astype(np.float64)
 
 
-def _other(value: np.generic, kind: str) -> Raw:
+def _different_value(value: np.generic, kind: str) -> Raw:
     """A different value where all are equal: half of a number, 1 for zero, one less of a positive whole number."""
     array = np.array([value])
     if kind == "bfloat16":
@@ -192,34 +195,565 @@ def _length(drawn: Drawn, name: str, rule: Rule, rng: np.random.Generator) -> in
     return max(first, min(last, rule(first, last, rng))) * step
 
 
-def _lowest(low: int, high: int, rng: np.random.Generator) -> int:
+def _low_end(low: int, high: int, rng: np.random.Generator) -> int:
     return low
 
 
 def _prime(low: int, high: int, rng: np.random.Generator) -> int:
     """A prime of the range, or any number where it has none of the list."""
     inside = [prime for prime in PRIMES if low <= prime <= high]
-    return inside[int(rng.integers(len(inside)))] if inside else _anywhere(low, high, rng)
+    return inside[int(rng.integers(len(inside)))] if inside else _log_uniform(low, high, rng)
 
 
-def _odd(low: int, high: int, rng: np.random.Generator) -> int:
+def _off_power_of_two(low: int, high: int, rng: np.random.Generator) -> int:
     """One more or less than a power of two: the last tile has a single element, or lacks one."""
     powers = [1 << bits for bits in range(2, 41) if low < (1 << bits) < high]
     if not powers:
-        return _anywhere(low, high, rng)
+        return _log_uniform(low, high, rng)
     return powers[int(rng.integers(len(powers)))] + (1 if rng.integers(2) else -1)
 
 
-def _anywhere(low: int, high: int, rng: np.random.Generator) -> int:
+def _log_uniform(low: int, high: int, rng: np.random.Generator) -> int:
     """Evenly by size of number: small sizes are as likely as large ones."""
     return round(math.exp(rng.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
 
 
-RULES: Sequence[Rule] = (_lowest, _prime, _odd, _anywhere)
+RULES: Sequence[Rule] = (_low_end, _prime, _off_power_of_two, _log_uniform)
 
 
 def _has_elements(task: Task, dims: Mapping[str, int]) -> bool:
     try:
-        return all(extents(one, dims) for one in (*task.inputs, *task.outputs) if one.shape)
+        return all(axis_lengths(one, dims) for one in (*task.inputs, *task.outputs) if one.shape)
     except ValueError:
         return False
+
+
+# Kinds of values, each made to show a class of shortcuts: it bends ordinary values of one input.
+
+Mix = Callable[[Input, Floats, np.random.Generator, bool], Floats]
+"""Of an input, its ordinary values, and whether it is the one chosen input; the result is in the same domain."""
+WIDE = (-4.0, 8.0)
+"""Powers of two between rows. Not lower: formulas like exp(x) - 1 lose digits there that no reordering would."""
+WIDE_HALF = (-4.0, 4.0)
+"""For float16, whose largest number is 65504."""
+OFFSET = 100.0
+SHIFT = 80.0
+TAIL = 16
+"""The last one of so many parts of a row carries the weight."""
+SMALL = 2.0**-10
+SPECIAL = 0.25
+"""Share of rows or matrices of a batch that have a structure."""
+MOST_SPECIAL = 4096
+"""They are made one by one."""
+SPIKE = {"float16": (4.0, 11.0)}
+SPIKE_WIDE = (6.0, 26.0)
+"""Powers of two of lone outliers: beyond what exp() takes, int16 holds, and 2^23 where float32 has no halves left."""
+SPIKE_WHOLE = 10.0
+"""The largest where an output is a whole number: what does not fit its type is nobody's fault."""
+SPIKED = 0.5
+"""Share of rows with outliers."""
+LONE_SPIKES = 256
+"""One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
+MOST_LONE_SPIKES = 1024
+OUTLIERS_IN_ALL = 5
+"""Outliers of a call that is ordinary but for them, at most: each from another part of their range. With fewer of them,
+a look at half of the call is likelier to meet none."""
+QUIET = 2.0**-6
+"""What is around an outlier that may not be more than 1."""
+
+
+def leading_input(task: Task, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> str:
+    """The input that offsets go to: the largest of those that may take any value, by chance among equals; or none.
+
+    One alone: a product of two offsets overflows half precision and shows nothing.
+    """
+    free = {
+        one.name: math.prod(shapes[one.name]) for one in task.inputs if is_float(one.dtype) and one.values == "normal"
+    }
+    most = [name for name, size in free.items() if size == max(free.values())]
+    return most[int(rng.integers(len(most)))] if most else ""
+
+
+def _normal(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    return values
+
+
+def _wide(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Each row at a scale of its own; each element where there is one row."""
+    low, high = WIDE_HALF if one.dtype == "float16" else WIDE
+    shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
+    powers = rng.uniform(low, high, size=shape)
+    if one.values == "normal":
+        return values * np.exp2(powers)
+    if one.values == "uniform":
+        return values * np.exp2(-np.abs(powers))
+    return np.clip(values, 0.1, np.exp2(rng.uniform(np.log2(0.1), 0.0, size=shape)))
+
+
+def _offset(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Mean 100, deviation 1: squares of the mean drown a variance."""
+    return values + OFFSET if chosen else values
+
+
+def _shift(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Rows far up or far down: exp() of them is no number unless the row's maximum is taken off first."""
+    if not chosen:
+        return values
+    shape = (*values.shape[:-1], 1) if values.ndim > 1 else (1,) * values.ndim
+    return values + SHIFT * rng.choice((-1.0, 1.0), size=shape)
+
+
+def _tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """The end of each row carries what the row amounts to."""
+    if not values.ndim:
+        return values
+    length = values.shape[-1]
+    start = length - max(1, length // TAIL)
+    bent = values.copy()
+    if one.values == "positive":
+        bent[..., :start] = 0.1 + (values[..., :start] - 0.1) / TAIL
+        return bent
+    bent[..., :start] /= TAIL
+    return bent if one.values == "uniform" else bent * 4.0
+
+
+def _long_tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """One element stands out, the others together weigh as much after exp()."""
+    if not chosen or not values.ndim:
+        return values
+    length = values.shape[-1]
+    bent = values * 0.5
+    peaks = rng.integers(0, length, size=(*values.shape[:-1], 1))
+    np.put_along_axis(bent, peaks, np.log(length) + 0.125, axis=-1)
+    return bent
+
+
+def _cancel(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
+    if one.values == "positive" or not values.ndim:
+        return values
+    half = values.shape[-1] // 2
+    order = rng.permutation(values.shape[-1])
+    signal = SMALL * rng.standard_normal(values.shape)
+    bent = values.copy()
+    bent[..., order[half : 2 * half]] = -bent[..., order[:half]]
+    bent[..., order[2 * half :]] = 0.0
+    return np.clip(bent + signal, -1.0, 1.0) if one.values == "uniform" else bent + signal
+
+
+def _structure(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+    """Some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
+    if values.ndim < 2:
+        return _special_row(one, values, rng) if values.ndim and rng.random() < SPECIAL else values
+    bent = values.copy()
+    if values.ndim == 2:
+        for place in _places(values.shape[0], rng):
+            bent[place] = (
+                bent[rng.integers(len(bent))] if rng.random() < SPECIAL else _special_row(one, bent[place], rng)
+            )
+        return bent
+    items = bent.reshape(-1, *values.shape[-2:])
+    for place in _places(len(items), rng):
+        items[place] = _special_matrix(one, items, place, rng)
+    return items.reshape(values.shape)
+
+
+def add_spikes(
+    one: Input, values: Floats, rng: np.random.Generator, *, reach: float, whole: bool, few: bool = False
+) -> Floats:
+    """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
+
+    `whole`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
+    """
+    if not values.size or one.values == "positive":
+        return values
+    bent = values * QUIET if one.values == "uniform" and not few else values.copy()
+    flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
+    low, high = SPIKE.get(one.dtype, SPIKE_WIDE)
+    high = min(high, SPIKE_WHOLE) * reach if whole else high * reach
+    number = int(rng.integers(1, OUTLIERS_IN_ALL + 1))
+    rows, columns = (rng.integers(size, size=number) for size in flat.shape) if few else _outliers(flat.shape, rng)
+    drawn = rng.random(len(rows))
+    if few:
+        drawn = (drawn + rng.permutation(OUTLIERS_IN_ALL)[:number]) / OUTLIERS_IN_ALL
+    low = min(low, high / 2)
+    powers = low + (high - low) * drawn if one.values == "normal" else np.zeros(len(rows))
+    flat[rows, columns] = rng.choice((-1.0, 1.0), size=len(rows)) * np.exp2(powers)
+    return flat.reshape(values.shape)
+
+
+def _outliers(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns: one to three in half of many rows, more in a single one."""
+    count, length = shape
+    if count == 1:
+        number = min(max(1, length // LONE_SPIKES), MOST_LONE_SPIKES)
+        return np.zeros(number, np.intp), rng.integers(length, size=number)
+    picked = rng.permutation(count)[: max(1, round(count * SPIKED))]
+    rows = np.repeat(picked, rng.integers(1, 4, size=len(picked)))
+    return rows, rng.integers(length, size=len(rows))
+
+
+def _places(count: int, rng: np.random.Generator) -> list[int]:
+    return [int(place) for place in rng.permutation(count)[: min(max(1, round(count * SPECIAL)), MOST_SPECIAL)]]
+
+
+def _special_row(one: Input, row: Floats, rng: np.random.Generator) -> Floats:
+    """Constant, or zero where that is allowed; or mostly zero.
+
+    A constant of four bits adds up exactly: the sum of a longer one drifts by a whole unit at every step of a plain
+    loop, which is no fault of the loop.
+    """
+    fraction, power = np.frexp(row.flat[int(rng.integers(row.size))])
+    constant = np.full_like(row, np.ldexp(np.ceil(fraction * 16) / 16, power))
+    if one.values == "positive":
+        return constant
+    sparse = np.where(rng.random(row.shape) < SPECIAL, row, 0.0)
+    return (constant, np.zeros_like(row), sparse)[int(rng.integers(3))]
+
+
+def _special_matrix(one: Input, items: Floats, place: int, rng: np.random.Generator) -> Floats:
+    matrix = items[place]
+    rank_one: Floats = matrix[:, :1] * matrix[:1, :]
+    if one.values == "positive":
+        return (items[rng.integers(len(items))], np.clip(rank_one, 0.1, 1.0))[int(rng.integers(2))]
+    diagonal = matrix * np.eye(*matrix.shape)
+    near = diagonal + SMALL * matrix
+    choices = (np.zeros_like(matrix), items[rng.integers(len(items))], rank_one, diagonal, near)
+    found: Floats = choices[int(rng.integers(len(choices)))].copy()
+    return found
+
+
+MIXED: Mapping[str, Mix] = {
+    "normal": _normal,
+    "wide": _wide,
+    "offset": _offset,
+    "shift": _shift,
+    "tail": _tail,
+    "long_tail": _long_tail,
+    "cancel": _cancel,
+    "structure": _structure,
+}
+SPIKING = "spike"
+MIXES = (*MIXED, SPIKING)
+"""The first is the declared distribution itself."""
+PARTIAL_MIXES = "partly "
+"""Before the name of a mix: it bends one line, or the far part of each row, of otherwise ordinary values. What looks at
+a sample of a call, or at how its rows begin, before it takes a shortcut, is not warned."""
+PARTS = tuple(f"{PARTIAL_MIXES}{mix}" for mix in (SPIKING, "shift", "offset"))
+"""Not of milder ones: a plain loop that adds a thousand small numbers to one that is 2^23 times as large is honest."""
+ALONG = 0.85
+"""Share of lines of the first input that are rows: a result mostly sums over those. Of other inputs any line."""
+NEAR_EDGE = 8
+"""Elements from which on the far part of a row begins at the earliest, where there are so many."""
+
+
+def mix_part(values: Raw | Floats, bent: Raw | Floats, rng: np.random.Generator, *, lines: bool, first: bool) -> Raw:
+    """Ordinary values with a part of the bent ones: one line, or what lies behind a secret place of each row."""
+    if not values.ndim:
+        return bent
+    length = values.shape[-1]
+    place: tuple[int | slice, ...]
+    if lines and values.ndim > 1:
+        along = values.ndim - 1 if first and rng.random() < ALONG else int(rng.integers(values.ndim))
+        place = tuple(slice(None) if at == along else int(rng.integers(size)) for at, size in enumerate(values.shape))
+    else:
+        start = (
+            min(NEAR_EDGE, length - 1) * (length / NEAR_EDGE) ** rng.random()
+            if length > NEAR_EDGE
+            else rng.integers(length)
+        )
+        place = (*(slice(None) for _ in values.shape[1:]), slice(int(start), None))
+    found = values.copy()
+    found[place] = bent[place]
+    return found
+
+
+# Whole numbers and masks of each mix: any value of [low, high) is legal at any place, so shortcuts meet all of them.
+#
+# Index-like numbers stay legal too, but how often one is named decides how long a sum of an honest kernel is; see CAP.
+
+Rows = NDArray[np.int64]
+"""Two dimensions: the last axis of an input, and all others."""
+IntegerMix = Callable[[Rows, "IntegerSpan", np.random.Generator], Rows]
+INTEGER_CAP = 4096
+"""Elements of an index that are bent in a task that has floats: of more, all naming one place, the sum of a plain loop
+in float32 is off by more than the judge can tell from a mistake."""
+INDEX_TYPES = ("int32", "int64")
+ORDINARY_MIXES = 1 / 32
+"""Share of elements left as they were where all others are at one end."""
+FEW_INTEGERS = 3
+"""Different values in a row of ties."""
+LONE_SHARE = 64
+"""One of so many elements of a row stands out; at least one."""
+
+
+class IntegerSpan:
+    """The smallest and the largest legal value, and whether a row of a mask may be empty."""
+
+    def __init__(self, one: Input, *, empty: bool) -> None:
+        self.mask = is_mask(one)
+        self.low = 0 if self.mask else one.low
+        self.last = 1 if self.mask else max(one.high - 1, one.low)
+        self.empty = empty
+
+
+def is_mask(one: Input) -> bool:
+    """Whether its elements are 0 and 1."""
+    return one.dtype == "bool" or one.values == "mask"
+
+
+def is_integer_like(one: Input) -> bool:
+    """Whether it is no measured number: a mask, a count, a code or an index."""
+    return is_mask(one) or one.values == "integers" or not is_float(one.dtype)
+
+
+def perturb_integers(
+    one: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool, index: bool = False
+) -> Raw:
+    """The values of one such input, as `mix` has them, in the type they came in.
+
+    `mild` leaves no row of a mask empty, where the operator has no number for one. Constant inputs are always mild:
+    their values stay for a process. `index`: they say places in an array of floats, and few are bent.
+    """
+    if mix not in INTEGER_MIXES or not values.size:
+        return values
+    rows = values.astype(np.int64).reshape(-1, values.shape[-1] if values.ndim else 1)
+    span = IntegerSpan(one, empty=not mild and one.constness != "const")
+    found = INTEGER_MIXES[mix](rows, span, rng)
+    if span.mask and not span.empty:
+        found = _fill_empty_rows(found, rng)
+    if index and found.size > INTEGER_CAP:
+        found = _cap(rows, found, rng)
+    return found.reshape(values.shape).astype(values.dtype)
+
+
+def _cap(rows: Rows, found: Rows, rng: np.random.Generator) -> Rows:
+    start = int(rng.integers(rows.size - INTEGER_CAP))
+    kept = rows.reshape(-1).copy()
+    kept[start : start + INTEGER_CAP] = found.reshape(-1)[start : start + INTEGER_CAP]
+    return kept.reshape(rows.shape)
+
+
+def _fill_empty_rows(rows: Rows, rng: np.random.Generator) -> Rows:
+    """One element set in each row of a mask that has none."""
+    empty = np.flatnonzero(~rows.any(axis=1))
+    filled = rows.copy()
+    filled[empty, rng.integers(rows.shape[1], size=len(empty))] = 1
+    return filled
+
+
+def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Each row in a narrow range of its own: at one end, around zero, or anywhere. A mask: rows of all densities."""
+    count, length = rows.shape
+    if span.mask:
+        return (rng.random(rows.shape) < np.exp2(-rng.uniform(0, np.log2(length) + 1, size=(count, 1)))).astype(
+            np.int64
+        )
+    bits = min(float(np.log2(float(span.last - span.low + 1))), 62.0)
+    width = np.exp2(rng.uniform(0, bits, size=count)).astype(np.int64)
+    zero = min(max(0, span.low), span.last)
+    anywhere = rng.integers(span.low, span.last + 1, size=count)
+    centres = np.choose(
+        rng.integers(4, size=count),
+        [np.full(count, span.low), np.full(count, span.last), np.full(count, zero), anywhere],
+    )
+    start = np.clip(centres - width // 2, span.low, np.maximum(span.last - width + 1, span.low))
+    found: Rows = start[:, None] + np.floor(rng.random(rows.shape) * width[:, None]).astype(np.int64)
+    return np.minimum(found, span.last)
+
+
+def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Nearly all at the high end: what adds them up in too few bits overflows."""
+    return np.where(rng.random(rows.shape) < ORDINARY_MIXES, rows, span.last)
+
+
+def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Each row at one end as a whole: overflow to either side, ties everywhere, masks without and with everything."""
+    ends = rng.choice((span.low, span.last), size=(len(rows), 1))
+    if len(rows) > 1:
+        ends[rng.permutation(len(rows))[:2], 0] = span.low, span.last
+    return np.broadcast_to(ends, rows.shape).copy()
+
+
+def _sorted_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Each row up or down. A mask: a run at one side, of any length."""
+    count, length = rows.shape
+    found = np.sort(rows, axis=1)
+    if span.mask:
+        found = (np.arange(length) >= length - rng.integers(1, length + 1, size=(count, 1))).astype(np.int64)
+    turned = rng.integers(0, 2, size=(count, 1)) == 1
+    return np.where(turned, found[:, ::-1], found)
+
+
+def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Nearly all of a row is one value. A mask: all but one element, or only one."""
+    count, length = rows.shape
+    if span.mask:
+        found = np.broadcast_to(rng.integers(0, 2, size=(count, 1)), rows.shape).copy()
+        places = rng.integers(length, size=count)
+        found[np.arange(count), places] = 1 - found[:, 0]
+        return found
+    hot = rng.integers(span.low, span.last + 1, size=(count, 1))
+    return np.where(rng.random(rows.shape) < 1 / LONE_SHARE, rows, hot)
+
+
+def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """From end to end at every element, or in two or four long runs."""
+    count, length = rows.shape
+    run = rng.choice((1, max(1, length // 4), max(1, length // 2)), size=(count, 1))
+    turn = (np.arange(length) // run + rng.integers(0, 2, size=(count, 1))) % 2
+    return np.where(turn == 1, span.last, span.low)
+
+
+def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """Half of the rows hold few different values, some hold one, and some repeat another row."""
+    count = len(rows)
+    values = rng.integers(span.low, span.last + 1, size=(count, FEW_INTEGERS))
+    few = np.take_along_axis(values, rng.integers(FEW_INTEGERS, size=rows.shape), axis=1)
+    one = np.broadcast_to(values[:, :1], rows.shape)
+    kind = rng.integers(0, 6, size=(count, 1)) if count > 1 else np.zeros((1, 1), np.int64)
+    found: Rows = np.where(
+        kind < 3, few, np.where(kind == 3, one, np.where(kind == 4, rows[rng.integers(count)], rows))
+    )
+    return found
+
+
+def _lone_extremes(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
+    """A few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
+    count, length = rows.shape
+    near = min(max(0, span.low), span.last)
+    width = max(1, (span.last - span.low) // LONE_SHARE)
+    start = min(max(near - width // 2, span.low), max(span.last - width + 1, span.low))
+    found = start + rng.integers(0, width, size=rows.shape)
+    for _ in range(max(1, length // (8 * LONE_SHARE))):
+        found[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.last), size=count)
+    return found
+
+
+INTEGER_MIXES: Mapping[str, IntegerMix] = {
+    "wide": _narrow_rows,
+    "offset": _at_high_end,
+    "shift": _rows_at_ends,
+    "tail": _sorted_rows,
+    "long_tail": _one_hot_value,
+    "cancel": _alternate_ends,
+    "structure": _tied_rows,
+    "spike": _lone_extremes,
+}
+
+
+# Inputs whose results are exact in any order of right arithmetic, so that nothing but equality is accepted.
+#
+# Whether they are exact for an operator is not assumed: `numerics.compare_exact` looks at the oracle and the trusted
+# program, and judges with the usual bounds where they are not.
+
+RICH_BITS = 13
+"""More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""
+RICH_TERMS = 1024
+STEP_BITS = 2.0**17
+SMALLEST_INTEGERS = 8
+"""0 to 7: 4096 products add up beyond what a float16 sum holds exactly, and far below 2**24."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactProbe:
+    """One set of inputs in storage types; `exact` asks for `compare_exact`."""
+
+    name: str
+    inputs: dict[str, Raw]
+    exact: bool
+
+
+def make_probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> tuple[ExactProbe, ...]:
+    """All probes of one size: selections by each matrix, small whole numbers, and numbers that need every bit."""
+    shapes = {one.name: axis_lengths(one, dims) for one in task.inputs}
+    free = [one for one in task.inputs if not is_integer_like(one)]
+    found = list(_selections(task, free, shapes, rng))
+    if free:
+        small = {one.name: _small_integers(one, shapes[one.name], rng) for one in free}
+        found.append(_make_probe(task, "small integers", small, shapes, rng, exact=True))
+    for one in free if task.precision != "tf32" else ():
+        rich = {other.name: _powers_of_two(other, shapes[other.name], rng) for other in free}
+        rich[one.name] = _full_precision(one, shapes[one.name], rng)
+        found.append(_make_probe(task, f"many bits in {one.name}", rich, shapes, rng, exact=True))
+    return tuple(found)
+
+
+def _selections(
+    task: Task, free: list[Input], shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator
+) -> Iterator[ExactProbe]:
+    """One matrix picks rows or columns; the other inputs keep all their bits, which the result must show."""
+    exact = task.precision == "strict"
+    for one in free:
+        shape = shapes[one.name]
+        if len(shape) < 2 or one.values == "positive":
+            continue
+        rows = {one.name: _one_hot_rows(shape, rng)}
+        yield _make_probe(task, f"one-hot rows of {one.name}", rows, shapes, rng, exact=exact)
+        if shape[-1] != shape[-2]:
+            columns = {one.name: np.swapaxes(_one_hot_rows((*shape[:-2], shape[-1], shape[-2]), rng), -1, -2)}
+            yield _make_probe(task, f"one-hot columns of {one.name}", columns, shapes, rng, exact=exact)
+
+
+def _make_probe(
+    task: Task,
+    name: str,
+    given: Mapping[str, Floats],
+    shapes: Mapping[str, tuple[int, ...]],
+    rng: np.random.Generator,
+    *,
+    exact: bool,
+) -> ExactProbe:
+    inputs: dict[str, Raw] = {}
+    for one in task.inputs:
+        values = (
+            scale_to_domain(one, given[one.name]) if one.name in given else declared_values(one, shapes[one.name], rng)
+        )
+        if one.name not in given and not is_integer_like(one) and one.within is None:
+            values = _fraction_steps(values)
+        inputs[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
+    return ExactProbe(name=name, inputs=inputs, exact=exact)
+
+
+def _fraction_steps(values: Raw | Floats) -> Raw | Floats:
+    """Floats as multiples of 2^-17 below 4: up to 19 bits, and many of them add up exactly in float32, in any order.
+
+    A selection by a small kernel, such as a convolution's, adds a few picked numbers.
+    """
+    if values.dtype != np.float64:
+        return values
+    return np.clip(np.round(values * STEP_BITS) / STEP_BITS, -4 + 1 / STEP_BITS, 4 - 1 / STEP_BITS)
+
+
+def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """One 1 in each row, every column as often as any other: a permutation where the matrix is square."""
+    rows, columns = shape[-2:]
+    found = np.zeros(shape)
+    for matrix in found.reshape(-1, rows, columns):
+        turns = np.concatenate([rng.permutation(columns) for _ in range(-(-rows // columns))])
+        matrix[np.arange(rows), turns[:rows]] = 1.0
+    return found
+
+
+def _small_integers(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
+    low = 1 if one.values == "positive" else 0
+    whole = rng.integers(low, SMALLEST_INTEGERS, size=shape).astype(np.float64)
+    return whole if one.values == "normal" else whole / SMALLEST_INTEGERS
+
+
+def _full_precision(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
+    bits = min(SIGNIFICAND_BITS[one.dtype], RICH_BITS)
+    odd = rng.integers(1 << (bits - 2), 1 << (bits - 1), size=shape) * 2.0 + 1.0
+    if one.values == "positive":
+        return odd / (1 << bits)
+    signed = odd * rng.choice((-1.0, 1.0), size=shape)
+    kept = rng.random(shape) < RICH_TERMS / max(shape[-1] if shape else 1, RICH_TERMS)
+    return np.where(kept, signed, 0.0) / (1 if one.values == "normal" else 1 << bits)
+
+
+def _powers_of_two(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """1 and 0; a half and 1 where the domain excludes 0."""
+    picked = rng.integers(0, 2, size=shape).astype(np.float64)
+    return (picked + 1) / 2 if one.values == "positive" else picked

@@ -13,18 +13,15 @@ from ridgeline.graph.student import critical
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit.examine import added
-from ridgeline.sandbox.judge.calls import Bench
-from ridgeline.sandbox.judge.card import CardSession
-from ridgeline.sandbox.judge.freeze import Frozen, frozen
-from ridgeline.sandbox.judge.gate import Gate
-from ridgeline.sandbox.judge.options import Answered, Options, no, unverified, yes
-from ridgeline.sandbox.judge.provenance import Work, own_work
+from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
+from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
+from ridgeline.sandbox.judge.options import Options, QuestionAnswer, answer_no, answer_unverified, answer_yes
+from ridgeline.sandbox.judge.provenance import Work, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
-from ridgeline.sandbox.judge.session import Session
-from ridgeline.sandbox.judge.slots import ratios
+from ridgeline.sandbox.judge.session import CardSession, Session
 from ridgeline.sandbox.judge.task_file import load_task
-from ridgeline.sandbox.judge.timing import Pairs, Refused
-from ridgeline.sandbox.judge.worker import Mode
+from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused, block_log_ratios
+from ridgeline.sandbox.judge.worker import WorkerMode
 
 TRIM = 0.2
 """Share of blocks cut at either end of a pair."""
@@ -40,9 +37,9 @@ class Judgment(Value):
     task: str
     candidate: dict[str, str]
     """sha256 of each of its files, as they were judged."""
-    correct: Answered
-    faster: Answered
-    own_work: Answered
+    correct: QuestionAnswer
+    faster: QuestionAnswer
+    own_work: QuestionAnswer
     accepted: bool
     speedup: float | None = None
     """Against the version it was compared with; None where nothing was timed."""
@@ -54,9 +51,9 @@ class Judgment(Value):
     defences_off: tuple[str, ...] = ()
 
 
-NOT_TIMED = unverified("not timed: it is not correct")
-NOT_WANTED = unverified("not timed: only tested")
-NOT_ASKED = unverified("not looked at: it is not correct")
+NOT_TIMED = answer_unverified("not timed: it is not correct")
+NOT_WANTED = answer_unverified("not timed: only tested")
+NOT_ASKED = answer_unverified("not looked at: it is not correct")
 
 
 def judge(
@@ -69,20 +66,20 @@ def judge(
     task, folder = load_task(task_file)
     asked = (options or Options()).placed(task)
     with (
-        referring(task, folder, asked) as reference,
-        frozen(task, candidate or folder) as new,
-        frozen(task, against or folder) as old,
+        open_reference(task, folder, asked) as reference,
+        freeze_sources(task, candidate or folder) as new,
+        freeze_sources(task, against or folder) as old,
     ):
-        return Judged(task=task, reference=reference, new=new, old=old, options=asked).judgment()
+        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=asked).judgment()
 
 
-def referring(task: Task, folder: Path, options: Options) -> Reference:
+def open_reference(task: Task, folder: Path, options: Options) -> Reference:
     """The task's reference, on the device that candidates run on."""
     return Reference(task, folder, device="cuda" if options.device == "cuda" else "cpu")
 
 
 @dataclass(kw_only=True)
-class Judged:
+class CandidateJudgment:
     """One candidate on its way through the questions."""
 
     task: Task
@@ -96,70 +93,71 @@ class Judged:
         seed = self.options.seed
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
-        gate = Gate(bench=bench)
+        gate = CorrectnessTests(bench=bench)
         correct = self.convicted() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._said(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
         own = work.answered
-        pairs = Pairs(bench=bench)
+        pairs = TimedPairs(bench=bench)
         timed = self._faster(pairs)
         calls = gate.calls + pairs.calls
-        if isinstance(timed, Refused):
+        if isinstance(timed, TimingRefused):
             detail = f"a timed call was refused: {timed.detail}"
             if timed.side == "b" and timed.unclear:
-                return self._said(correct, unverified(detail), own, calls=calls)
+                return self._said(correct, answer_unverified(detail), own, calls=calls)
             if timed.side == "b":
-                return self._said(no(detail), unverified(detail), own, calls=calls)
-            return self._said(correct, unverified(f"the version compared with: {detail}"), own, calls=calls)
+                return self._said(answer_no(detail), answer_unverified(detail), own, calls=calls)
+            return self._said(correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls)
         return self._said(correct, self._believed(timed, pairs, work), own, calls=calls, gain=timed)
 
-    def _believed(self, timed: "Gain", pairs: Pairs, work: Work) -> Answered:
+    def _believed(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answered
         unseen = pairs.unseen() if self.options.on("own_clock") else None
         if faster.answer != "yes" or unseen is None or not work.reaches:
             return faster
-        return unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
+        return answer_unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
 
-    def bench(self, rng: np.random.Generator) -> Bench:
+    def bench(self, rng: np.random.Generator) -> CallJudge:
         """Where its calls are judged."""
-        return Bench(task=self.task, reference=self.reference, options=self.options, rng=rng)
+        return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
     def tested(self) -> Judgment:
         """Correctness and own work alone."""
-        gate = Gate(bench=self.bench(np.random.default_rng()))
+        gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
         correct = self.convicted() or gate.check(self.opener(self.new))
         own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
         return self._said(correct, NOT_WANTED, own, calls=gate.calls)
 
     def _own_work(self) -> Work:
         if not self.options.on("own_work"):
-            return Work(answered=unverified("not looked at"))
-        return own_work(
+            return Work(answered=answer_unverified("not looked at"))
+        return judge_own_work(
             self.task, self.new, self.reference, opened=self._marked if self.options.device == "cuda" else None
         )
 
     @contextmanager
-    def _marked(self, mode: Mode) -> Iterator[Session]:
+    def _marked(self, mode: WorkerMode) -> Iterator[Session]:
         """A worker on the card that notes, or whose kernels do nothing."""
         with self._session(self.new) as session:
             session.mode = mode
             yield session
 
-    def convicted(self) -> Answered | None:
+    def convicted(self) -> QuestionAnswer | None:
         """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
         if not self.options.on("static"):
             return None
         texts = {
-            side: {path.name: _text(path) for path in one.files} for side, one in (("a", self.old), ("b", self.new))
+            side: {path.name: _format_gain(path) for path in one.files}
+            for side, one in (("a", self.old), ("b", self.new))
         }
         first = (*self.task.outputs, *(one for one in self.task.inputs if one.constness == "mutated"))[0]
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(first.dtype, "fp32")
         convicting = [one for one in added(texts["a"], texts["b"], dtype=dtype) if one.severity == "convicts"]
         if not convicting:
             return None
-        return no(*(f"{one.path}:{one.line}: {one.rule}: {one.meaning}" for one in convicting))
+        return answer_no(*(f"{one.path}:{one.line}: {one.rule}: {one.meaning}" for one in convicting))
 
     def opener(self, version: Frozen) -> Callable[[], AbstractContextManager[Session]]:
         """Fresh workers with that version."""
@@ -173,23 +171,29 @@ class Judged:
             session.framework = self.reference.framework
         return session
 
-    def _faster(self, pairs: Pairs) -> "Gain | Refused":
+    def _faster(self, pairs: TimedPairs) -> "Gain | TimingRefused":
         """Process pairs until the answer is clear, or there were enough."""
         opened = {"a": self.opener(self.old), "b": self.opener(self.new)}
         means: list[float] = []
         gain = Gain(means=(), options=self.options)
         while len(means) < self.options.most_pairs:
             slots = pairs.run(opened, self.task.timed, self.options.blocks)
-            if isinstance(slots, Refused):
+            if isinstance(slots, TimingRefused):
                 return slots
-            means.append(statistics.fmean(_trimmed(blocks) for blocks in ratios(slots).values()))
+            means.append(statistics.fmean(_trimmed_mean(blocks) for blocks in block_log_ratios(slots).values()))
             gain = Gain(means=tuple(means), options=self.options)
             if len(means) >= self.options.pairs and gain.answered.answer != "unverified":
                 break
         return gain
 
     def _said(
-        self, correct: Answered, faster: Answered, own: Answered, *, calls: int, gain: "Gain | None" = None
+        self,
+        correct: QuestionAnswer,
+        faster: QuestionAnswer,
+        own: QuestionAnswer,
+        *,
+        calls: int,
+        gain: "Gain | None" = None,
     ) -> Judgment:
         allowed = own.answer == "yes" or self.task.library != "forbidden"
         return Judgment(
@@ -234,24 +238,24 @@ class Gain:
         return critical(self.options.alpha / looks, count - 1) * spread
 
     @property
-    def answered(self) -> Answered:
+    def answered(self) -> QuestionAnswer:
         """Faster by more than the margin, not so, or undecided."""
         if len(self.means) < 2:
-            return unverified("one process pair proves nothing")
+            return answer_unverified("one process pair proves nothing")
         wanted = math.log1p(self.options.margin)
         said = f"{math.exp(self.theta):.3f}x, at least {math.exp(self.lower):.3f}x, in {len(self.means)} process pairs"
         if self.lower > wanted:
-            return yes(said)
+            return answer_yes(said)
         upper = self.theta + self._reach
         if upper < wanted or (self.theta <= 0 and upper < FUTILE):
-            return no(said)
-        return unverified(f"undecided: {said}")
+            return answer_no(said)
+        return answer_unverified(f"undecided: {said}")
 
 
-def _trimmed(values: Sequence[float]) -> float:
+def _trimmed_mean(values: Sequence[float]) -> float:
     cut = int(TRIM * len(values))
     return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
-def _text(path: Path) -> str:
+def _format_gain(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")

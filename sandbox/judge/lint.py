@@ -2,30 +2,93 @@
 
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.task import Input, Shape, Task, Tensor
-from ridgeline.sandbox.judge.bounds import limit
-from ridgeline.sandbox.judge.calls import Bench, truth_of
-from ridgeline.sandbox.judge.dtypes import from_float64, is_float, to_float64, unit
-from ridgeline.sandbox.judge.far_oracle import far_oracle
-from ridgeline.sandbox.judge.gate import Consts
-from ridgeline.sandbox.judge.holes import Hole as Hole
-from ridgeline.sandbox.judge.holes import stopping
-from ridgeline.sandbox.judge.inputs import draw, extents, near_pair
+from ridgeline.graph.task import Input, Output, Shape, Task, Tensor
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.judge.correctness import INTEGER_RANGE_DRAWS, CallJudge, Constants, truth_of
+from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.inputs import (
+    MIXES,
+    SPIKING,
+    axis_lengths,
+    change_one_element,
+    draw,
+    is_integer_like,
+    make_probes,
+)
+from ridgeline.sandbox.judge.numerics import MOST_JUMPING as MOST_JUMPS
+from ridgeline.sandbox.judge.numerics import (
+    RoundingNoise,
+    discontinuous_shares,
+    error_limit,
+    honest_error,
+    local_scale,
+    measure_integer_ranges,
+    measure_rounding_noise,
+)
 from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.provenance import list_some
 from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
-from ridgeline.sandbox.judge.session import Broken, Session
-from ridgeline.sandbox.judge.unsettled import TIES, arbitrary, has_whole, jumping, no_answers, rounding, ties
+from ridgeline.sandbox.judge.session import BrokenWorker, Session
+
+Rule = Literal[
+    "constant-output",
+    "partly-constant",
+    "tiny-range",
+    "insensitive-input",
+    "init-dependent",
+    "unrepeatable",
+    "wrong-shape",
+    "not-finite",
+    "narrow-oracle",
+    "far-oracle",
+    "no-answer",
+    "arbitrary-ties",
+    "rounding-decides",
+    "unknown-work",
+    "broken-baseline",
+    "too-short",
+]
+"""measurement 2.5, task lint: the filters with which METR and robust-kbench took out a sixth of KernelBench."""
+
+
+class LintFinding(Value):
+    """One defect of a task. A `wrong` one lets a wrong kernel pass or refuses a right one; others weaken the judge."""
+
+    rule: Rule
+    wrong: bool
+    text: str
+    """One line: where, what, mend."""
+    about: str | None = None
+    """The input that it is about, if it is about one."""
+
+
+UNREAD = ("insensitive-input", "init-dependent")
+
+
+def blocking(task: Task, holes: Sequence[LintFinding]) -> tuple[LintFinding, ...]:
+    """Those of the holes for which nobody should be told that a kernel of this task is right.
+
+    An input without effect, such as a bias ahead of a normalization, is none of them: a kernel that leaves it out is
+    right. It is one if no input that changes from call to call has an effect.
+    """
+    changing = {one.name for one in task.inputs if one.constness != "const"}
+    idle = {one.about for one in holes if one.rule == "insensitive-input"}
+    return tuple(one for one in holes if one.wrong and (one.rule not in UNREAD or changing <= idle))
+
 
 Opened = Callable[[], AbstractContextManager[Session]]
 """A fresh worker with the version that the task begins with, not yet open."""
-Floats = Mapping[str, NDArray[np.float64]]
+OracleAnswer = Mapping[str, NDArray[np.float64]]
 DRAWS = 5
 VISIBLE = 10.0
 """Values must spread by more than so many tolerances, or a constant passes as the answer."""
@@ -33,40 +96,42 @@ TINY = 0.01
 CONSTANT_SHARE = 0.5
 SHORT_US = 20.0
 """A call below this is mostly the cost of being called; a gain there says little of the kernel."""
-CALLS = 5
-OTHERS = 4
+TIMED_CALLS = 5
+OTHER_DRAWS = 4
 """Values of an input of which one must change something."""
-LARGE = 1 << 18
+LARGE_BYTES = 1 << 18
 """Elements of a call from which on it is not asked about again and again."""
 INITIAL = {"ones": 1.0, "zeros": 0.0}
 """What parameters begin with in a framework."""
 
 
-def lint(task: Task, reference: Reference, *, opened: Opened | None = None) -> tuple[Hole, ...]:
+def lint_task(task: Task, reference: Reference, *, opened: Opened | None = None) -> tuple[LintFinding, ...]:
     """Everything found at the smallest public size, and of the baseline at every public size where `opened` is given.
 
     Raises ReferenceFailed where the reference has no answer, which is worse than any hole.
     """
-    smallest = min(task.shapes, key=lambda one: _elements(task, one))
-    telling = max((one for one in task.shapes if _elements(task, one) < LARGE), key=_size(task), default=smallest)
+    smallest = min(task.shapes, key=lambda one: _element_count(task, one))
+    telling = max(
+        (one for one in task.shapes if _element_count(task, one) < LARGE_BYTES), key=_dims_text(task), default=smallest
+    )
     looked = _Lint(task, reference, smallest)
     found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *looked.far()]
-    found += no_answers(task, reference, smallest, elements=_elements(task, smallest))
-    found += [*ties(task, reference, telling), *rounding(task, reference, telling)]
-    found += [*jumping(task, reference, telling), *_work(task)]
+    found += find_no_answers(task, reference, smallest, elements=_element_count(task, smallest))
+    found += [*find_ties(task, reference, telling), *find_rounded_integers(task, reference, telling)]
+    found += [*find_discontinuous(task, reference, telling), *_check_work(task)]
     if opened is not None:
-        found += _baseline(task, reference, opened)
+        found += _check_baseline(task, reference, opened)
     return tuple(dict.fromkeys(found))
 
 
-def known_holes(task: Task, reference: Reference) -> tuple[Hole, ...]:
+def find_known_defects(task: Task, reference: Reference) -> tuple[LintFinding, ...]:
     """What makes every verdict on a candidate of this task worth nothing: for a look before each judgement.
 
     Asks the reference alone, some ten times at the smallest public size and up to seven times for each input. Raises
     ReferenceFailed where it has no answer.
     """
-    looked = _Lint(task, reference, min(task.shapes, key=lambda one: _elements(task, one)))
-    return stopping(task, (*looked.outputs(), *looked.inputs(), *looked.far()))
+    looked = _Lint(task, reference, min(task.shapes, key=lambda one: _element_count(task, one)))
+    return blocking(task, (*looked.outputs(), *looked.inputs(), *looked.far()))
 
 
 @dataclass
@@ -81,12 +146,12 @@ class _Lint:
         self.answers = [self.reference.oracle(inputs) for inputs in self.drawn]
         self.tolerance = {name: self._tolerance(name) for name in self.answers[0]}
 
-    def outputs(self) -> Iterator[Hole]:
+    def outputs(self) -> Iterator[LintFinding]:
         """Shapes, and whether a constant would do."""
-        for one in _judged(self.task):
-            wanted = extents(one, self.shape.dims)
+        for one in _judged_outputs(self.task):
+            wanted = axis_lengths(one, self.shape.dims)
             if (got := self.answers[0][one.name].shape) != wanted:
-                yield Hole(
+                yield LintFinding(
                     rule="wrong-shape",
                     wrong=True,
                     text=f"{one.name}: the reference gives {list(got)}, the task says {list(wanted)}; correct one",
@@ -94,7 +159,7 @@ class _Lint:
                 continue
             values = np.stack([answer[one.name] for answer in self.answers])
             if not np.isfinite(values).all():
-                yield Hole(
+                yield LintFinding(
                     rule="not-finite",
                     wrong=False,
                     text=f"{one.name}: is not finite for ordinary inputs; restrict their `values`",
@@ -102,69 +167,69 @@ class _Lint:
                 continue
             yield from self._spread(one.name, values)
 
-    def _spread(self, name: str, values: NDArray[np.float64]) -> Iterator[Hole]:
+    def _spread(self, name: str, values: NDArray[np.float64]) -> Iterator[LintFinding]:
         spread = values.std(axis=0)
         tolerance = self.tolerance[name]
         if float(np.sqrt(np.mean(spread**2))) <= VISIBLE * tolerance:
             text = f"{name}: hardly depends on the inputs (spread {float(spread.max()):.2g}); a constant would pass"
-            yield Hole(rule="constant-output", wrong=True, text=text)
+            yield LintFinding(rule="constant-output", wrong=True, text=text)
         elif spread.size > 1 and (share := float(np.mean(spread <= tolerance))) > CONSTANT_SHARE:
             text = f"{name}: {share:.0%} of its elements are the same for all inputs; judge the others alone"
-            yield Hole(rule="partly-constant", wrong=False, text=text)
+            yield LintFinding(rule="partly-constant", wrong=False, text=text)
         if is_float(self.task.dtype_of(name)) and float(np.abs(values).max()) <= TINY:
             text = f"{name}: all values lie within {TINY} of zero, where absolute tolerances hide everything; scale it"
-            yield Hole(rule="tiny-range", wrong=False, text=text)
+            yield LintFinding(rule="tiny-range", wrong=False, text=text)
 
-    def inputs(self) -> Iterator[Hole]:
+    def inputs(self) -> Iterator[LintFinding]:
         """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
         base = self.drawn[0]
         for one in self.task.inputs:
             if not any(self._moves({**base, one.name: other}) for other in self._others(one)):
                 text = f"{one.name}: another one gives the same result; remove it, or mend the reference"
-                yield Hole(rule="insensitive-input", wrong=True, text=text, about=one.name)
+                yield LintFinding(rule="insensitive-input", wrong=True, text=text, about=one.name)
             elif one.constness == "const" and is_float(one.dtype):
                 yield from self._initial(one)
 
     def _others(self, one: Input) -> Iterator[NDArray[np.generic]]:
         """Other values of that input: of few that it may have, the same is often drawn again."""
         base = self.drawn[0]
-        for _ in range(OTHERS):
+        for _ in range(OTHER_DRAWS):
             other = draw(self.task, self.shape.dims, "normal", self.rng)[one.name]
             if np.array_equal(other, base[one.name]):
-                other = near_pair(base, one, self.rng)[0][one.name]
+                other = change_one_element(base, one, self.rng)[0][one.name]
             yield other
 
-    def _initial(self, one: Input) -> Iterator[Hole]:
+    def _initial(self, one: Input) -> Iterator[LintFinding]:
         base = self.drawn[0]
         for word, value in INITIAL.items():
             begun = from_float64(np.full(base[one.name].shape, value), one.dtype)
             if not self._moves({**base, one.name: begun}):
                 text = f"{one.name}: {word} in its place give the same result; a kernel that leaves it out would pass"
-                yield Hole(rule="init-dependent", wrong=True, text=text, about=one.name)
+                yield LintFinding(rule="init-dependent", wrong=True, text=text, about=one.name)
 
-    def reference_alone(self) -> Iterator[Hole]:
+    def reference_alone(self) -> Iterator[LintFinding]:
         """Whether it answers twice alike, in a new process too, and in float64."""
         again = self.reference.oracle(self.drawn[0])
         self.reference.close()
         anew = self.reference.oracle(self.drawn[0])
         if self._differs(again, self.answers[0]) or self._differs(anew, self.answers[0]):
-            yield Hole(
+            yield LintFinding(
                 rule="unrepeatable",
                 wrong=True,
                 text="the reference: other results for the same inputs; take chance out",
             )
         for note in self.reference.notes:
             text = f"the reference: {note}, so the oracle is not exact; define oracle() in float64 beside it"
-            yield Hole(rule="narrow-oracle", wrong=False, text=text)
+            yield LintFinding(rule="narrow-oracle", wrong=False, text=text)
 
-    def far(self) -> Iterator[Hole]:
+    def far(self) -> Iterator[LintFinding]:
         """Whether float64 and the task's own types give one answer."""
-        return far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
+        return find_far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
 
     def _moves(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
         return self._differs(self.reference.oracle(inputs), self.answers[0])
 
-    def _differs(self, left: Floats, right: Floats) -> bool:
+    def _differs(self, left: OracleAnswer, right: OracleAnswer) -> bool:
         return any(self._differ(left[name], right[name], self.tolerance[name]) for name in right)
 
     def _differ(self, left: NDArray[np.float64], right: NDArray[np.float64], tolerance: float) -> bool:
@@ -182,50 +247,50 @@ class _Lint:
         finite = values[np.isfinite(values)]
         if not is_float(dtype) or finite.size == 0:
             return 0.0
-        return float(limit(dtype, self.task.precision).peak * unit(dtype) * np.sqrt(np.mean(finite**2)))
+        return float(error_limit(dtype, self.task.precision).peak * unit(dtype) * np.sqrt(np.mean(finite**2)))
 
 
-def _work(task: Task) -> Iterator[Hole]:
+def _check_work(task: Task) -> Iterator[LintFinding]:
     for field, weak in (("bytes", "a result faster than memory allows"), ("flops", "the distance to the roofline")):
         if getattr(task, field) is None:
             text = f"{field}: missing, so {weak} is not seen; give a formula over the dimensions"
-            yield Hole(rule="unknown-work", wrong=False, text=text)
+            yield LintFinding(rule="unknown-work", wrong=False, text=text)
 
 
-def _baseline(task: Task, reference: Reference, opened: Opened) -> Iterator[Hole]:
+def _check_baseline(task: Task, reference: Reference, opened: Opened) -> Iterator[LintFinding]:
     """The version that the task begins with: right at every public size, and long enough to be timed."""
     rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-    bench = Bench(task=task, reference=reference, options=Options(), rng=rng)
-    consts = Consts(task)
+    bench = CallJudge(task=task, reference=reference, options=Options(), rng=rng)
+    consts = Constants(task)
     with opened() as session:
         broken = session.open()
         for shape in () if broken else task.shapes:
-            for mix in ("normal", TIES) if has_whole(task) else ("normal",):
+            for mix in ("normal", TIES) if has_integer_output(task) else ("normal",):
                 inputs = consts.kept(shape, draw(task, shape.dims, mix, rng))
-                found = _first(bench, session, shape, inputs, mix=mix)
-                if isinstance(found, Hole):
+                found = _first_fault(bench, session, shape, inputs, mix=mix)
+                if isinstance(found, LintFinding):
                     yield found
-            if isinstance(found, Broken):
+            if isinstance(found, BrokenWorker):
                 broken = found
                 break
-            if shape.timed and (hole := _short(session, shape, inputs)):
+            if shape.timed and (hole := _check_duration(session, shape, inputs)):
                 yield hole
     if broken:
         text = f"the first version does not work: {broken.reason}: {broken.detail}; mend it first"
-        yield Hole(rule="broken-baseline", wrong=True, text=text)
+        yield LintFinding(rule="broken-baseline", wrong=True, text=text)
 
 
-def _first(
-    bench: Bench, session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]], *, mix: str
-) -> Hole | Broken | None:
+def _first_fault(
+    bench: CallJudge, session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]], *, mix: str
+) -> LintFinding | BrokenWorker | None:
     """What is wrong with a call of the first version; of values with ties, only what they show of the task."""
     done = session.call(shape.dims, inputs)
-    if isinstance(done, Broken):
+    if isinstance(done, BrokenWorker):
         return done
     try:
         truth = truth_of(bench.reference, inputs)
         got = {name: to_float64(done.outputs[name], bench.task.dtype_of(name)) for name in truth.oracle}
-        if hole := arbitrary(bench.task, bench.reference, inputs, got, truth.oracle):
+        if hole := find_arbitrary(bench.task, bench.reference, inputs, got, truth.oracle):
             return hole
     except ReferenceFailed:
         if mix == "normal":
@@ -233,32 +298,278 @@ def _first(
         return None  # told elsewhere
     if mix == "normal" and (lines := bench.wrong(done, truth)):
         text = f"{shape.label}: the first version is wrong: {lines[0]}; mend it first"
-        return Hole(rule="broken-baseline", wrong=True, text=text)
+        return LintFinding(rule="broken-baseline", wrong=True, text=text)
     return None
 
 
-def _short(session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> Hole | None:
+def _check_duration(session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> LintFinding | None:
     """A few calls, less an empty one; the machine may be busy, so the shortest counts."""
     times = []
-    for _ in range(CALLS):
+    for _ in range(TIMED_CALLS):
         done = session.call(shape.dims, inputs)
-        if isinstance(done, Broken):
+        if isinstance(done, BrokenWorker):
             return None
         times.append(done.wall_us)
-    taken = min(times) - statistics.median(session.ping() for _ in range(CALLS))
+    taken = min(times) - statistics.median(session.ping() for _ in range(TIMED_CALLS))
     if taken >= SHORT_US:
         return None
     text = f"{shape.label}: a call takes {max(taken, 0):.0f} us, mostly the cost of being called; time a larger size"
-    return Hole(rule="too-short", wrong=False, text=text)
+    return LintFinding(rule="too-short", wrong=False, text=text)
 
 
-def _judged(task: Task) -> tuple[Tensor, ...]:
+def _judged_outputs(task: Task) -> tuple[Tensor, ...]:
     return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
 
 
-def _size(task: Task) -> Callable[[Shape], int]:
-    return lambda shape: _elements(task, shape)
+def _dims_text(task: Task) -> Callable[[Shape], int]:
+    return lambda shape: _element_count(task, shape)
 
 
-def _elements(task: Task, shape: Shape) -> int:
-    return sum(int(np.prod(extents(one, shape.dims))) for one in (*task.inputs, *task.outputs))
+def _element_count(task: Task, shape: Shape) -> int:
+    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in (*task.inputs, *task.outputs))
+
+
+# What a reference leaves open: values for which it has no answer, ties, and whole numbers that rounding decides.
+
+TIES = "structure"
+"""The mix whose rows hold equal values."""
+FAR_OFF = "offset"
+"""The mix of large numbers that differ little: many are near what they are compared with."""
+REPETITIONS = 8
+"""Draws of it: what it bends, and how, is a matter of chance."""
+TURN_SHARE = 3
+"""Elements by which an input is rolled: places in it must follow."""
+SMALL_ELEMENTS = 1 << 20
+"""Elements of a call from which on each mix is tried once."""
+PATIENCE_S = 60.0
+"""For all kinds of values together."""
+MOST_TIED = 0.5
+"""Share of the whole numbers that may hang on rounding, and so go unjudged, before the task judges nothing."""
+Arrays = Mapping[str, Raw]
+
+
+def find_no_answers(task: Task, reference: Reference, shape: Shape, *, elements: int) -> Iterator[LintFinding]:
+    """Kinds of values and probes for which the reference fails: the first of them would end a judgement."""
+    failed: dict[str, str] = {}
+    until = time.monotonic() + PATIENCE_S
+    kinds = [*_draw_kinds(task, shape, often=elements < SMALL_ELEMENTS)]
+    for number, (kind, tried) in enumerate(kinds):
+        if time.monotonic() > until:
+            text = (
+                f"the reference: {number} of {len(kinds)} kinds of values took {PATIENCE_S:.0f} s; add a smaller size"
+            )
+            yield LintFinding(rule="no-answer", wrong=False, text=text)
+            break
+        said = ""
+        for inputs in tried():
+            if not (said := _reference_failure(reference, inputs)):
+                break
+        if said:
+            failed.setdefault(kind, said)
+    if failed:
+        text = (
+            f"the reference: has no answer for {list_some(tuple(failed))} ({next(iter(failed.values()))}), which would end"
+            " every judgement; have it make what it needs of any values (of a matrix: a @ a.T + I), or declare `values`"
+            " for which it has one"
+        )
+        yield LintFinding(rule="no-answer", wrong=True, text=text)
+
+
+def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str, Callable[[], Iterator[Arrays]]]]:
+    """Kinds of values, each with inputs of which the judge takes the first that have an answer."""
+    rng = np.random.default_rng()
+    bends = any(is_integer_like(one) for one in task.inputs)
+
+    def milder(mix: str) -> Iterator[Arrays]:
+        for reach in INTEGER_RANGE_DRAWS if bends or mix == SPIKING else INTEGER_RANGE_DRAWS[:1]:
+            yield draw(task, shape.dims, mix, rng, reach=reach)
+
+    for mix in (*MIXES, *((TIES,) * (REPETITIONS - 1) if often else ())):
+        yield f"{mix} values", partial(milder, mix)
+    for probe in make_probes(task, shape.dims, rng):
+        yield f"probe {probe.name}", partial(iter, (probe.inputs,))
+
+
+def find_rounded_integers(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
+    """Whole numbers that change when an input moves by less than its type can tell."""
+    whole = _is_integer_output(task)
+    if not whole:
+        return
+    rng = np.random.default_rng()
+    inputs = draw(task, shape.dims, MIXES[0], rng)
+    exact = reference.oracle(inputs)
+    trusted = reference.trusted(inputs)
+    found = measure_integer_ranges(task, inputs, reference.oracle, rng, exact=exact)
+    for name in (one.name for one in whole):
+        open_ = exact[name] != trusted[name]
+        if name in found:
+            open_ |= found[name].low != found[name].high
+        share = float(np.mean(open_))
+        if share > MOST_TIED:
+            text = f"{name}: rounding decides {share:.0%} of it, which cannot be judged; judge what it is made from"
+            yield LintFinding(rule="rounding-decides", wrong=True, text=text)
+        elif share:
+            text = f"{name}: rounding decides {share:.2%} of it at {shape.label}: there, every value it may take passes"
+            yield LintFinding(rule="rounding-decides", wrong=False, text=text)
+
+
+def find_discontinuous(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
+    """Float outputs of which elements jump when an input moves by less than its type can tell: those of many do."""
+    most: dict[str, float] = {}
+    rng = np.random.default_rng()
+    for mix in (MIXES[0], FAR_OFF):
+        inputs = draw(task, shape.dims, mix, rng)
+        try:
+            found = discontinuous_shares(task, inputs, reference.oracle, rng, exact=reference.oracle(inputs))
+        except ReferenceFailed:
+            continue  # told elsewhere
+        most = {name: max(share, most.get(name, 0.0)) for name, share in found.items()}
+    for name, share in most.items():
+        text = f"{name}: rounding decides {share:.2%} of it at {shape.label}: there, what lies on either side passes"
+        if share > MOST_JUMPS:
+            text = (
+                f"{name}: rounding decides {share:.2%} of it at {shape.label}, more than the {MOST_JUMPS:.0%} that are "
+                "excused, so right kernels may be refused; judge what it is made from"
+            )
+        if share:
+            yield LintFinding(rule="rounding-decides", wrong=False, text=text)
+
+
+def find_ties(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
+    """Places named among equal elements: in float64 the reference names others than in the task's own types."""
+    rng = np.random.default_rng()
+    for inputs in (draw(task, shape.dims, mix, rng) for mix in (MIXES[0], TIES, TIES) if has_integer_output(task)):
+        try:
+            exact, trusted = reference.oracle(inputs), reference.trusted(inputs)
+        except ReferenceFailed:
+            continue  # told elsewhere
+        if hole := find_arbitrary(task, reference, inputs, trusted, exact):
+            yield hole
+            return
+
+
+def find_arbitrary(
+    task: Task, reference: Reference, inputs: Arrays, got: Mapping[str, Floats], right: Mapping[str, Floats]
+) -> LintFinding | None:
+    """The hole where two answers differ only in which of some equal elements they name."""
+    for name, one in ((output.name, one) for output in _is_integer_output(task) for one in task.inputs):
+        values = to_float64(inputs[one.name], one.dtype)
+        axis = _axis_of_equal_elements(got[name], right[name], values)
+        if axis is None:
+            continue
+        there = np.take_along_axis(values, _as_indices(right[name], values.shape, axis), axis)
+        if there.min() == there.max():
+            continue  # anything names those
+        turned = {**inputs, one.name: np.ascontiguousarray(np.roll(inputs[one.name], TURN_SHARE, axis))}
+        try:
+            moved = reference.oracle(turned)[name]
+        except ReferenceFailed:
+            continue
+        if _names_elements(moved, np.roll(values, TURN_SHARE, axis), axis, there):
+            text = (
+                f"{name}: is a place among equal elements of {one.name}, and which of them is left open, so right"
+                " kernels are refused; have the reference take the first (stable=True), or leave the place out"
+            )
+            return LintFinding(rule="arbitrary-ties", wrong=True, text=text)
+    return None
+
+
+def has_integer_output(task: Task) -> bool:
+    """Whether it has an output of whole numbers."""
+    return bool(_is_integer_output(task))
+
+
+def _axis_of_equal_elements(got: Floats, right: Floats, values: Floats) -> int | None:
+    """The axis of `values` along which both are places, if they differ, and name equal elements wherever they do."""
+    if got.shape != right.shape or not (got != right).any():
+        return None
+    for axis in range(values.ndim):
+        places = _as_indices(right, values.shape, axis)
+        if (
+            places.size
+            and _names_elements(right, values, axis, None)
+            and _names_elements(got, values, axis, np.take_along_axis(values, places, axis))
+        ):
+            return axis
+    return None
+
+
+def _names_elements(found: Floats, values: Floats, axis: int, there: Floats | None) -> bool:
+    """Whether they are places along that axis, and those of the elements `there`."""
+    places = _as_indices(found, values.shape, axis)
+    if not places.size or places.min() < 0 or places.max() >= values.shape[axis]:
+        return False
+    return there is None or np.array_equal(np.take_along_axis(values, places, axis), there)
+
+
+def _as_indices(found: Floats, shape: tuple[int, ...], axis: int) -> NDArray[np.int64]:
+    """As indices along that axis, where the other axes are those of `shape`; else nothing."""
+    others = shape[:axis] + shape[axis + 1 :]
+    if found.shape == others:
+        return np.expand_dims(found, axis).astype(np.int64)
+    if found.ndim == len(shape) and found.shape[:axis] + found.shape[axis + 1 :] == others:
+        return found.astype(np.int64)
+    return np.zeros(0, np.int64)
+
+
+def _reference_failure(reference: Reference, inputs: Arrays) -> str:
+    """What the reference says of inputs for which it has no answer; nothing where it has one."""
+    try:
+        reference.both([inputs])
+    except ReferenceFailed as failed:
+        return str(failed).removesuffix("; correct the reference")
+    return ""
+
+
+def _is_integer_output(task: Task) -> list[Output]:
+    return [one for one in task.outputs if not is_float(one.dtype)]
+
+
+# A reference that answers otherwise in float64 than in the task's types, which forgives errors of any size.
+#
+# Such as one that makes its weights or its state by chance, anew for each type.
+
+FAR_UNITS = 1e3
+"""Units of rounding, for half of all elements: what rounding does where an operator is hard to compute is less."""
+FAR_SHARE = 0.1
+"""Of an element's size: the same for types that have few units in it."""
+FAR_SENSITIVITY = 64.0
+"""In units of the operator's own sensitivity, once that is measured: honest programs hardly use up one."""
+
+
+def find_far_oracle(
+    task: Task, reference: Reference, inputs: Mapping[str, Raw], exact: Mapping[str, Floats]
+) -> Iterator[LintFinding]:
+    """Outputs whose two answers differ beyond reason; `exact` is the oracle's. Raises ReferenceFailed."""
+    usual = reference.trusted(inputs)
+    far = [
+        name
+        for name in exact
+        if _units_off(task, name, exact[name], usual[name], None) > _far_limit(task, name, FAR_UNITS)
+    ]
+    known = measure_rounding_noise(task, inputs, reference.oracle, np.random.default_rng(), exact=exact) if far else {}
+    for name in far:
+        units = _units_off(task, name, exact[name], usual[name], known[name])
+        if units > _far_limit(task, name, FAR_SENSITIVITY):
+            text = (
+                f"{name}: the reference's answers in float64 and in the task's types are {units:.2g} units of rounding "
+                "apart, so that nothing would be wrong; have it hold the same numbers in both, and take chance out"
+            )
+            yield LintFinding(rule="far-oracle", wrong=True, text=text)
+
+
+def _far_limit(task: Task, name: str, units: float) -> float:
+    dtype = task.dtype_of(name)
+    return min(units, FAR_SHARE / unit(dtype)) if is_float(dtype) else units
+
+
+def _units_off(task: Task, name: str, exact: Floats, usual: Floats, known: RoundingNoise | None) -> float:
+    """Units of rounding by which half of the elements, or more, are off; 0 for whole numbers."""
+    dtype = task.dtype_of(name)
+    if not is_float(dtype) or exact.shape != usual.shape:
+        return 0.0
+    both = np.isfinite(exact) & np.isfinite(usual)
+    if not both.any():
+        return 0.0
+    one = honest_error(np.broadcast_to(local_scale(exact), exact.shape), known, dtype=dtype, precision=task.precision)
+    return float(np.median(np.abs(usual[both] - exact[both]) / (one + SMALLEST[dtype])[both]))

@@ -26,8 +26,8 @@ Defence = Literal[
     "static",
 ]
 """Each can be switched off, to show what it alone keeps out; a verdict reached so says which were off."""
-OF_CARDS = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
-CARDS = ("/dev/nvidia0", "/dev/kfd")
+CARD_DEFENCES = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
+CARD_LANGUAGES = ("/dev/nvidia0", "/dev/kfd")
 """Where the drivers show that there is a card."""
 DEFENCES: frozenset[Defence] = frozenset(get_args(Defence))
 
@@ -63,27 +63,27 @@ class Options(Value):
         """The same with the device decided."""
         if self.device != "auto":
             return self
-        card = task.language in OF_CARDS and any(Path(node).exists() for node in CARDS)
+        card = task.language in CARD_DEFENCES and any(Path(node).exists() for node in CARD_LANGUAGES)
         return self.model_copy(update={"device": "cuda" if card else "cpu"})
 
 
-class Answered(Value):
+class QuestionAnswer(Value):
     """One question, its answer, and what it rests on."""
 
     answer: Answer
     evidence: tuple[str, ...] = ()
 
 
-def yes(*evidence: str) -> Answered:
+def answer_yes(*evidence: str) -> QuestionAnswer:
     """The answer yes."""
-    return Answered(answer="yes", evidence=evidence)
+    return QuestionAnswer(answer="yes", evidence=evidence)
 
 
-def no(*evidence: str) -> Answered:
+def answer_no(*evidence: str) -> QuestionAnswer:
     """The answer no."""
-    return Answered(answer="no", evidence=evidence)
+    return QuestionAnswer(answer="no", evidence=evidence)
 
 
-def unverified(*evidence: str) -> Answered:
+def answer_unverified(*evidence: str) -> QuestionAnswer:
     """No answer: it counts as a pass nowhere."""
-    return Answered(answer="unverified", evidence=evidence)
+    return QuestionAnswer(answer="unverified", evidence=evidence)

@@ -13,32 +13,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.task import Input, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import LARGEST, STORAGE, from_float64
-from ridgeline.sandbox.judge.inputs import extents, values_of
-from ridgeline.sandbox.judge.rings import around
+from ridgeline.graph.task import DType, Input, Task, Tensor
+from ridgeline.sandbox.judge.dtypes import LARGEST, SIGNIFICAND_BITS, STORAGE, Raw, from_float64, to_float32
+from ridgeline.sandbox.judge.inputs import axis_lengths, declared_values
 
 Array = NDArray[np.generic]
-Place = tuple[int, int]
-TIMES = 4
+RowPlace = tuple[int, int]
+ROW_FACTOR = 4
 """The array is so many times as large as the input: what the judge's own caches hold of it then matters little."""
-SPARE = 1 << 16
+SPARE_ROWS = 1 << 16
 """Elements beyond the input at least, so that a small one has as many places to begin at."""
-LARGE = 1 << 20
+LARGE_BYTES = 1 << 20
 """Elements from which on the array is one such number longer, not four times as long."""
-SIGNED = ("normal", "uniform")
+SIGN_BITS = ("normal", "uniform")
 """Distributions that are as before when signs are turned."""
-KEPT_BITS = 2
+KEPT_MANTISSA_BITS = 2
 """Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth."""
-MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
+MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-KINDS = ("nan", "noise", "decoy")
+POISON_KINDS = ("nan", "noise", "decoy")
 QUIET_NAN = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 """Bits that, all set, make it no number, whatever the others are (IEEE 754)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Long:
+class LongRows:
     """One input's rows."""
 
     values: Array
@@ -49,10 +48,10 @@ class Long:
 
 
 @dataclass(kw_only=True)
-class _Stock:
+class _RowStock:
     """One input's rows, and which places in them were taken."""
 
-    long: Long
+    long: LongRows
     shape: tuple[int, ...]
     seen: set[tuple[int, int]]
 
@@ -68,7 +67,7 @@ class _Stock:
         place = self.place(dice)
         return None if place is None else self.cut(*place)
 
-    def place(self, dice: random.Random) -> Place | None:
+    def place(self, dice: random.Random) -> RowPlace | None:
         """Where such a slice begins, in the values and in what is laid over them."""
         places = self.long.values.size - self._count + 1
         for _ in range(8):
@@ -87,12 +86,12 @@ class _Stock:
             return values.reshape(self.shape)
         over = long.over[other : other + count]
         if long.ring is not None:
-            return around(values, over, *long.ring).reshape(self.shape)
+            return wrap_around(values, over, *long.ring).reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(over.dtype), over)
         return bits.view(values.dtype).reshape(self.shape)
 
 
-class Pool:
+class InputPool:
     """Inputs for one size of a task. Every call gets others, of the same distribution."""
 
     def __init__(self, task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> None:
@@ -101,7 +100,7 @@ class Pool:
         self._dice = random.Random(rng.bytes(32))
         self._stocks = {one.name: self._drawn(one) for one in task.inputs}
         self._consts: dict[str, Array] = {}
-        self._fixed: dict[str, Place] = {}
+        self._fixed: dict[str, RowPlace] = {}
 
     @property
     def nbytes(self) -> int:
@@ -120,7 +119,7 @@ class Pool:
         """
         return {one.name: self._of(one) for one in self._task.inputs}
 
-    def long(self) -> dict[str, Long]:
+    def long(self) -> dict[str, LongRows]:
         """The long rows of every input, for a card to keep."""
         return {name: stock.long for name, stock in self._stocks.items()}
 
@@ -131,9 +130,9 @@ class Pool:
             return {name: self.at({name: self._fixed[name]})[name] for name in constant}
         return {one.name: self._of(one) for one in self._task.inputs if one.name in constant}
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, RowPlace]:
         """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
-        found: dict[str, Place] = {}
+        found: dict[str, RowPlace] = {}
         for one in self._task.inputs:
             place = self._fixed.get(one.name) or self._stocks[one.name].place(self._dice) or (0, 0)
             if one.constness == "const":
@@ -141,7 +140,7 @@ class Pool:
             found[one.name] = place
         return found
 
-    def at(self, places: Mapping[str, Place]) -> dict[str, Array]:
+    def at(self, places: Mapping[str, RowPlace]) -> dict[str, Array]:
         """The values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
@@ -156,12 +155,12 @@ class Pool:
             self._consts[one.name] = found
         return found
 
-    def _drawn(self, one: Input) -> _Stock:
-        shape = extents(one, self._dims)
-        return _Stock(long=_long(one, shape, self._rng), shape=shape, seen=set())
+    def _drawn(self, one: Input) -> _RowStock:
+        shape = axis_lengths(one, self._dims)
+        return _RowStock(long=_long_rows(one, shape, self._rng), shape=shape, seen=set())
 
 
-class Poisons:
+class PoisonPool:
     """What outputs of one size hold before a call: no numbers, plausible ones, or a right answer to other inputs.
 
     One policy for every call, so that no kernel can tell a checked one by it.
@@ -170,9 +169,9 @@ class Poisons:
     def __init__(self, task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> None:
         """Draws the arrays that slices are cut from."""
         self._dice = random.Random(rng.bytes(32))
-        self._shapes = {one.name: extents(one, dims) for one in task.outputs}
-        self._noise = {one.name: _noise(one, self._shapes[one.name], rng) for one in task.outputs}
-        self._nans = {one.name: _nans(one, self._shapes[one.name], rng) for one in task.outputs}
+        self._shapes = {one.name: axis_lengths(one, dims) for one in task.outputs}
+        self._noise = {one.name: _random_row(one, self._shapes[one.name], rng) for one in task.outputs}
+        self._nans = {one.name: _random_nans(one, self._shapes[one.name], rng) for one in task.outputs}
 
     @property
     def nbytes(self) -> int:
@@ -181,7 +180,7 @@ class Poisons:
 
     def next(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
-        kind = self._dice.choice(KINDS if decoy is not None else KINDS[:2])
+        kind = self._dice.choice(POISON_KINDS if decoy is not None else POISON_KINDS[:2])
         return {name: self._of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
 
     def long(self) -> dict[str, dict[str, Array]]:
@@ -190,7 +189,7 @@ class Poisons:
 
     def places(self, *, decoy: bool) -> dict[str, tuple[str, int]]:
         """Kind and place of every output's filling; `decoy`: there is one."""
-        kind = self._dice.choice(KINDS if decoy else KINDS[:2])
+        kind = self._dice.choice(POISON_KINDS if decoy else POISON_KINDS[:2])
         return {name: (kind, 0 if kind == "decoy" else self._start(kind, name)) for name in self._shapes}
 
     def _start(self, kind: str, name: str) -> int:
@@ -205,39 +204,39 @@ class Poisons:
         return long[start : start + count].reshape(shape)
 
 
-def _length(shape: tuple[int, ...]) -> int:
+def _row_length(shape: tuple[int, ...]) -> int:
     count = math.prod(shape)
-    return count + LARGE if count > LARGE else TIMES * count + SPARE
+    return count + LARGE_BYTES if count > LARGE_BYTES else ROW_FACTOR * count + SPARE_ROWS
 
 
-def _long(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Long:
+def _long_rows(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
     """Plain values of one input in one long row, and another to lay over them."""
-    values = _plain(one, _length(shape), rng)
+    values = _plain_row(one, _row_length(shape), rng)
     bits = np.dtype(f"uint{8 * values.itemsize}")
     if one.dtype == "bool" or one.values == "mask":
-        ones = _plain(one, values.size, rng)  # where both are set, or neither, the result is not
-        return Long(values=values, over=ones.view(bits))
+        ones = _plain_row(one, values.size, rng)  # where both are set, or neither, the result is not
+        return LongRows(values=values, over=ones.view(bits))
     if one.dtype in FLOATS:
         if one.values == "integers":
-            return _ringed(one, values, rng)
-        return Long(values=_inside(values, bits, one), over=_turning(one, values.size, rng))
-    return _ringed(one, values, rng)
+            return _wrapping_rows(one, values, rng)
+        return LongRows(values=_keep_inside(values, bits, one), over=_sign_and_mantissa_mask(one, values.size, rng))
+    return _wrapping_rows(one, values, rng)
 
 
-def _ringed(one: Input, values: Array, rng: np.random.Generator) -> Long:
+def _wrapping_rows(one: Input, values: Array, rng: np.random.Generator) -> LongRows:
     """Whole numbers over whole numbers, both of the input's range: no span is too large for that."""
     ring = one.low, max(one.high, one.low + 1)
     if one.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[one.dtype]:  # some are infinite
-        return Long(values=values, over=None)
-    return Long(values=values, over=_plain(one, values.size, rng), ring=ring)
+        return LongRows(values=values, over=None)
+    return LongRows(values=values, over=_plain_row(one, values.size, rng), ring=ring)
 
 
-def _plain(one: Input, count: int, rng: np.random.Generator) -> Array:
-    values = values_of(one, (count,), rng)
+def _plain_row(one: Input, count: int, rng: np.random.Generator) -> Array:
+    values = declared_values(one, (count,), rng)
     return from_float64(values, one.dtype) if values.dtype == np.float64 else values
 
 
-def _inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array:
+def _keep_inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array:
     """Numbers of a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
     if one.values == "normal":
         return values
@@ -251,25 +250,77 @@ def _inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array:
     return found
 
 
-def _turning(one: Input, count: int, rng: np.random.Generator) -> Array:
+def _sign_and_mantissa_mask(one: Input, count: int, rng: np.random.Generator) -> Array:
     """Bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
     bits = np.dtype(f"uint{8 * np.dtype(STORAGE[one.dtype]).itemsize}")
-    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGNED and one.within is None else 0
-    mask = sign | ((1 << (MANTISSA[one.dtype] - KEPT_BITS)) - 1)
+    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGN_BITS and one.within is None else 0
+    mask = sign | ((1 << (MANTISSA_BITS[one.dtype] - KEPT_MANTISSA_BITS)) - 1)
     drawn = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
     found: Array = np.bitwise_and(drawn, np.array(mask, dtype=bits))
     return found
 
 
-def _noise(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    return from_float64(rng.standard_normal(_length(shape)), one.dtype)
+def _random_row(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return from_float64(rng.standard_normal(_row_length(shape)), one.dtype)
 
 
-def _nans(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _random_nans(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Numbers that are none, each with another pattern; for whole numbers any bits."""
     storage = np.dtype(STORAGE[one.dtype])
-    count = _length(shape)
+    count = _row_length(shape)
     bits = np.frombuffer(rng.bytes(count * storage.itemsize), dtype=f"uint{8 * storage.itemsize}")
     if one.dtype in FLOATS:
         bits = bits | np.asarray(QUIET_NAN[one.dtype], dtype=bits.dtype)
     return bits.view(storage)
+
+
+# Whole numbers laid over others of the same range: a sum that goes round, in whatever type they are kept.
+
+FLOAT_KINDS: dict[str, DType] = {"f8": "float64", "f4": "float32", "f2": "float16"}
+EXACT_INTEGERS: dict[DType, int] = {kind: 1 << (bits - 1) for kind, bits in SIGNIFICAND_BITS.items()}
+"""Up to here a type holds all whole numbers and what they differ by."""
+
+
+def wrap_around(values: Raw, over: Raw, low: int, high: int) -> Raw:
+    """`values - over - 1` brought into the range: from `low` on, and a span more where that is below 0.
+
+    Of two even numbers of a range that is an even one again, and the least and the largest that occur fit the type.
+    `laid` of the card's worker does the same on a card, bit for bit.
+    """
+    if values.dtype.kind == "f" or values.dtype == STORAGE["bfloat16"]:
+        return _wrap_floats(values, over, low, high)
+    bits = np.dtype(f"uint{8 * values.itemsize}")
+    every = (1 << (8 * bits.itemsize)) - 1
+    found = values.view(bits) - over.view(bits)  # unsigned: it goes round at the type's end, and comes back
+    found += np.array((low - 1) & every, dtype=bits)
+    if span := (high - low) & every:  # the whole type: going round is all
+        found += (values <= over).astype(bits) * np.array(span, dtype=bits)
+    brought: Raw = found.view(values.dtype)
+    return brought
+
+
+def _wrap_floats(values: Raw, over: Raw, low: int, high: int) -> Raw:
+    """The same of whole numbers in a float type, half precision in float32. Where the range has numbers that the type
+    cannot hold, results are rounded as drawn ones are, and kept from its ends."""
+    kind = FLOAT_KINDS.get(values.dtype.str[1:], "bfloat16")
+    first, second = (one if kind == "float64" else to_float32(one, kind) for one in (values, over))
+    found = _select_sum(first, second, low, high)
+    if max(-low, high) > EXACT_INTEGERS[kind]:
+        np.clip(found, *np.array([low, high - 1], dtype=np.float64).astype(found.dtype), out=found)
+    if kind != "bfloat16":
+        return found.astype(STORAGE[kind], copy=False)
+    bits = found.view(np.uint32)
+    bits += ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)  # to nearest, ties to even; none is infinite
+    return (bits >> np.uint32(16)).astype(np.uint16)
+
+
+def _select_sum(first: Raw, second: Raw, low: int, high: int) -> Raw:
+    """Which of two numbers is added is told by a product of bits: `where` takes five times as long."""
+    words = np.dtype(f"uint{8 * first.itemsize}")
+    top, bottom = (int(end) for end in np.array([high - 1, low - 1], np.float64).astype(first.dtype).view(words))
+    added = (first <= second).astype(words)
+    added *= np.array((top - bottom) & ((1 << (8 * words.itemsize)) - 1), dtype=words)
+    added += np.array(bottom, dtype=words)
+    found: Raw = first - second
+    found += added.view(first.dtype)
+    return found

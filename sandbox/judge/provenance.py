@@ -1,31 +1,618 @@
 """Is it the candidate's own work? What it calls, what it leaves undefined, and whether its kernels make the output."""
 
-from collections.abc import Callable, Iterator, Mapping
+import base64
+import binascii
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
 
-from ridgeline.graph.task import Shape, Task
+from ridgeline.graph.task import DType, Shape, Task, Tensor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.build import COMPILED, apart
-from ridgeline.sandbox.judge.dtypes import to_float64
+from ridgeline.sandbox.judge.dtypes import Floats, is_float, to_float64, unit
 from ridgeline.sandbox.judge.freeze import Frozen
-from ridgeline.sandbox.judge.inputs import draw
-from ridgeline.sandbox.judge.lost import Lost
-from ridgeline.sandbox.judge.made import made
-from ridgeline.sandbox.judge.moved import Right, held, moved
-from ridgeline.sandbox.judge.operators import Traced, listed, read
-from ridgeline.sandbox.judge.options import Answered, no, unverified, yes
-from ridgeline.sandbox.judge.pace import CALL_S, SLACK_US, Calls, called, elements, results, rng, slower
+from ridgeline.sandbox.judge.inputs import axis_lengths, draw
+from ridgeline.sandbox.judge.options import QuestionAnswer, answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.references import Reference
-from ridgeline.sandbox.judge.session import Broken, Session
-from ridgeline.sandbox.judge.symbols import NotALibrary, Taken, kind_of, plain_library, taken
-from ridgeline.sandbox.judge.worker import Mode
+from ridgeline.sandbox.judge.session import BrokenWorker, Session
+from ridgeline.sandbox.judge.worker import COMPILED, WorkerLost, WorkerMode, build_without_runtime
 
-Opened = Callable[[Mode], AbstractContextManager[Session]]
+# Was an array made, or does it only look like the answer? A fill or a copy comes near to many answers.
+
+TRIVIAL_NEARNESS = 0.1
+"""An output that misses the right one by less than a tenth of what a fill or a copy misses it by, in L2 or in whole
+numbers that differ, was made: what lies in memory by chance is not."""
+MANY_ELEMENTS = 16
+"""Elements from which on the best constant is a fill; of fewer it would be the answer itself."""
+ROUNDING_UNITS = 2.0
+"""Of an output that was made, in units of its type."""
+
+
+def is_made(
+    values: Floats, right: Floats, *, dtype: DType, given: Mapping[str, Floats], before: Floats | None = None
+) -> bool | None:
+    """Whether `values` are the right ones, and not only as near to them as zeros, one number or a copy would be.
+
+    `given`: the inputs; `before`: what a mutated array held. None where a fill or a copy is the right answer.
+    """
+    fills = [np.zeros(1) if before is None else before, *_input_copies(right, given)]
+    if is_float(dtype):
+        return _is_made_float(values, right, fills, given, ROUNDING_UNITS * unit(dtype))
+    missed = float(np.mean(values != right))
+    if missed > TRIVIAL_NEARNESS:
+        return False
+    if right.size >= MANY_ELEMENTS:
+        found, counts = np.unique(right, return_counts=True)
+        fills.append(found[[np.argmax(counts)]])
+    least = min(float(np.mean(right != fill)) for fill in fills)
+    if missed > TRIVIAL_NEARNESS * least:
+        return False
+    return True if least else None
+
+
+def _is_made_float(
+    values: Floats, right: Floats, fills: list[Floats], given: Mapping[str, Floats], rounding: float
+) -> bool | None:
+    """The same in L2. First what any other array is: far away, when nothing else need be looked at."""
+    where = np.isfinite(right)
+    with np.errstate(all="ignore"):
+        away = float(np.linalg.norm((values - right)[where]))
+        size = float(np.linalg.norm(right[where]))
+        if not away <= (TRIVIAL_NEARNESS + rounding) * size:
+            return False
+        if right.size >= MANY_ELEMENTS and where.any():
+            fills = [*fills, np.full(1, np.mean(right[where]))]
+        least = min(float(np.linalg.norm((right - fill)[where])) for fill in fills)
+        # what only moves from an input to its place can be copied there by anybody
+        taken = np.isin(right, np.concatenate([np.zeros(0), *(one.reshape(-1) for one in given.values())]))
+        computed = float(np.linalg.norm(right[where & ~taken]))
+    least = min(least, computed) if computed else least
+    if not away <= TRIVIAL_NEARNESS * least + rounding * size:
+        return False
+    return True if least > 4 * rounding * size else None
+
+
+def _input_copies(right: Floats, given: Mapping[str, Floats]) -> Iterator[Floats]:
+    """Inputs as they are, where they fit."""
+    for one in given.values():
+        if one.size == right.size:
+            yield one.reshape(right.shape)
+        elif one.ndim <= right.ndim and all(
+            a in (1, b) for a, b in zip(one.shape[::-1], right.shape[::-1], strict=False)
+        ):
+            yield one
+
+
+# Did others put the result where a kernel only moved it? What the arguments of kernels held that did nothing.
+#
+# In the run without its kernels, a worker says what every argument held just before each launch: values at even
+# distances as they lie in memory, and of the same values sorted. It is a claim, and is only held against the candidate.
+
+LAUNCH_REPORT = TypeAdapter(dict[str, list[tuple[str, int, str]]])
+SAMPLED_ELEMENTS = 64
+"""Values of either order, as in the worker."""
+COPY_CLOSE = 1e-3
+"""Of the values' size: the slack of a result that was computed in another precision."""
+FEW_VALUES = 8
+"""Of fewer elements all are compared, and none may be a plain 0 or 1."""
+DISTINCT_VALUES = 4
+"""Values of a sample that must differ for equality to mean something."""
+MEMBER_SHARE = 64
+"""Elements of an output from which on single values can be found again in it."""
+NEARER_FACTOR = 0.05
+"""Of the distance between neighbours in the output: a stranger's value lies a quarter away."""
+REPEATED_SIGHTINGS = 10.0
+"""So much farther from the inputs a value must lie than from the output to be none of theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchArgument:
+    """One argument of one launch."""
+
+    kernel: str
+    size: int
+    """Elements of the array."""
+    lying: Floats
+    """A sample in the order of the array."""
+    sorted: Floats | None
+    """A sample of the sorted values; None where sorting was too much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightOutput:
+    """What one output should be, beside the task's inputs."""
+
+    dtype: DType
+    values: Floats
+    given: Mapping[str, Floats]
+
+
+def read_launch_report(report: bytes) -> tuple[LaunchArgument, ...] | None:
+    """The report of a worker whose kernels do nothing; None for one that is no report."""
+    try:
+        said = LAUNCH_REPORT.validate_json(report).get("held", [])
+        return tuple(one for kernel, size, packed in said if (one := _parse_argument(kernel, size, packed)))
+    except (ValidationError, ValueError, binascii.Error):
+        return None
+
+
+def _parse_argument(kernel: str, size: int, packed: str) -> LaunchArgument | None:
+    values = np.frombuffer(base64.b64decode(packed, validate=True), np.float32).astype(np.float64)
+    count = min(size, SAMPLED_ELEMENTS)
+    if count < 1 or len(values) not in (count, 2 * count):
+        return None
+    return LaunchArgument(
+        kernel=kernel[:80], size=size, lying=values[:count], sorted=values[count:] if len(values) > count else None
+    )
+
+
+def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput) -> str | None:
+    """The kernel that was given the output ready-made; None when none was seen.
+
+    The same numbers, in order or out of it, whole or a part among others. What an input holds as it is given counts
+    for nothing: a kernel may move that, where moving is the task.
+    """
+    if right.values.size == 0 or not np.isfinite(right.values).any():
+        return None
+    return next((one.kernel for one in arguments if _is_output(one, right) or _is_part_of_output(one, right)), None)
+
+
+def sample_elements(values: Floats) -> Floats:
+    """Of an array as it lies, at the places where a worker takes it; in float32, as it is told."""
+    flat = values.reshape(-1)
+    if flat.size > SAMPLED_ELEMENTS:
+        flat = flat[[k * (flat.size - 1) // (SAMPLED_ELEMENTS - 1) for k in range(SAMPLED_ELEMENTS)]]
+    with np.errstate(over="ignore"):
+        return flat.astype(np.float32).astype(np.float64)
+
+
+def _is_output(one: LaunchArgument, right: RightOutput) -> bool:
+    """Whether an argument of the output's size is the output."""
+    if one.size != right.values.size:
+        return False
+    wanted = sample_elements(right.values)
+    tight = _is_of_inputs(one, right)
+    if _has_same_values(one.lying, wanted, right.dtype, tight=tight):
+        return not any(
+            _has_same_values(sample_elements(array), wanted, right.dtype) for array in _fitting_inputs(right)
+        )
+    if one.sorted is None or not is_float(right.dtype):
+        return False
+    wanted = sample_elements(np.sort(right.values, axis=None))
+    if not _has_same_values(one.sorted, wanted, right.dtype, tight=tight):
+        return False
+    return not any(
+        _has_same_values(sample_elements(np.sort(array, axis=None)), wanted, right.dtype)
+        for array in _fitting_inputs(right)
+    )
+
+
+def _fitting_inputs(right: RightOutput) -> list[Floats]:
+    return [array for array in right.given.values() if array.size == right.values.size]
+
+
+def _is_of_inputs(one: LaunchArgument, right: RightOutput) -> bool:
+    """Whether its values are those of inputs: then others may have moved them, and only equality tells the output."""
+    inputs = [array.reshape(-1) for array in right.given.values()]
+    return bool(inputs) and float(np.mean(np.isin(one.lying, np.concatenate(inputs).astype(np.float32)))) > 1 / 2
+
+
+def _has_same_values(found: Floats, wanted: Floats, dtype: DType, *, tight: bool = False) -> bool:
+    where = np.isfinite(wanted)
+    if not where.any() or not np.array_equal(where, np.isfinite(found)):
+        return False
+    values = wanted[where]
+    if len(wanted) < FEW_VALUES:
+        if np.isin(values, (0.0, 1.0, -1.0)).any():
+            return False
+    elif len(np.unique(values)) < DISTINCT_VALUES:
+        return False
+    size = float(np.sqrt(np.mean(values**2)))
+    slack = 4 * unit(dtype) + (COPY_CLOSE if is_float(dtype) and not tight else 0.0)
+    return bool(np.all(np.abs(found[where] - values) <= slack * np.maximum(size, np.abs(values))))
+
+
+def _is_part_of_output(one: LaunchArgument, right: RightOutput) -> bool:
+    """Whether its values can be found again in the output one by one, and not in the inputs."""
+    if not is_float(right.dtype):
+        return False
+    known = np.unique(right.values[np.isfinite(right.values)])
+    values = np.unique(one.lying[np.isfinite(one.lying)])
+    values = values[~np.isin(values, (0.0, 1.0, -1.0))]
+    if len(known) < max(MEMBER_SHARE, right.values.size // 4) or len(values) < MEMBER_SHARE // 4:
+        return False
+    nearest, between = _nearest_distances(values, known)
+    if np.median(nearest) > NEARER_FACTOR * np.median(between):
+        return False
+    floats = [np.unique(array[np.isfinite(array)]) for array in right.given.values()]
+    return all(
+        np.median(_nearest_distances(values, array)[0]) > REPEATED_SIGHTINGS * np.median(nearest)
+        for array in floats
+        if len(array) > 1
+    )
+
+
+def _nearest_distances(values: Floats, known: NDArray[np.float64]) -> tuple[Floats, Floats]:
+    """How far each value is from the nearest known one, and how far its neighbours there are from each other."""
+    at = np.clip(np.searchsorted(known, values), 1, len(known) - 1)
+    low, high = known[at - 1], known[at]
+    return np.minimum(np.abs(values - low), np.abs(high - values)), high - low
+
+
+# What a traced worker says that it called: which of it computes, and how much of the task's data that was.
+
+OperatorKind = Literal[
+    "operators", "functions", "kernels", "loads", "starts", "connects", "modules", "escapes", "oddities"
+]
+OperatorCounts = Annotated[tuple[int, int], Field(strict=False)]
+TRACE_REPORT = TypeAdapter(dict[OperatorKind, dict[str, OperatorCounts]])
+MINOR_OPERATORS = 1 / 16
+"""Share of the task's elements below which an operator only finishes what a kernel did: adding up the sums of blocks
+takes a thousandth, one pass over a single input or output a quarter and more."""
+RARE_CALLS = 1 / 256
+"""Share of the task's elements from which on outputs are many: then twice the outputs are what an operator is held
+against, since inputs may hardly be read. Of fewer, as sums have, an operator may add up what blocks left."""
+MOST_LISTED = 6
+GLUE_OPERATORS = frozenset(
+    """
+    empty empty_like empty_strided new_empty new_empty_strided new_zeros new_full new_ones zeros zeros_like zero_
+    ones ones_like full full_like fill_ fill scalar_tensor arange lift_fresh lift_fresh_copy view _unsafe_view
+    reshape _reshape_alias as_strided as_strided_ expand permute transpose t t_ transpose_ squeeze squeeze_
+    unsqueeze unsqueeze_ slice select narrow split split_with_sizes chunk unbind unfold flatten unflatten movedim
+    swapaxes detach detach_ alias clone copy_ copy _to_copy to contiguous set_ resize_ is_pinned pin_memory
+    _local_scalar_dense item view_as_real view_as_complex real imag diagonal broadcast_to broadcast_arrays cat
+    concatenate stack hstack vstack is_same_size equal sym_size sym_stride sym_numel sym_storage_offset size
+    stride numel record_stream _pin_memory atleast_1d atleast_2d ravel copyto ascontiguousarray array_equal
+    shares_memory may_share_memory ndim shape result_type min_scalar_type can_cast
+    pad constant_pad_nd _pad_enum _pad_circular reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
+    replication_pad2d replication_pad3d flip fliplr flipud roll rot90 rollaxis repeat tile pixel_shuffle
+    pixel_unshuffle channel_shuffle native_channel_shuffle im2col unfold_copy expand_as view_as type_as reshape_as
+    expand_copy permute_copy transpose_copy view_copy slice_copy select_copy split_copy narrow_copy unbind_copy
+    squeeze_copy unsqueeze_copy as_strided_copy alias_copy diagonal_copy slice_scatter select_scatter
+    diagonal_scatter as_strided_scatter diag diag_embed diagflat block_diag moveaxis swapdims expand_dims
+    tensor_split unsafe_split unsafe_split_with_sizes unsafe_chunk hsplit vsplit dsplit array_split column_stack
+    row_stack dstack block atleast_3d meshgrid eye empty_permuted _foreach_copy_ _foreach_zero_ lift
+    asarray asanyarray asfortranarray require broadcast_shapes iscontiguous is_contiguous
+    """.split()  # noqa: SIM905  a table, not code
+)
+"""Operators that make, view, move or describe arrays without computing a value. Where something is moved to hangs on
+shapes alone: what is looked up by values (index, gather, take, repeat_interleave, masks) is an operator's work."""
+OWN_NAMESPACES = ("aten", "prims", "numpy")
+"""Whose operators are the framework's."""
+ENGINE_LIBRARIES = (
+    "blas",
+    "mkl",
+    "lapack",
+    "dnnl",
+    "cudnn",
+    "cufft",
+    "cusolver",
+    "cusparse",
+    "miopen",
+    "rocfft",
+    "cutlass",
+    "torch",
+)
+"""Parts of the names of libraries that have the work done already."""
+
+
+class TracedOperators(Value):
+    """What was called in the traced run, by kind and name: how often, and of how many elements. A claim."""
+
+    seen: Mapping[OperatorKind, Mapping[str, tuple[int, int]]]
+
+    def names(self, kind: OperatorKind) -> tuple[str, ...]:
+        """In the order in which they were first seen."""
+        return tuple(self.seen.get(kind, {}))
+
+    def computing(self, elements: int, outputs: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Operators that compute: those with a real share of `elements`, all that the calls had, and the minor ones.
+
+        `outputs`: how many of them are results.
+        """
+        most = least_share(elements, outputs)
+        found = {
+            name: counted
+            for kind in ("operators", "functions")
+            for name, counted in self.seen.get(kind, {}).items()
+            if name.partition(".")[0] in OWN_NAMESPACES and name.rpartition(".")[2] not in GLUE_OPERATORS
+        }
+        major = [name for name, (_, touched) in found.items() if touched > most]
+        return tuple(major), tuple(name for name in found if name not in major)
+
+    def left(self, elements: int, outputs: int = 0) -> tuple[str, ...]:
+        """How a real share of the data was taken to where nobody sees what is done with it."""
+        most = least_share(elements, outputs)
+        return tuple(name for name, (_, touched) in self.seen.get("escapes", {}).items() if touched > most)
+
+    def foreign(self) -> tuple[str, ...]:
+        """Operators of neither the framework nor NumPy: somebody registered them."""
+        return tuple(name for name in self.names("operators") if name.partition(".")[0] not in OWN_NAMESPACES)
+
+    def engines(self) -> tuple[str, ...]:
+        """Libraries of ready-made operators that were loaded by name."""
+        return tuple(name for name in self.names("loads") if any(part in name.lower() for part in ENGINE_LIBRARIES))
+
+
+def least_share(elements: int, outputs: int) -> float:
+    """Elements above which an operator has a real share of a task with so many, `outputs` of them results."""
+    return MINOR_OPERATORS * (min(elements, 2 * outputs) if outputs > RARE_CALLS * elements else elements)
+
+
+def read_trace_report(report: bytes) -> TracedOperators | None:
+    """The report of a traced worker; None for one that is no report."""
+    try:
+        return TracedOperators(seen=TRACE_REPORT.validate_json(report))
+    except ValidationError:
+        return None
+
+
+def list_some(names: tuple[str, ...]) -> str:
+    """A few of them, and how many more."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"{', '.join(name[:80] for name in names[:MOST_LISTED])}{more}"
+
+
+# What a built library takes from elsewhere: names that it leaves undefined, and what each of them means.
+
+SymbolKind = Literal["plain", "library", "loader", "starter", "network", "unknown"]
+"""plain: the C runtime. library: ready-made operators. loader, starter, network: ways to have others do the work."""
+
+DYNSYM = 11
+"""Section type of the dynamic symbol table (ELF specification, SHT_DYNSYM)."""
+DYNAMIC = 6
+NEEDED = 1
+LARGEST_LIBRARY = 256 << 20
+
+LIBRARY_CALLS = re.compile(
+    r"(scipy_)?cblas_|LAPACKE_|lapack_|openblas|mkl_|MKL_|dnnl|bli_|clblast|fftw|gsl_|arm_|vDSP"
+    r"|cublas|cudnn|cusparse|cusolver|cufft|cutensor|rocblas|hipblas|miopen|rocfft|hipfft|nccl|aoti_torch"
+    r"|_ZN2at|_ZN3c10|_ZN5torch"
+    r"|(s|d|c|z|sb|sh)(gemm|gemv|symm|syrk|trsm|trmm|ger|axpy|scal|dot|dotu|nrm2|asum|gesv|getrf|potrf|geqrf)"
+    r"(3m)?(_|_64_|64_)?$"
+)
+LOADER_CALLS = re.compile(
+    r"_?_?(dlopen|dlmopen|dlsym|dlvsym|dladdr1?|dl_iterate_phdr|libc_dl\w+|mprotect|memfd_create|shm_open)$"
+)
+STARTER_CALLS = re.compile(
+    r"_?_?(system|popen|v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|fexecve|syscall|ptrace|process_vm_\w+|kill|prctl"
+    r"|pthread_kill|signal|sigaction|setitimer|timer_\w+)$"
+)
+NETWORK_CALLS = re.compile(
+    r"(socket(pair)?|connect|bind|listen|accept4?|send(to|msg)?|recv(from|msg)?|getaddrinfo|gethostbyname\w*)$"
+)
+MATH_CALLS = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor
+    fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround
+    modf nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma
+    trunc y0 y1 yn
+    cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog clog10 conj cpow cproj creal csin
+    csinh csqrt ctan ctanh
+    canonicalize drem finite fmaximum fmaximum_mag fmaximum_mag_num fmaximum_num fmaxmag fminimum fminimum_mag
+    fminimum_mag_num fminimum_num fminmag fromfp fromfpx gamma llogb nan nextdown nexttoward nextup pow10 roundeven
+    scalb significand totalorder totalordermag ufromfp ufromfpx
+    acospi asinpi atan2pi atanpi compoundn cospi exp10m1 exp2m1 log10p1 log2p1 logp1 pown powr rootn rsqrt sinpi tanpi
+"""
+"""C99 with complex numbers, TS 18661 and C23, and what the GNU library has besides."""
+RUNTIME_CALLS = """
+    malloc calloc realloc reallocarray free cfree aligned_alloc posix_memalign memalign valloc pvalloc mallopt
+    malloc_trim malloc_usable_size mlock munlock mmap mmap64 mremap munmap madvise posix_madvise mincore msync
+    abort atexit exit _exit _Exit quick_exit at_quick_exit abs labs llabs imaxabs div ldiv lldiv imaxdiv
+    ffs ffsl ffsll qsort qsort_r bsearch
+    rand srand rand_r random srandom random_r srandom_r initstate initstate_r setstate drand48 erand48 lrand48
+    nrand48 mrand48 jrand48 srand48 seed48 drand48_r lrand48_r srand48_r getrandom getentropy arc4random
+    memcpy memmove memset memcmp memchr memrchr rawmemchr memmem memccpy mempcpy bcmp bcopy bzero explicit_bzero
+    wmemcpy wmemmove wmemset wmemcmp wmemchr wcslen swab index rindex
+    strlen strnlen strcmp strncmp strcasecmp strncasecmp strcoll strcpy strncpy stpcpy stpncpy strlcpy strlcat strcat
+    strncat strchr strchrnul strrchr strstr strcasestr strspn strcspn strpbrk strtok strtok_r strsep strdup strndup
+    strerror strerror_r strverscmp strxfrm
+    isalnum isalpha isascii isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit tolower
+    toupper toascii
+    atof atoi atol atoll strtof strtod strtold strtol strtoll strtoul strtoull strtoimax strtoumax strfromf strfromd
+    sprintf snprintf vsprintf vsnprintf asprintf vasprintf printf vprintf fprintf vfprintf dprintf vdprintf puts
+    putchar putc fputs fputc fwrite fread fflush scanf sscanf vsscanf fscanf getc fgetc getchar ungetc fgets getline
+    fopen fopen64 fdopen fclose fileno feof ferror clearerr fseek fseeko ftell ftello rewind setbuf setvbuf stdin
+    stdout stderr perror open open64 close read pread pread64 write pwrite lseek lseek64 fstat fstat64 unlink
+    getenv secure_getenv environ errno getauxval __getauxval getpid gettid getpagesize sysconf get_nprocs
+    get_nprocs_conf getrusage getrlimit gnu_get_libc_version
+    sched_yield sched_getcpu sched_getaffinity sched_setaffinity sched_getscheduler sched_getparam
+    sched_get_priority_max sched_get_priority_min getcpu getpriority
+    time times clock clock_getres clock_gettime clock_nanosleep gettimeofday timespec_get difftime nanosleep usleep
+    sleep gmtime gmtime_r localtime localtime_r mktime strftime
+    fesetround fegetround feclearexcept fedisableexcept feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode
+    feholdexcept feraiseexcept fesetenv fesetexcept fesetexceptflag fesetmode fetestexcept fetestexceptflag
+    feupdateenv matherr signgam __signgam setjmp _setjmp __sigsetjmp longjmp _longjmp __longjmp_chk
+    __libc_single_threaded __memcmpeq __rawmemchr __strdup __strndup __strtok_r __stpcpy __mempcpy __bzero
+    __chk_fail __fdelt_chk __dynamic_cast
+"""
+"""Memory, strings, numbers as text, files, random numbers, time, and where it runs: what a plain kernel may call."""
+PLAIN_NAMES = frozenset(RUNTIME_CALLS.split())
+WIDTH = r"(?:[fl]|f16|bf16|f32x?|f64x?|f128)?(?:_r)?"
+"""Of numbers: what the C library appends to the names of functions."""
+NARROWED = r"(?:f|d|f32x?|f64x?)(?:add|sub|mul|div|fma|sqrt)(?:l|f32x|f64x?|f128)?"
+PLAIN_SYMBOLS = re.compile(
+    r"__(stack_chk_\w+|cxa_\w+|gmon_start__|errno_location|tls_get_addr|(mem|wmem|str|stp|explicit_bzero)\w*_chk"
+    r"|v?[adfs]?n?printf_chk|f(gets|read)_chk|p?read_chk|isoc\d+_\w+|assert\w*|ctype\w*"
+    r"|sched_cpu\w+|g(cc|xx)_personality_v0|sync_\w+|aarch64_(cas|swp|ld)\w+|gnu_[fh]2[fh]_ieee"
+    rf"|(finite|isnan|isinf|signbit|fpclassify|issignaling|iseqsig|iscanonical|clog10){WIDTH}"
+    r"|dso_handle|register_atfork|powi?[sdtx]f2|\w+_finite"
+    r"|(add|sub|mul|div|mod|u?div|u?mod|neg|fix|float|ext|trunc|cmp|ashl|ashr|lshr|pow|mulo?|bswap|ffs|clz|ctz"
+    r"|popcount|parity|absv|clrsb)\w*[sdtxhb]\w?[234]?|(eq|ne|l[et]|g[et]|unord)[sdtxhb]f2|ucmp[sdt]i2"
+    r"|cpu_(model|indicator_init|features2?)|emutls_get_address)$"
+    r"|_ITM_\w+|_Unwind_\w+|GOMP_\w+|omp_\w+|GOACC_\w+|__kmpc_\w+|pthread_\w+|thrd_\w+|mtx_\w+|cnd_\w+|call_once"
+    r"|tss_\w+|sem_\w+|atomic_\w+|__atomic_\w+|_ZGV\w+|__svml_\w+|_Z(n|d)[wa]\w*|_ZN?K?St\w*|_ZNK?S\w*|_ZT[CISTV]\w*"
+    rf"|acc_\w+|(?:isnan|isinf|[sg]etpayload|setpayloadsig|{'|'.join(MATH_CALLS.split())}){WIDTH}$|{NARROWED}$"
+)
+NEEDED_PLAIN = re.compile(
+    r"(libc|libm|libmvec|libdl|librt|libpthread|ld-linux-[\w-]+|libgcc_s|libstdc\+\+|libgomp|libomp|libiomp5|libatomic)"
+    r"\.so[.\d]*"
+)
+NEEDED_DEVICE = re.compile(r"(libcudart|libcuda|libamdhip64|libhsa-runtime64)\.so[.\d]*")
+DEVICE_SYMBOLS = re.compile(r"(cuda|__cuda|cu|hip|__hip|hsa_)[A-Z_]\w*|__cudaRegister\w*|__hipRegister\w*")
+SYMBOL_PATTERNS: tuple[tuple[SymbolKind, re.Pattern[str]], ...] = (
+    ("library", LIBRARY_CALLS), ("loader", LOADER_CALLS), ("starter", STARTER_CALLS), ("network", NETWORK_CALLS),
+)  # fmt: skip
+
+
+class UndefinedSymbols(Value):
+    """What a library does not bring itself."""
+
+    symbols: tuple[str, ...]
+    """Undefined names of its dynamic symbol table."""
+    needed: tuple[str, ...]
+    """Libraries that it has loaded with it."""
+
+
+class NotALibrary(ValueError):
+    """A file that is no 64-bit little-endian ELF library, or a damaged one."""
+
+
+def read_undefined_symbols(data: bytes) -> UndefinedSymbols:
+    """Read the library of these bytes; nothing of it is run. Raises NotALibrary."""
+    if len(data) > LARGEST_LIBRARY or data[:6] != b"\x7fELF\x02\x01":
+        raise NotALibrary("what was built is no 64-bit ELF library")
+    try:
+        sections = [*_read_sections(data)]
+        symbols = [
+            name for kind, *where in sections if kind == DYNSYM for name in _list_undefined(data, sections, where)
+        ]
+        needed = [name for kind, *where in sections if kind == DYNAMIC for name in _list_needed(data, sections, where)]
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise NotALibrary(f"what was built is damaged ({error})") from None
+    if not any(kind == DYNSYM for kind, *_ in sections):
+        raise NotALibrary("what was built has no table of dynamic symbols")
+    return UndefinedSymbols(symbols=tuple(dict.fromkeys(symbols)), needed=tuple(needed))
+
+
+def symbol_kind(symbol: str, *, device: bool = False) -> SymbolKind:
+    """What it means that a library takes this name from elsewhere. `device`: the runtime of GPUs counts as plain."""
+    name = symbol.split("@")[0]
+    for kind, pattern in SYMBOL_PATTERNS:
+        if pattern.match(name):
+            return kind
+    if device and DEVICE_SYMBOLS.match(name):
+        return "plain"
+    return "plain" if name in PLAIN_NAMES or PLAIN_SYMBOLS.match(name) else "unknown"
+
+
+def is_plain_library(name: str, *, device: bool = False) -> bool:
+    """Whether a library that is loaded with it is the C runtime, or the runtime of GPUs where that is the language."""
+    return bool(NEEDED_PLAIN.fullmatch(name) or (device and NEEDED_DEVICE.fullmatch(name)))
+
+
+def _read_sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Type, offset, size and linked section of each."""
+    (start,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    for index in range(count):
+        at = start + index * size
+        (kind,) = struct.unpack_from("<I", data, at + 4)
+        offset, length = struct.unpack_from("<QQ", data, at + 24)
+        (link,) = struct.unpack_from("<I", data, at + 40)
+        yield kind, offset, length, link
+
+
+def _list_undefined(data: bytes, sections: list[tuple[int, int, int, int]], where: list[int]) -> Iterator[str]:
+    offset, size, link = where
+    names = sections[link][1]
+    for at in range(offset + 24, offset + size, 24):  # the first entry is empty
+        name, _, _, section = struct.unpack_from("<IBBH", data, at)
+        if section == 0:
+            yield _read_text(data, names + name)
+
+
+def _list_needed(data: bytes, sections: list[tuple[int, int, int, int]], where: list[int]) -> Iterator[str]:
+    offset, size, link = where
+    for at in range(offset, offset + size, 16):
+        tag, value = struct.unpack_from("<qQ", data, at)
+        if tag == NEEDED:
+            yield _read_text(data, sections[link][1] + value)
+
+
+def _read_text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode(errors="replace")
+
+
+# The calls of a run that asks whose work it is, and whether a candidate works less where nobody looks.
+
+CALL_S = 120.0
+PACE_REPEATS = 3
+REPEAT_S = 3.0
+"""A size is called again, up to so often, while its calls took less: first calls compile, and start the profiler."""
+SLOWER_FACTOR = 10.0
+SLACK_US = {"cpu": 10_000.0, "cuda": 50_000.0}
+"""A traced call may take so many times what a plain one takes, and so much more: noting operators takes some ms."""
+
+
+@dataclass
+class PaceCalls:
+    """Of a run: the shortest call of each size in us, and the elements that all calls had."""
+
+    least_us: dict[str, float] = field(default_factory=dict)
+    elements: int = 0
+    outputs: int = 0
+    """Of the elements, those of results."""
+
+    def add(self, task: Task, shape: Shape, wall_us: float) -> None:
+        """One call more."""
+        self.least_us[shape.label] = min(wall_us, self.least_us.get(shape.label, wall_us))
+        self.elements += total_elements(shape, (*task.inputs, *task.outputs))
+        self.outputs += total_elements(shape, call_results(task))
+
+
+def call_every_size(session: Session, task: Task, shapes: Sequence[Shape]) -> PaceCalls | str:
+    """Call an open session at every size. Why that did not go, in words, where it did not."""
+    calls = PaceCalls()
+    for shape in shapes:
+        began, repeats = time.monotonic(), 0
+        consts: dict[str, NDArray[np.generic]] = {}
+        while not repeats or (repeats < PACE_REPEATS and time.monotonic() - began < REPEAT_S):
+            inputs = {**draw(task, shape.dims, "normal", secret_rng()), **consts}
+            consts = {one.name: inputs[one.name] for one in task.inputs if one.constness == "const"}
+            done = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            if isinstance(done, BrokenWorker):
+                return f"{shape.label}: {done.reason}: {done.detail}"
+            repeats += 1
+            calls.add(task, shape, done.wall_us)
+    return calls
+
+
+def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) -> str | None:
+    """The size at which a traced call takes far longer than a plain one, with both times; None where there is none.
+
+    A candidate that is honest only while it is looked at works less where it is not. Noting costs about the same
+    anywhere, so a short call may take `slack_us` longer.
+    """
+    for label, least_us in plain.least_us.items():
+        if traced.least_us[label] > SLOWER_FACTOR * least_us + slack_us:
+            return f"{label}: {traced.least_us[label]:.0f} us, else {least_us:.0f} us"
+    return None
+
+
+def call_results(task: Task) -> tuple[Tensor, ...]:
+    """What a call leaves: outputs, and inputs that it may write."""
+    return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
+
+
+def total_elements(shape: Shape, arrays: Sequence[Tensor]) -> int:
+    """Of all these arrays at that size."""
+    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in arrays)
+
+
+def secret_rng() -> np.random.Generator:
+    """Secret: seeded by the system."""
+    return np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
+
+
+Opened = Callable[[WorkerMode], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it, not yet open, in that mode."""
 Arrays = Mapping[str, NDArray[np.generic]]
 MOST_SHAPES = 6
@@ -36,72 +623,74 @@ DRAWS = 3
 class Work(Value):
     """Whose the work is, and how far the candidate's code reaches."""
 
-    answered: Answered
+    answered: QuestionAnswer
     reaches: tuple[str, ...] = ()
     """What it was seen to load, start or have that could change its own process, the timers of a card among it."""
 
 
-def own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Work:
+def judge_own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Work:
     """Whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
     judge sees. Raises ReferenceFailed.
     """
     if task.language in COMPILED:
-        return _compiled(task, new)
+        return _judge_compiled(task, new)
     if task.language in ("flydsl", "cutedsl"):
         said = f"launches of {task.language} kernels cannot be traced, nor their kernels knocked out"
-        return Work(answered=unverified(said), reaches=("cannot be traced",))
+        return Work(answered=answer_unverified(said), reaches=("cannot be traced",))
 
-    def fresh(mode: Mode) -> AbstractContextManager[Session]:
+    def fresh(mode: WorkerMode) -> AbstractContextManager[Session]:
         return opened(mode) if opened else _session(task, new, mode)
 
     slack_us = SLACK_US["cuda" if opened else "cpu"]
-    return _Python(task=task, reference=reference, opened=fresh, slack_us=slack_us).work()
+    return _PythonCandidate(task=task, reference=reference, opened=fresh, slack_us=slack_us).work()
 
 
 @contextmanager
-def _session(task: Task, new: Frozen, mode: Mode) -> Iterator[Session]:
+def _session(task: Task, new: Frozen, mode: WorkerMode) -> Iterator[Session]:
     with Session(task, new.folder) as session:
         session.mode = mode
         yield session
 
 
-def _compiled(task: Task, new: Frozen) -> Work:
+def _judge_compiled(task: Task, new: Frozen) -> Work:
     """By the names that the built library takes from elsewhere; nothing is run."""
     try:
-        library = apart(task, new.folder)
-    except Lost as lost:
-        return Work(answered=unverified(f"it was not built: {lost.detail}"), reaches=("was not built",))
+        library = build_without_runtime(task, new.folder)
+    except WorkerLost as lost:
+        return Work(answered=answer_unverified(f"it was not built: {lost.detail}"), reaches=("was not built",))
     try:
-        return judged(taken(library), device=task.language != "c")
+        return judge_symbols(read_undefined_symbols(library), device=task.language != "c")
     except NotALibrary as error:
-        return Work(answered=unverified(str(error)), reaches=(str(error),))
+        return Work(answered=answer_unverified(str(error)), reaches=(str(error),))
 
 
-def judged(found: Taken, *, device: bool) -> Work:
+def judge_symbols(found: UndefinedSymbols, *, device: bool) -> Work:
     """What undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
     kinds: dict[str, list[str]] = {}
     for symbol in found.symbols:
-        kinds.setdefault(kind_of(symbol, device=device), []).append(symbol)
+        kinds.setdefault(symbol_kind(symbol, device=device), []).append(symbol)
     told = {
         "loader": "can load other code",
         "starter": "can have another program work",
         "network": "can have another machine work",
         "unknown": "takes names from elsewhere that are not the C runtime's",
     }
-    doubts = tuple(f"{text}: {listed(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds)
-    if strange := [name for name in found.needed if not plain_library(name, device=device)]:
-        doubts = (f"is linked with {listed(tuple(strange))}", *doubts)
+    doubts = tuple(f"{text}: {list_some(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds)
+    if strange := [name for name in found.needed if not is_plain_library(name, device=device)]:
+        doubts = (f"is linked with {list_some(tuple(strange))}", *doubts)
     if library := kinds.get("library"):
-        return Work(answered=no(f"calls a library's operators: {listed(tuple(library))}"), reaches=doubts)
+        return Work(answered=answer_no(f"calls a library's operators: {list_some(tuple(library))}"), reaches=doubts)
     if doubts:
-        return Work(answered=unverified(*doubts), reaches=doubts)
-    return Work(answered=yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)"))
+        return Work(answered=answer_unverified(*doubts), reaches=doubts)
+    return Work(
+        answered=answer_yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)")
+    )
 
 
 @dataclass
-class _Seen:
+class _KnockoutFindings:
     """Of the run without kernels: arrays that were right all the same, and those that could show it."""
 
     unharmed: list[str] = field(default_factory=list)
@@ -114,7 +703,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Python:
+class _PythonCandidate:
     """A candidate in Python: first traced, then with its kernels knocked out, then as it is."""
 
     task: Task
@@ -126,27 +715,27 @@ class _Python:
         """The answer, with what it rests on."""
         found = self._traced()
         if isinstance(found, str):
-            return Work(answered=unverified(found), reaches=(found,))
+            return Work(answered=answer_unverified(found), reaches=(found,))
         traced, calls = found
         doubts = tuple(self._doubts(traced, calls))
         answered = self._answered(traced, doubts, calls)
         return Work(answered=self._as_fast(answered, calls) if answered.answer == "yes" else answered, reaches=doubts)
 
-    def _answered(self, traced: Traced, doubts: tuple[str, ...], calls: Calls) -> Answered:
+    def _answered(self, traced: TracedOperators, doubts: tuple[str, ...], calls: PaceCalls) -> QuestionAnswer:
         major, minor = traced.computing(calls.elements, calls.outputs)
-        notes = [f"ready-made operators with little to do: {listed(minor)}"] if minor else []
+        notes = [f"ready-made operators with little to do: {list_some(minor)}"] if minor else []
         if major:
-            return no(f"ready-made operators compute it: {listed(major)}", *notes)
+            return answer_no(f"ready-made operators compute it: {list_some(major)}", *notes)
         if engines := traced.engines():
-            return no(f"loads a library of operators: {listed(engines)}")
+            return answer_no(f"loads a library of operators: {list_some(engines)}")
         kernels = traced.names("kernels")
         if not kernels:
             seen = "no kernel of its own was seen to run" + ("" if minor else ", and no operator either")
-            return unverified(*doubts, seen, *notes)
-        found = self._knocked_out(f"its own kernels ran: {listed(kernels)}", *notes)
-        return unverified(*doubts) if doubts and found.answer != "no" else found
+            return answer_unverified(*doubts, seen, *notes)
+        found = self._knocked_out(f"its own kernels ran: {list_some(kernels)}", *notes)
+        return answer_unverified(*doubts) if doubts and found.answer != "no" else found
 
-    def _doubts(self, traced: Traced, calls: Calls) -> list[str]:
+    def _doubts(self, traced: TracedOperators, calls: PaceCalls) -> list[str]:
         told: tuple[tuple[Literal["loads", "starts", "connects", "modules", "oddities"], str], ...] = (
             ("loads", "loads compiled code"),
             ("starts", "starts another program"),
@@ -154,57 +743,61 @@ class _Python:
             ("modules", "uses modules that compute or compile"),
             ("oddities", "does what hides work"),
         )
-        doubts = [f"{text}: {listed(names)}" for kind, text in told if (names := traced.names(kind))]
+        doubts = [f"{text}: {list_some(names)}" for kind, text in told if (names := traced.names(kind))]
         if left := traced.left(calls.elements, calls.outputs):
-            doubts.append(f"takes its tensors out of PyTorch: {listed(left)}")
+            doubts.append(f"takes its tensors out of PyTorch: {list_some(left)}")
         if foreign := traced.foreign():
-            doubts.append(f"calls operators that somebody registered: {listed(foreign)}")
+            doubts.append(f"calls operators that somebody registered: {list_some(foreign)}")
         return doubts
 
-    def _traced(self) -> tuple[Traced, Calls] | str:
+    def _traced(self) -> tuple[TracedOperators, PaceCalls] | str:
         """What was called at every size, or why that is not known."""
         with self.opened("trace") as session:
             if broken := session.open():
                 return f"the traced run: {broken.reason}: {broken.detail}"
-            calls = called(session, self.task, self._shapes())
+            calls = call_every_size(session, self.task, self._shapes())
             if isinstance(calls, str):
                 return f"the traced run, {calls}"
             report = session.report()
-        if isinstance(report, Broken):
+        if isinstance(report, BrokenWorker):
             return f"the traced run: {report.reason}: {report.detail}"
-        traced = read(report)
+        traced = read_trace_report(report)
         return (traced, calls) if traced else "the traced run gave no report that can be read"
 
-    def _as_fast(self, answered: Answered, traced: Calls) -> Answered:
+    def _as_fast(self, answered: QuestionAnswer, traced: PaceCalls) -> QuestionAnswer:
         """What works only while it is traced is slower there than where nobody looks."""
         with self.opened("plain") as session:
             broken = session.open()
-            plain = f"{broken.reason}: {broken.detail}" if broken else called(session, self.task, self._shapes())
+            plain = (
+                f"{broken.reason}: {broken.detail}" if broken else call_every_size(session, self.task, self._shapes())
+            )
         if isinstance(plain, str):
-            return unverified(*answered.evidence, f"the plain run: {plain}")
-        if took := slower(traced, plain, slack_us=self.slack_us):
-            return unverified(*answered.evidence, f"it takes much longer where it is traced: {took}")
+            return answer_unverified(*answered.evidence, f"the plain run: {plain}")
+        if took := find_slower_size(traced, plain, slack_us=self.slack_us):
+            return answer_unverified(*answered.evidence, f"it takes much longer where it is traced: {took}")
         return answered
 
-    def _knocked_out(self, *evidence: str) -> Answered:
+    def _knocked_out(self, *evidence: str) -> QuestionAnswer:
         """With its kernels replaced by nothing the output must be wrong, else something else made it."""
-        seen = _Seen()
+        seen = _KnockoutFindings()
         if stopped := self._without(seen):
-            return unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
+            return answer_unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
         if seen.ready:
             return self._given(seen.ready, *evidence)
         if seen.unread:
-            return unverified(*evidence, "the run without them gave no report that can be read")
+            return answer_unverified(*evidence, "the run without them gave no report that can be read")
         if not seen.unharmed:
             if not seen.harmed:
-                return unverified(*evidence, "without them the output is right, but a fill or a copy would be, too")
-            return yes(*evidence, "without them the output is wrong")
+                return answer_unverified(
+                    *evidence, "without them the output is right, but a fill or a copy would be, too"
+                )
+            return answer_yes(*evidence, "without them the output is wrong")
         names = tuple(seen.unharmed)
         if seen.telling <= {*names}:
-            return no(f"without its kernels the output is still right: {listed(names)}")
-        return unverified(*evidence, f"without them some outputs are still right: {listed(names)}")
+            return answer_no(f"without its kernels the output is still right: {list_some(names)}")
+        return answer_unverified(*evidence, f"without them some outputs are still right: {list_some(names)}")
 
-    def _without(self, seen: "_Seen") -> Broken | None:
+    def _without(self, seen: "_KnockoutFindings") -> BrokenWorker | None:
         """The run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
         with self.opened("knockout") as session:
             if broken := session.open():
@@ -215,15 +808,15 @@ class _Python:
                     return stopped if stopped.reason == "crash" else None
         return None
 
-    def _looked(self, session: Session, shape: Shape, seen: "_Seen") -> Broken | None:
+    def _looked(self, session: Session, shape: Shape, seen: "_KnockoutFindings") -> BrokenWorker | None:
         """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
         right = self._judged()
         consts: Arrays = {}
         for _ in range(DRAWS):
-            inputs = {**draw(self.task, shape.dims, "normal", rng()), **consts}
+            inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
             consts = {one.name: inputs[one.name] for one in self.task.inputs if one.constness == "const"}
             done = session.call(shape.dims, inputs, timeout_s=CALL_S)
-            if isinstance(done, Broken):
+            if isinstance(done, BrokenWorker):
                 return done
             told = self._told(done.outputs, inputs, session.report(), seen)
             seen.telling |= {name for name, one in told.items() if one is not None}
@@ -234,18 +827,22 @@ class _Python:
         seen.unharmed += [name for name in right if name not in seen.unharmed]
         return None
 
-    def _told(self, outputs: Arrays, inputs: Arrays, report: bytes | Broken, seen: "_Seen") -> dict[str, bool | None]:
+    def _told(
+        self, outputs: Arrays, inputs: Arrays, report: bytes | BrokenWorker, seen: "_KnockoutFindings"
+    ) -> dict[str, bool | None]:
         """Of each array, whether it was made. What kernels were given ready-made is added to `seen`."""
         oracle = self.reference.oracle(inputs)
         types = {one.name: one.dtype for one in (*self.task.inputs, *self.task.outputs)}
         given = {name: to_float64(array, types[name]) for name, array in inputs.items()}
-        arguments = held(report) if isinstance(report, bytes) else None
+        arguments = read_launch_report(report) if isinstance(report, bytes) else None
         seen.unread = seen.unread or arguments is None
         for name in self._judged():
-            if by := moved(arguments or (), Right(dtype=types[name], values=oracle[name], given=given)):
+            if by := find_copied_output(
+                arguments or (), RightOutput(dtype=types[name], values=oracle[name], given=given)
+            ):
                 seen.ready[name] = by
         return {
-            name: made(
+            name: is_made(
                 to_float64(outputs[name], types[name]),
                 oracle[name],
                 dtype=types[name],
@@ -255,18 +852,16 @@ class _Python:
             for name in self._judged()
         }
 
-    def _given(self, ready: Mapping[str, str], *evidence: str) -> Answered:
+    def _given(self, ready: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """Its kernels moved what was there already: all of the work, or a part of it."""
-        told = (
-            f"a kernel is given the output ready-made: {listed(tuple(f'{name} ({by})' for name, by in ready.items()))}"
-        )
-        wanted, shape = results(self.task), self._shapes()[0]
-        if 2 * elements(shape, [one for one in wanted if one.name in ready]) >= elements(shape, wanted):
-            return no(told, *evidence)
-        return unverified(told, *evidence)
+        told = f"a kernel is given the output ready-made: {list_some(tuple(f'{name} ({by})' for name, by in ready.items()))}"
+        wanted, shape = call_results(self.task), self._shapes()[0]
+        if 2 * total_elements(shape, [one for one in wanted if one.name in ready]) >= total_elements(shape, wanted):
+            return answer_no(told, *evidence)
+        return answer_unverified(told, *evidence)
 
     def _judged(self) -> list[str]:
-        return [one.name for one in results(self.task)]
+        return [one.name for one in call_results(self.task)]
 
     def _shapes(self) -> tuple[Shape, ...]:
         """The timed sizes first: they are what the claim is about."""

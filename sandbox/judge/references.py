@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import DType, Task
-from ridgeline.sandbox.judge.children import Answer, Child, Held, Lost
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.children import Answer, Child, ChildLimits, ChildLost
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
 
 HOST = Path(__file__).parents[1] / "harness" / "reference_host.py"
@@ -37,7 +37,7 @@ class ReferenceFailed(WorldError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class ReferenceLimits:
     """Seconds for the child's start and for one call, and its address space in MiB."""
 
     start_s: float = START_S
@@ -55,7 +55,7 @@ class Reference:
         *,
         device: Literal["cpu", "cuda"] = "cpu",
         python: str = sys.executable,
-        patience: Patience = Patience(),
+        patience: ReferenceLimits = ReferenceLimits(),
     ) -> None:
         """`folder` is the task's; `python` an interpreter that has what the reference imports."""
         self._task = task
@@ -63,7 +63,7 @@ class Reference:
         self._device = device
         self._patience = patience
         card = device == "cuda"
-        self._held = Held(python=python, memory_mb=None if card else patience.memory_mb, card=card)
+        self._held = ChildLimits(python=python, memory_mb=None if card else patience.memory_mb, card=card)
         self._child: Child | None = None
         self._framework: Framework | None = None
         self.notes: tuple[str, ...] = ()
@@ -117,11 +117,11 @@ class Reference:
     def _asked(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
         child = self._child or self._started()
         names = [one.name for one in self._task.inputs]
-        sets = [[_form(inputs[name]) for name in names] for inputs in many]
+        sets = [[_describe_arrays(inputs[name]) for name in names] for inputs in many]
         words = json.dumps({"questions": questions, "sets": sets}).encode()
         try:
             answer = child.asked(
-                [words, *(_bytes(inputs[name]) for inputs in many for name in names)],
+                [words, *(_array_bytes(inputs[name]) for inputs in many for name in names)],
                 timeout_s=self._patience.call_s * len(questions) * len(many),
             )
             header = self._header(answer, questions[0])
@@ -129,7 +129,7 @@ class Reference:
                 {question: self._numbers(answer, arrays, question) for question, arrays in one.items()}
                 for one in header["answers"]
             ]
-        except Lost as lost:
+        except ChildLost as lost:
             self._child = None
             raise self._failed(questions[0], str(lost)) from None
         self.notes = tuple(dict.fromkeys((*self.notes, *header["notes"])))
@@ -153,7 +153,7 @@ class Reference:
             self._child = Child(HOST, self._held)
             answer = self._child.asked([json.dumps(spec).encode()], timeout_s=self._patience.start_s)
             header = self._header(answer, "import")
-        except Lost as lost:
+        except ChildLost as lost:
             self._child = None
             raise self._failed("import", str(lost)) from None
         except ReferenceFailed:
@@ -173,9 +173,9 @@ class Reference:
         return ReferenceFailed(f"{self._file.name}: {question}: {said}; correct the reference")
 
 
-def _form(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...]]:
+def _describe_arrays(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...]]:
     return array.dtype.str, array.shape
 
 
-def _bytes(array: NDArray[np.generic]) -> memoryview:
+def _array_bytes(array: NDArray[np.generic]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

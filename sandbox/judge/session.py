@@ -1,12 +1,15 @@
 """A worker as the judge uses it: values in, sealed bytes out, and the judge's own time between."""
 
 import ast
+import contextlib
 import dataclasses
+import json
 import math
+import mmap
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,28 +18,49 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.task import Task
-from ridgeline.sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, PING, PONG, Frame
-from ridgeline.sandbox.judge.arena import PLACEMENTS, Arena
-from ridgeline.sandbox.judge.arenas import Arenas, budget_bytes
-from ridgeline.sandbox.judge.card_arena import CardArena
-from ridgeline.sandbox.judge.isolation import Isolation, isolation
-from ridgeline.sandbox.judge.limits import WorkerLimits
-from ridgeline.sandbox.judge.lost import Lost, Reason
-from ridgeline.sandbox.judge.worker import Device, Framework, Loading, Mode, Worker
+from ridgeline.graph.task import DType, Task
+from ridgeline.sandbox.harness.judge_frames import (
+    CALL,
+    CAPTURE,
+    CAPTURED,
+    DONE,
+    NONCE_BYTES,
+    PING,
+    PONG,
+    PROVE,
+    PROVED,
+    STOCK,
+    STOCKED,
+    Frame,
+)
+from ridgeline.sandbox.judge.dtypes import to_float64
+from ridgeline.sandbox.judge.isolation import Isolation, WorkerLimits, machine_isolation
+from ridgeline.sandbox.judge.pool import RowPlace
+from ridgeline.sandbox.judge.shared_buffers import (
+    PLACEMENTS,
+    CardSharedBuffers,
+    SharedBuffers,
+    SharedBuffersCache,
+    budget_bytes,
+)
+from ridgeline.sandbox.judge.worker import Device, Framework, Loading, LossReason, Worker, WorkerLost, WorkerMode
 
-LARGE = 1 << 18
+LARGE_BYTES = 1 << 18
 """Bytes of outputs from which on the worker must stand still before they are copied: fewer are copied faster."""
+
 PING_S = 10.0
+
 MIB = 1 << 20
+
 TORCH_MB = 8192
 """Address space that importing PyTorch and its threads' stacks takes, most of which is never touched."""
+
 TORCH = ("triton", "cuda", "hip", "flydsl", "cutedsl")
 """Languages whose arrays are tensors, whatever the sources import."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sealed:
+class SealedCall:
     """What one call left, copied before the worker could do anything else."""
 
     outputs: dict[str, NDArray[np.generic]]
@@ -54,10 +78,10 @@ class Sealed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken:
+class BrokenWorker:
     """Why there is no session or no answer; never a pass."""
 
-    reason: Reason
+    reason: LossReason
     detail: str
 
 
@@ -80,7 +104,7 @@ class Session:
         """`sources` is a frozen copy of the candidate's files; `cpu` the one processor that it starts on."""
         self.framework: Framework = framework_of(task, sources, device)
         """Of the arrays that a Python candidate gets; may be set before `open`, for example to the reference's."""
-        self.mode: Mode = "plain"
+        self.mode: WorkerMode = "plain"
         """Set before `open`; only a plain session is ever timed."""
         self.settle_us: int | None = None
         """When set, outputs are copied a second time after the worker ran on for so long: `Sealed.late`."""
@@ -94,8 +118,8 @@ class Session:
         self._cpu = cpu
         self._environment = dict(environment or {})
         self._worker: Worker | None = None
-        self._arenas = Arenas(task, card=device != "cpu")
-        self._broken: Broken | None = None
+        self._arenas = SharedBuffersCache(task, card=device != "cpu")
+        self._broken: BrokenWorker | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +129,7 @@ class Session:
     ) -> None:
         self.close()
 
-    def open(self) -> Broken | None:
+    def open(self) -> BrokenWorker | None:
         """Build, start and load: everything before the first call. Raises WorldError where the machine lacks something.
 
         A candidate that does not compile, load or import is `Broken`.
@@ -113,8 +137,8 @@ class Session:
         try:
             self._worker = Worker(self._loading())
             self._worker.start()
-        except Lost as lost:
-            return self._break(lost if lost.reason != "crash" else Lost("load", f"while loading: {lost.detail}"))
+        except WorkerLost as lost:
+            return self._break(lost if lost.reason != "crash" else WorkerLost("load", f"while loading: {lost.detail}"))
         return None
 
     def call(
@@ -125,7 +149,7 @@ class Session:
         placement: int = 0,
         poison: Mapping[str, NDArray[np.generic]] | None = None,
         timeout_s: float = 60,
-    ) -> Sealed | Broken:
+    ) -> SealedCall | BrokenWorker:
         """One judged call. Arrays have storage types; `poison` is what the outputs hold before, else random bytes.
 
         Placements 0 and 1 are two address ranges: the same size at the same placement means the same array objects
@@ -139,7 +163,7 @@ class Session:
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
             answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
             return self._sealed(arena, inputs, placement, answer, wall_us)
-        except Lost as lost:
+        except WorkerLost as lost:
             return self._break(lost)
 
     def ping(self) -> float:
@@ -147,7 +171,7 @@ class Session:
         try:
             _, wall_us = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
             self._running.held.settled()
-        except Lost as lost:
+        except WorkerLost as lost:
             self._break(lost)
             return math.nan
         return wall_us
@@ -161,11 +185,11 @@ class Session:
             dict.fromkeys(name for placement in range(PLACEMENTS) for name in arena.broken(placement, whole=True))
         )
 
-    def report(self) -> bytes | Broken:
+    def report(self) -> bytes | BrokenWorker:
         """What a worker in mode `trace` has noted so far: a claim of the candidate's process."""
         try:
             return self._running.report()
-        except Lost as lost:
+        except WorkerLost as lost:
             return self._break(lost)
 
     def threads(self) -> int | None:
@@ -183,12 +207,12 @@ class Session:
     @property
     def isolation(self) -> Isolation:
         """How well workers are shut in on this machine."""
-        return isolation()
+        return machine_isolation()
 
     @staticmethod
     def isolation_level() -> str:
         """`namespaces` or `weak`, of every session on this machine."""
-        return isolation().level
+        return machine_isolation().level
 
     @property
     def held(self) -> bool:
@@ -205,12 +229,12 @@ class Session:
     @property
     def _running(self) -> Worker:
         if self._broken is not None:
-            raise Lost(self._broken.reason, self._broken.detail)
+            raise WorkerLost(self._broken.reason, self._broken.detail)
         if self._worker is None:
             raise RuntimeError("the session is not open")
         return self._worker
 
-    def _bound(self, dims: Mapping[str, int]) -> tuple[int, Arena]:
+    def _bound(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers]:
         """The arena of that size, and its number in the worker."""
         worker = self._running
         slot, arena, new = self._arenas.of(dims)
@@ -219,18 +243,23 @@ class Session:
         return slot, arena
 
     def _sealed(
-        self, arena: Arena, inputs: Mapping[str, NDArray[np.generic]], placement: int, answer: Frame, wall_us: float
-    ) -> Sealed:
+        self,
+        arena: SharedBuffers,
+        inputs: Mapping[str, NDArray[np.generic]],
+        placement: int,
+        answer: Frame,
+        wall_us: float,
+    ) -> SealedCall:
         """Copies first, checks later."""
         held = self._running.held
-        if arena.judged_bytes > LARGE:
+        if arena.judged_bytes > LARGE_BYTES:
             held.settled()
         outputs = arena.outputs(placement)
         changed, broken = self._looked(arena, inputs, placement)
         held.settled()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
-        return Sealed(
+        return SealedCall(
             outputs=outputs,
-            late=arena.seconds() if isinstance(arena, CardArena) else self._late(arena, placement),
+            late=arena.seconds() if isinstance(arena, CardSharedBuffers) else self._late(arena, placement),
             wall_us=wall_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
@@ -238,14 +267,14 @@ class Session:
         )
 
     def _looked(
-        self, arena: Arena, inputs: Mapping[str, NDArray[np.generic]], placement: int
+        self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Inputs that were changed, and arrays beside which something was."""
         if self.look_share < 1 and self._coin.random() >= self.look_share:
             return (), ()
         return arena.changed(inputs, placement), arena.broken(placement)
 
-    def _late(self, arena: Arena, placement: int) -> dict[str, NDArray[np.generic]] | None:
+    def _late(self, arena: SharedBuffers, placement: int) -> dict[str, NDArray[np.generic]] | None:
         if self.settle_us is None:
             return None
         held = self._running.held
@@ -255,10 +284,10 @@ class Session:
         held.settled()
         return arena.outputs(placement)
 
-    def _break(self, lost: Lost) -> Broken:
+    def _break(self, lost: WorkerLost) -> BrokenWorker:
         if self._broken is None:
             why = self._worker.why(lost) if self._worker is not None else lost
-            self._broken = Broken(reason=why.reason, detail=why.detail)
+            self._broken = BrokenWorker(reason=why.reason, detail=why.detail)
         return self._broken
 
     def _loading(self) -> Loading:
@@ -294,3 +323,338 @@ def _imports_torch(path: Path) -> bool:
     imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return any(name.split(".")[0] == "torch" for name in imported)
+
+
+# A worker on a card as timing uses it: values lie there already, each call names secret places, sums come back.
+
+Array = NDArray[np.generic]
+
+ALIGNED = 512
+
+FETCH_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardDraw:
+    """What one timed call is given, by places in what lies on the card; the same for both sides."""
+
+    inputs: Mapping[str, RowPlace]
+    const: Sequence[str]
+    rings: Mapping[str, tuple[int, int]]
+    """Of whole numbers: the least, and the first that is too large."""
+    poison: Mapping[str, tuple[str, int]]
+    decoy: int
+    """Version of the decoys."""
+    cold: bool
+    graph: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSums:
+    """What the worker says of one output."""
+
+    sums: NDArray[np.float64]
+    same: bool
+    """Whether it was the same when everything on the device had ended."""
+    bits: tuple[int, int]
+    """Of some elements, at once and at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputProof:
+    """What the worker says of all outputs, of the inputs and of the memory between."""
+
+    outputs: Mapping[str, OutputSums]
+    inputs: Mapping[str, int]
+    guards: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardTiming:
+    """One timed call."""
+
+    claimed_us: float
+    """By the events of the worker."""
+    called_us: float
+    """The judge's clock over the call."""
+    wall_us: float
+    """The judge's clock over the call and the sums of its outputs."""
+    proof: OutputProof
+
+
+@dataclass(kw_only=True)
+class CardStock:
+    """Memory with long rows, shared with the worker, which copied it to its card."""
+
+    memory: mmap.mmap
+    layout: dict[str, tuple[int, int]]
+    descriptor: int
+
+    def write(self, key: str, array: Array) -> None:
+        """Put other values in the place of that name. Raises ValueError when they are not as many bytes."""
+        start, end = self.layout[key]
+        if array.nbytes != end - start:
+            raise ValueError(f"{key}: {array.nbytes} bytes where {end - start} have room")
+        into = np.frombuffer(self.memory, np.uint8, end - start, start)
+        into[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+    def close(self) -> None:
+        """Give this end of the memory back; the worker has its own."""
+        os.close(self.descriptor)
+
+
+def stock_shared_memory(arrays: Mapping[str, Array]) -> CardStock:
+    """Shared memory with these arrays in it."""
+    layout: dict[str, tuple[int, int]] = {}
+    cursor = 0
+    for key, array in arrays.items():
+        layout[key] = (cursor, cursor + array.nbytes)
+        cursor = -(-(cursor + array.nbytes) // ALIGNED) * ALIGNED
+    descriptor = os.memfd_create("stock", os.MFD_CLOEXEC)
+    os.ftruncate(descriptor, max(cursor, 1))
+    made = CardStock(memory=mmap.mmap(descriptor, max(cursor, 1)), layout=layout, descriptor=descriptor)
+    for key, array in arrays.items():
+        if array.nbytes:
+            made.write(key, array)
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofRequest:
+    """What is asked about a call's outputs after it has ended."""
+
+    places: tuple[tuple[int, int], ...]
+    subset: tuple[int, int]
+    whole: bool
+
+    @classmethod
+    def drawn(cls, dice: random.Random, *, whole: bool) -> "ProofRequest":
+        """Secret places; `whole`: all outputs are wanted too."""
+        places = tuple((dice.randrange(SPARE_SIGNS), dice.randrange(SPARE_SIGNS)) for _ in range(SUM_COUNT))
+        return cls(places=places, subset=(dice.randrange(1, 1 << 31) | 1, dice.randrange(1 << 31)), whole=whole)
+
+    @classmethod
+    def nothing(cls) -> "ProofRequest":
+        """No sums, only everything."""
+        return cls(places=(), subset=(1, 0), whole=True)
+
+    def words(self) -> bytes:
+        """For the worker."""
+        return json.dumps({"places": self.places, "subset": self.subset, "whole": self.whole}).encode()
+
+
+class CardSession(Session):
+    """A session whose arrays lie on a card. `call` goes over the bus with everything; `timed` leaves it there."""
+
+    def stock(self, dims: Mapping[str, int], given: CardStock) -> BrokenWorker | None:
+        """Have the worker keep these rows for calls of that size."""
+        try:
+            slot, _ = self._bound(dims)
+            with _shared_message(json.dumps(given.layout).encode()) as words:
+                frame = Frame(STOCK, os.urandom(NONCE_BYTES), slot)
+                self._running.tell(frame, (given.descriptor, words), STOCKED)
+        except WorkerLost as lost:
+            return self._break(lost)
+        return None
+
+    def capture(self, dims: Mapping[str, int]) -> str | BrokenWorker:
+        """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
+        said = "eager"
+        try:
+            slot, _ = self._bound(dims)
+            for placement in (0, 1):
+                frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), slot, placement)
+                said = self._running.tell(frame, (), CAPTURED).text
+                if not said.startswith("graph"):
+                    break
+        except WorkerLost as lost:
+            return self._break(lost)
+        return said
+
+    def timed(
+        self, dims: Mapping[str, int], draw: CardDraw, asked: ProofRequest, *, placement: int = 0, timeout_s: float = 60
+    ) -> CardTiming | BrokenWorker:
+        """One judged call. What is asked of its outputs is told when it has ended, and is in the judge's time."""
+        try:
+            slot, arena, answer, called_us = self._drawn(dims, draw, placement, timeout_s=timeout_s)
+            proof, proved_us = self._proved(asked, (slot, placement), arena, timeout_s=timeout_s)
+        except WorkerLost as lost:
+            return self._break(lost)
+        wall_us = called_us + proved_us
+        return CardTiming(claimed_us=answer.claim_ns / 1e3, called_us=called_us, wall_us=wall_us, proof=proof)
+
+    def unproved(self, dims: Mapping[str, int], draw: CardDraw, *, placement: int = 0) -> float | BrokenWorker:
+        """The same call with nothing held against it, to see what judging costs: what its events claim, in us."""
+        try:
+            return self._drawn(dims, draw, placement, timeout_s=FETCH_S)[2].claim_ns / 1e3
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def sealed(
+        self, dims: Mapping[str, int], inputs: Mapping[str, Array], placement: int, *, fetch: bool
+    ) -> SealedCall | BrokenWorker:
+        """All that the last call at that placement left, inputs and bands included; its times are not known here.
+
+        `fetch`: have the worker bring it; else it has, having been asked for the whole when the call had ended.
+        """
+        try:
+            slot, arena = self._card(dims)
+            if fetch:
+                self._proved(ProofRequest.nothing(), (slot, placement), arena, timeout_s=FETCH_S)
+            return SealedCall(
+                outputs=arena.outputs(placement),
+                late=arena.seconds(),
+                wall_us=math.nan,
+                inputs_changed=arena.changed(inputs, placement),
+                guards_broken=arena.broken(placement),
+            )
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def _drawn(
+        self, dims: Mapping[str, int], draw: CardDraw, placement: int, *, timeout_s: float
+    ) -> tuple[int, CardSharedBuffers, Frame, float]:
+        slot, arena = self._card(dims)
+        arena.say(_draw_words(draw))
+        frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text="drawn")
+        answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+        self._running.held.settled()
+        return slot, arena, answer, called_us
+
+    def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
+        slot, arena = self._bound(dims)
+        if not isinstance(arena, CardSharedBuffers):
+            raise TypeError("a session of a card without its memory")
+        return slot, arena
+
+    def _proved(
+        self, asked: ProofRequest, place: tuple[int, int], arena: CardSharedBuffers, *, timeout_s: float
+    ) -> tuple[OutputProof, float]:
+        arena.say(asked.words())
+        frame = Frame(PROVE, os.urandom(NONCE_BYTES), *place)
+        _, wall_us = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
+        self._running.held.settled()
+        return read_proof(arena.said()), wall_us
+
+
+def _draw_words(draw: CardDraw) -> bytes:
+    return json.dumps(
+        {
+            "inputs": draw.inputs,
+            "const": list(draw.const),
+            "rings": draw.rings,
+            "poison": draw.poison,
+            "decoy": draw.decoy,
+            "cold": draw.cold,
+            "graph": draw.graph,
+        }
+    ).encode()
+
+
+@contextlib.contextmanager
+def _shared_message(data: bytes) -> Iterator[int]:
+    """Shared memory with these bytes."""
+    descriptor = os.memfd_create("words", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# Outputs that stay on a card: eight sums with secret signs, compared between sides, and with the outputs themselves.
+#
+# Signs of element (r, c), in rows of `ROW`, are the product of two slices of a long row of signs at secret places.
+
+ROW, SUBSET = 4096, 4096
+
+SUM_COUNT = 8
+
+SPARE_SIGNS = 1 << 16
+"""Places at which a slice of signs may begin."""
+
+SUM_DEVIATIONS = 6.0
+"""Standard deviations of a sum of errors with random signs (measurement 2.6)."""
+
+EXACT_SUMS = 1e-11
+"""Two programs that add the same float64 numbers in other orders differ by less, as a share of the numbers' size."""
+
+WIDE_SUMS = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+
+
+def read_proof(words: bytes) -> OutputProof:
+    """The worker's words. Raises Lost for words that are none."""
+    try:
+        said = json.loads(words)
+        outputs = {str(name): _read_sums(one) for name, one in said.get("outputs", {}).items()}
+        inputs = {str(name): int(one) for name, one in said.get("inputs", {}).items()}
+        return OutputProof(outputs=outputs, inputs=inputs, guards=said.get("guards", True) is True)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise WorkerLost("protocol", "the worker's words about its outputs are none") from error
+
+
+def _read_sums(one: Mapping[str, object]) -> OutputSums:
+    sums, bits = one["sums"], one["bits"]
+    if not isinstance(sums, list) or len(sums) != SUM_COUNT or not isinstance(bits, list):
+        raise ValueError("not the sums that were asked for")
+    numbers = np.array([float.fromhex(str(value)) for value in sums])
+    return OutputSums(sums=numbers, same=one["same"] is True, bits=(int(bits[0]), int(bits[1])))
+
+
+def to_rows(count: int) -> int:
+    """Rows of so many elements, the last one filled up."""
+    return -(-max(count, 1) // ROW)
+
+
+def draw_signs(count: int, rng: np.random.Generator) -> NDArray[np.int8]:
+    """A long row of one and minus one, for outputs of at most so many elements."""
+    length = max(to_rows(count), ROW) + SPARE_SIGNS
+    return (2 * rng.integers(0, 2, length, dtype=np.int8) - 1).astype(np.int8)
+
+
+def signed_sums(raw: Array, dtype: DType, row: NDArray[np.int8], asked: ProofRequest) -> NDArray[np.float64]:
+    """The sums as the worker must have them."""
+    count = to_rows(raw.size)
+    numbers = np.zeros(count * ROW)
+    numbers[: raw.size] = to_float64(raw.reshape(-1), dtype)
+    table = numbers.reshape(count, ROW)
+    across = np.stack([row[first : first + ROW] for first, _ in asked.places]).astype(np.float64)
+    down = np.stack([row[second : second + count] for _, second in asked.places]).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.float64] = ((table @ across.T) * down.T).sum(axis=0)
+    return found
+
+
+def element_bits(raw: Array, asked: ProofRequest) -> int:
+    """Bits of some elements as the worker must have them."""
+    if not raw.size:
+        return 0
+    step, first = asked.subset
+    at = (step * np.arange(SUBSET, dtype=np.int64) + first) % raw.size
+    kind = np.uint8 if raw.itemsize == 1 else np.dtype(f"int{8 * raw.itemsize}")
+    values = np.ascontiguousarray(raw).reshape(-1).view(kind)[at].astype(np.int64)
+    with np.errstate(over="ignore"):
+        return int((values * ((at * WIDE_SUMS + first) | 1)).sum())
+
+
+def is_proof_true(said: OutputSums, raw: Array, dtype: DType, row: NDArray[np.int8], asked: ProofRequest) -> bool:
+    """Whether the sums and bits that a worker told are those of the output that it then gave."""
+    there = signed_sums(raw, dtype, row, asked)
+    if said.bits != (element_bits(raw, asked),) * 2:
+        return False
+    numbers = to_float64(raw.reshape(-1), dtype)
+    if not np.isfinite(numbers).all():
+        return True  # sums that are no numbers say nothing, and everything is here
+    size = float(np.sqrt(np.square(numbers).sum())) * math.sqrt(max(raw.size, 1))
+    return bool((np.abs(there - said.sums) <= EXACT_SUMS * size + np.finfo(float).tiny).all())
+
+
+def are_sums_near(a: OutputSums, b: OutputSums, *, count: int, apart: float) -> bool:
+    """Whether sums of two sides may be those of right answers that differ by `apart` in the mean square's root.
+
+    False says only that all of the outputs are to be looked at.
+    """
+    if a.bits[0] != a.bits[1] or b.bits[0] != b.bits[1] or not (a.same and b.same):
+        return False
+    limit = SUM_DEVIATIONS * apart * math.sqrt(count)
+    return bool((np.abs(a.sums - b.sums) <= limit).all())

@@ -18,7 +18,7 @@ FILE_NAME = "task.yaml"
 COMPILED = ("c", "cuda", "hip")
 SUFFIXES = {"c": (".c",), "cuda": (".cu",), "hip": (".hip", ".cpp", ".cu")}
 """Of the first source of a compiled language; everything else is Python."""
-WHOLE = {"int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint8": 8}
+INTEGER_TYPES = {"int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint8": 8}
 """Bits of the whole-number types without the sign."""
 LARGEST_ELEMENTS = 1 << 34
 """Of one array: 17 thousand million. More is a mistyped extent, and would take all memory before it is seen."""
@@ -42,7 +42,7 @@ class LoadedTask(NamedTuple):
 
 def load_task(path: Path) -> LoadedTask:
     """Read and check a task file, or the `task.yaml` of a folder. Raises `TaskError`, several problems at once."""
-    file = _find(path)
+    file = _find_file(path)
     try:
         fields = document(file, empty="make one with `ridgeline init PATH --from-pytorch FILE`")
     except NotReadable as error:
@@ -52,17 +52,17 @@ def load_task(path: Path) -> LoadedTask:
         task = Task.model_validate(fields)
     except ValidationError as error:
         problems += [line for line in translated(error) if line.split(":")[0] not in named(problems)]
-        raise _told(file, problems) from None
+        raise _explain(file, problems) from None
     if problems := [*problems, *_names(task), *_values(task), *_sizes(task), *_files(task, file.parent)]:
-        raise _told(file, problems)
+        raise _explain(file, problems)
     return LoadedTask(task=task, folder=file.parent)
 
 
-def _told(file: Path, problems: list[str]) -> TaskError:
+def _explain(file: Path, problems: list[str]) -> TaskError:
     return TaskError("\n".join(f"{file.name}: {line}" for line in problems))
 
 
-def _find(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     file = path / FILE_NAME if path.is_dir() else path
     if file.is_file():
         return file.resolve()
@@ -104,7 +104,7 @@ def _arguments(task: Task) -> Iterator[str]:
 def _values(task: Task) -> Iterator[str]:
     for one in task.inputs:
         where = f"inputs.{one.name}"
-        whole = one.dtype in WHOLE
+        whole = one.dtype in INTEGER_TYPES
         if whole and one.values not in ("integers", "mask"):
             yield f"{where}.values: {one.dtype} holds whole numbers; write `values: integers` with low and high"
         if one.dtype == "bool" and one.values != "mask":
@@ -112,10 +112,10 @@ def _values(task: Task) -> Iterator[str]:
         if one.values == "integers":
             yield from _bounds(one, where)
         if one.within is not None:
-            yield from _within(one, one.within, where)
+            yield from _check_within(one, one.within, where)
 
 
-def _within(one: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
+def _check_within(one: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
     low, high = ends
     if one.values not in ("uniform", "positive"):
         yield f"{where}.within: is for `uniform` and `positive`; remove it, or write one of them as `values`"
@@ -128,7 +128,7 @@ def _within(one: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
 def _bounds(one: Input, where: str) -> Iterator[str]:
     if one.high - one.low < 2:
         yield f"{where}.high: {one.low} is the only value in [{one.low}, {one.high}); give two or more to draw from"
-    top = 1 << WHOLE.get(one.dtype, 63)
+    top = 1 << INTEGER_TYPES.get(one.dtype, 63)
     if one.high > top or one.low < (0 if one.dtype == "uint8" else -top):
         yield f"{where}: [{one.low}, {one.high}) does not fit {one.dtype}; correct the bounds or the dtype"
 
@@ -142,7 +142,7 @@ def _sizes(task: Task) -> Iterator[str]:
             if field not in said:
                 said.add(field)
                 yield line
-    yield from _drawn(task)
+    yield from _check_drawn(task)
 
 
 def _dims(shape: Shape) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _work(task: Task, shape: Shape) -> Iterator[str]:
             yield f"{field}: {error}; correct the formula"
 
 
-def _drawn(task: Task) -> Iterator[str]:
+def _check_drawn(task: Task) -> Iterator[str]:
     for name, (low, high) in task.drawn.ranges.items():
         step = task.drawn.multiples.get(name, 1)
         if not 1 <= low <= high:

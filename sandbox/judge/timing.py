@@ -1,25 +1,279 @@
 """Is it faster? A B B A blocks in fresh process pairs; every timed call is judged, on values it could not know."""
 
+import math
 import random
+import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.task import Shape
-from ridgeline.sandbox.judge.agreement import Tolerance, agree, tolerance
-from ridgeline.sandbox.judge.calls import Bench, Truth, judged_names, truth_of
-from ridgeline.sandbox.judge.gate import Opened
-from ridgeline.sandbox.judge.others import Others
-from ridgeline.sandbox.judge.physics import SHOWN, claims, moved_share
-from ridgeline.sandbox.judge.pool import Poisons, Pool
-from ridgeline.sandbox.judge.sampled import Sampled, wrong_side
-from ridgeline.sandbox.judge.session import Broken, Sealed, Session
-from ridgeline.sandbox.judge.slots import Slot, slot
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.correctness import (
+    SMALL_ELEMENTS,
+    CallJudge,
+    Opened,
+    Truth,
+    decoy_of,
+    draw_mixes_with_truth,
+    element_count,
+    judged_names,
+    list_mixes,
+    truth_of,
+    truths_of,
+)
+from ridgeline.sandbox.judge.dtypes import STORAGE
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, axis_lengths
+from ridgeline.sandbox.judge.numerics import Tolerance, agree, derive_tolerance
+from ridgeline.sandbox.judge.pool import InputPool, PoisonPool, RowPlace
+from ridgeline.sandbox.judge.session import (
+    BrokenWorker,
+    CardDraw,
+    CardSession,
+    CardStock,
+    CardTiming,
+    ProofRequest,
+    SealedCall,
+    Session,
+    are_sums_near,
+    draw_signs,
+    is_proof_true,
+    stock_shared_memory,
+)
+
+# Calls among the timed ones that are not timed, with unusual values: what is right only in tests is found there.
+
+ProbePlace = tuple[int, int]
+"""Block, and the number of its first call."""
+
+
+@dataclass(kw_only=True)
+class UntimedProbes:
+    """Where they are made, and what they find."""
+
+    bench: CallJudge
+    sessions: Mapping[str, Session]
+    shape: Shape
+    pool: InputPool
+    coin: random.Random
+    deck: list[str]
+    """Kinds of values that are left for this size, over all process pairs; filled again when none is."""
+    many: int = 2
+    """Of this size, in this process pair."""
+    calls: int = 0
+    _at: Counter[ProbePlace] = field(default_factory=Counter)
+    _ready: list[tuple[str, Truth]] = field(default_factory=list)
+
+    def spread(self, first: int, blocks: int) -> None:
+        """Draw the pairs of calls before which they are made, from block `first` to before `blocks`."""
+        if self.bench.options.on("judged_timing") and self.bench.options.on("mixes"):
+            drawn = ((self.coin.randrange(first, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
+            self._at = Counter(drawn)
+
+    def due(self, place: ProbePlace) -> tuple[str, str] | None:
+        """Make those of this place: the side that is wrong, and how."""
+        for _ in range(self._at[place]):
+            if wrong := self._both():
+                return wrong
+        return None
+
+    def _both(self) -> tuple[str, str] | None:
+        dims = self.shape.dims
+        if not self._ready:
+            self._asked()
+        mix, truth = self._ready.pop()
+        for side in self.coin.sample("ab", 2):
+            placement = self.coin.getrandbits(1)
+            sealed = self.sessions[side].call(
+                dims, truth.inputs, placement=placement, timeout_s=self.bench.options.call_s
+            )
+            self.calls += 1
+            if isinstance(sealed, BrokenWorker):
+                return side, f"{sealed.reason}: {sealed.detail}"
+            if lines := self.bench.wrong(sealed, truth):
+                return side, f"{mix}: {lines[0]}"
+        return None
+
+    def _asked(self) -> None:
+        """What is right in the next ones: for all of this process pair at once, unless that is much to keep."""
+        mixes: list[str] = []
+        for _ in range(self.many if element_count(self.bench.task, self.shape) < SMALL_ELEMENTS else 1):
+            if not self.deck:
+                self.deck += shuffle_mixes(self.coin, tested=list_mixes(self.bench.task, self.shape))
+            mixes.append(self.deck.pop())
+        consts = self.pool.consts()
+        truths = draw_mixes_with_truth(self.bench, self.shape.dims, mixes, kept=lambda drawn: {**drawn, **consts})
+        self._ready += zip(mixes, truths, strict=True)
+
+
+def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
+    """Every unusual kind once, in a secret order; last of all, and so taken first, those that the size was not tested
+    with."""
+    every = (*MIXES[1:], *PARTS)
+    told = [mix for mix in every if mix in tested]
+    others = [mix for mix in every if mix not in tested]
+    return [*coin.sample(told, len(told)), *coin.sample(others, len(others))]
+
+
+# What no kernel can beat: bytes and operations at the machine's measured ceilings, and the judge's own clock.
+
+FLOOR_MARGIN = 0.95
+"""A floor is this share of the ceiling's time: ceilings are measured, to a few percent (measurement 2.8)."""
+CLAIM_SHARE = 0.8
+STANDARD_ERRORS = 3.0
+"""The wall clock must show this share of a claimed gain, within so many of its standard errors (measurement 2.7)."""
+
+SHOWN_SHARE = 2.0
+"""A gain is more than so many standard errors of what shows it."""
+CLAIM_TRIM = 0.2
+"""Share of pairs cut at either end before the judge's clock is asked: the machine has other work too."""
+
+PossibleTime = Literal["yes", "escalate", "no"]
+"""`no`: fewer bytes than the result needs, or faster than an empty call. `escalate`: beyond the operations' peak,
+which an algebraic rewrite may do legally; a closer look decides."""
+
+
+def floor_us(
+    bytes_min: float | None, flops: float | None, *, copy_gbps: float | None, peak_gflops: float | None
+) -> float:
+    """Least time of one call in microseconds; 0 where nothing is known.
+
+    `copy_gbps` is 1e9 bytes per second, reads and writes together; `peak_gflops` 1e9 operations per second of the
+    declared type. A warm cache makes only the floor of operations hold: pass None for the bytes then.
+    """
+    return max(bytes_floor_us(bytes_min, copy_gbps), flops_floor_us(flops, peak_gflops))
+
+
+def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
+    """Least time in microseconds to move the bytes; 0 where either number is unknown."""
+    return FLOOR_MARGIN * _claimed_slopes(bytes_min, copy_gbps)
+
+
+def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
+    """Of the bytes of all arrays, those that the task says a call must move: a gather reads few of a table's."""
+    if task.bytes is None:
+        return 1.0
+    arrays = (*task.inputs, *task.outputs)
+    whole = sum(STORAGE[one.dtype].itemsize * math.prod(axis_lengths(one, dims)) for one in arrays)
+    return min(1.0, max(0.0, evaluate(task.bytes, dims)) / max(whole, 1))
+
+
+def flops_floor_us(flops: float | None, peak_gflops: float | None) -> float:
+    """Least time in microseconds of the nominal operations; 0 where either number is unknown."""
+    return FLOOR_MARGIN * _claimed_slopes(flops, peak_gflops)
+
+
+def is_possible(time_us: float, *, bytes_us: float, flops_us: float, empty_us: float) -> PossibleTime:
+    """Whether one sample can be true, given the floors and the time of a call that does nothing, all microseconds."""
+    if not time_us >= max(bytes_us, FLOOR_MARGIN * empty_us) or not time_us > 0:
+        return "no"
+    return "yes" if time_us >= flops_us else "escalate"
+
+
+def slope_us(chain_us: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Microseconds per step, and the standard error, from chains of (steps, total microseconds).
+
+    A line by least squares: its constant holds what every chain costs once. Raises ValueError for fewer than three
+    chains or a single length, which give no error.
+    """
+    lengths = [float(steps) for steps, _ in chain_us]
+    if len(chain_us) < 3 or len(set(lengths)) < 2:
+        raise ValueError("a slope and its error need three chains of at least two lengths")
+    middle = math.fsum(lengths) / len(lengths)
+    mean_us = math.fsum(total for _, total in chain_us) / len(lengths)
+    width = math.fsum((steps - middle) ** 2 for steps in lengths)
+    slope = math.fsum((steps - middle) * (total - mean_us) for steps, total in chain_us) / width
+    left = math.fsum((total - mean_us - slope * (steps - middle)) ** 2 for steps, total in chain_us)
+    return slope, math.sqrt(left / (len(lengths) - 2) / width)
+
+
+def claim_holds(*, wall_gain_us: float, claimed_gain_us: float, error_us: float) -> bool:
+    """Whether the judge's clock shows the gain that the worker's timer claims, in microseconds per step."""
+    return wall_gain_us >= CLAIM_SHARE * claimed_gain_us - STANDARD_ERRORS * error_us
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockedGain:
+    """A gain as a clock shows it, in microseconds."""
+
+    mean_us: float
+    error_us: float
+
+
+def measure_claims(gains: Sequence[tuple[float, float]]) -> tuple[ClockedGain, float]:
+    """The judge's clock, and what the workers claim, over (wall, claimed) of at least one pair of calls."""
+    wall = _trim([one for one, _ in gains])
+    claimed = statistics.fmean(_trim([one for _, one in gains]))
+    error = statistics.stdev(wall) / math.sqrt(len(wall)) if len(wall) > 1 else math.inf
+    return ClockedGain(mean_us=statistics.fmean(wall), error_us=error), claimed
+
+
+def _trim(values: list[float]) -> list[float]:
+    cut = int(CLAIM_TRIM * len(values))
+    return sorted(values)[cut : len(values) - cut]
+
+
+def _claimed_slopes(amount: float | None, giga_per_second: float | None) -> float:
+    if not amount or not giga_per_second:
+        return 0.0
+    return amount / (giga_per_second * 1e3)
+
+
+# Times of judged calls, and what they say by blocks.
+
+LEAST_US = 0.05
+"""Resolution: an empty call's time, which is taken off, varies by more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedCall:
+    """One timed and judged call."""
+
+    label: str
+    block: int
+    slot: int
+    side: str
+    """a or b."""
+    time_us: float
+    """The judge's clock without what an empty call takes."""
+    claimed_us: float | None
+    at_us: float
+    """End, on the monotonic clock."""
+
+
+def timed_call(
+    shape: Shape, place: tuple[int, int, str], sealed: SealedCall, taken_us: float, at_us: float
+) -> TimedCall:
+    """The call of that block, number and side; no time is less than the resolution."""
+    block, number, side = place
+    return TimedCall(
+        label=shape.label,
+        block=block,
+        slot=number,
+        side=side,
+        time_us=max(taken_us, LEAST_US),
+        claimed_us=sealed.claimed_us,
+        at_us=at_us,
+    )
+
+
+def block_log_ratios(slots: Sequence[TimedCall]) -> dict[str, list[float]]:
+    """ln(time of a / time of b) of each block, by size: positive is faster."""
+    blocks: dict[tuple[str, int], list[TimedCall]] = {}
+    for slot in slots:
+        blocks.setdefault((slot.label, slot.block), []).append(slot)
+    found: dict[str, list[float]] = {}
+    for (label, _), block in blocks.items():
+        logs = {side: [math.log(slot.time_us) for slot in block if slot.side == side] for side in "ab"}
+        found.setdefault(label, []).append(float(np.mean(logs["a"]) - np.mean(logs["b"])))
+    return found
+
 
 ORDERS = ("abba", "baab")
 WARM_UP = 2
@@ -29,9 +283,9 @@ COPIES = 5
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
-COMPANY_SHARE = 0.03
+PROCESS_CHECK_SHARE = 0.03
 """Of timed calls after which processes that came beside either worker are looked for, secretly; a look takes 1 ms."""
-KEPT_BYTES = 1 << 31
+AUDITED_BYTES = 1 << 31
 """Of random rows of all sizes that are kept for the process pairs to come; sizes beyond that draw theirs each time."""
 LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
@@ -40,7 +294,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class TimingRefused:
     """Why timing ended without a result, and whose fault it was; side is empty where it was nobody's."""
 
     side: str
@@ -50,10 +304,10 @@ class Refused:
 
 
 @dataclass(kw_only=True)
-class Pairs:
+class TimedPairs:
     """Times candidate `b` against `a`."""
 
-    bench: Bench
+    bench: CallJudge
     calls: int = 0
     gains: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """On a card, by size: of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
@@ -61,9 +315,11 @@ class Pairs:
     """By size: kinds of values that calls between the timed ones have not had yet."""
     _floors: dict[str, float] = field(default_factory=dict)
     _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
-    _drawn: dict[str, tuple[Pool, Poisons]] = field(default_factory=dict)
+    _drawn: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
 
-    def run(self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int) -> list[Slot] | Refused:
+    def run(
+        self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
+    ) -> list[TimedCall] | TimingRefused:
         """One process pair: both sides alive, taking turns."""
         with ExitStack() as stack:
             sessions: dict[str, Session] = {}
@@ -71,12 +327,12 @@ class Pairs:
                 side = "ab"[int(place)]
                 sessions[side] = stack.enter_context(opened[side]())
                 if broken := sessions[side].open():
-                    return Refused(side=side, detail=f"{broken.reason}: {broken.detail}")
-            found: list[Slot] = []
+                    return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
+            found: list[TimedCall] = []
             for shape in shapes:
                 turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
-                if isinstance(slots, Refused):
+                if isinstance(slots, TimingRefused):
                     return slots
                 found += slots
             return found
@@ -84,11 +340,11 @@ class Pairs:
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
             return _Turns
-        from ridgeline.sandbox.judge.card_timing import CardTurns
+        pass
 
-        return CardTurns
+        return _CardTurns
 
-    def drawn(self, shape: Shape) -> tuple[Pool, Poisons]:
+    def drawn(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
         """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 
         Later processes are others and know nothing of it.
@@ -96,16 +352,19 @@ class Pairs:
         if found := self._drawn.get(shape.label):
             found[0].anew()
             return found
-        found = Pool(self.bench.task, shape.dims, self.bench.rng), Poisons(self.bench.task, shape.dims, self.bench.rng)
-        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= KEPT_BYTES:
+        found = (
+            InputPool(self.bench.task, shape.dims, self.bench.rng),
+            PoisonPool(self.bench.task, shape.dims, self.bench.rng),
+        )
+        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= AUDITED_BYTES:
             self._drawn[shape.label] = found
         return found
 
     def unseen(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         for label, gains in self.gains.items():
-            wall, claimed = claims(gains)
-            if claimed > 0 and not wall.mean_us > SHOWN * wall.error_us:
+            wall, claimed = measure_claims(gains)
+            if claimed > 0 and not wall.mean_us > SHOWN_SHARE * wall.error_us:
                 return (
                     f"{label}: only the worker's own timer shows the gain of {claimed:.1f} us "
                     f"(the judge's clock: {wall.mean_us:.1f} +- {wall.error_us:.1f} us)"
@@ -130,7 +389,7 @@ class Pairs:
         if truth is not None and label not in self._within:
             task, known = self.bench.task, self.bench.sensitivity(truth)
             self._within[label] = {
-                name: tolerance(
+                name: derive_tolerance(
                     truth.oracle[name],
                     truth.trusted[name],
                     dtype=task.dtype_of(name),
@@ -150,7 +409,7 @@ MOST_TOO_FAST = 3
 class _Turns:
     """The calls of one size in one process pair."""
 
-    pairs: Pairs
+    pairs: TimedPairs
     sessions: Mapping[str, Session]
     shape: Shape
 
@@ -158,14 +417,14 @@ class _Turns:
         bench = self.pairs.bench
         self.bench, self.options = bench, bench.options
         self._pool, self._poisons = self.pairs.drawn(self.shape)
-        self._sampled = Sampled(bench=bench)
+        self._sampled = AuditedCalls(bench=bench)
         self._coin = random.Random(bench.rng.bytes(32))
         self._decoy: Arrays | None = None
         self._too_fast: Counter[str] = Counter()
         self._unsure_us: dict[str, float] = {}
         self._stale: Arrays | None = None
-        self._moved_share = moved_share(bench.task, self.shape.dims)
-        self._others = Others(
+        self._moved_share = bytes_share(bench.task, self.shape.dims)
+        self._others = UntimedProbes(
             bench=bench,
             sessions=self.sessions,
             shape=self.shape,
@@ -176,13 +435,13 @@ class _Turns:
         for session in self.sessions.values():
             session.look_share = LOOK_SHARE
 
-    def run(self, blocks: int) -> list[Slot] | Refused:
+    def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
         pings = {side: [one.ping() for _ in range(PINGS)] for side, one in self.sessions.items()}
         empty_us = min(float(np.median(times)) for times in pings.values())
         if self.options.on("own_clock"):
             self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
-        found: list[Slot] = []
+        found: list[TimedCall] = []
         self._others.spread(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
@@ -190,59 +449,59 @@ class _Turns:
                 if wrong := self._others.due((block, place)):
                     return self._timed_wrong(wrong)
                 slots = self._timed(block, place, order[place : place + 2], empty_us)
-                if isinstance(slots, Refused):
+                if isinstance(slots, TimingRefused):
                     return slots
                 found += slots if block >= 0 else []
         company = self._company()
         self.pairs.calls += self._others.calls
         return self.settle() or self._hurt() or company or found
 
-    def _timed(self, block: int, place: int, order: str, empty_us: float) -> list[Slot] | Refused:
+    def _timed(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
         and a call that never does its work is as fast every time.
 
         `empty_us`, of either side: each could make its own empty calls long, and so its others short."""
         while True:
             both = self._both(order)
-            if isinstance(both, Refused):
+            if isinstance(both, TimingRefused):
                 return both
             slots = []
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
                 taken_us = sealed.wall_us - empty_us if self.options.on("own_clock") else sealed.claimed_us or 0
-                slots.append(slot(self.shape, (block, place + number, side), sealed, taken_us, at_us))
+                slots.append(timed_call(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)
             if fast is None:
                 return slots
             self._too_fast[fast.side] += 1
             if self._too_fast[fast.side] > MOST_TOO_FAST:
                 detail = f"{self.shape.label}: {fast.time_us:.1f} us is too little to move its bytes"
-                return Refused(side=fast.side, detail=f"{detail}, {MOST_TOO_FAST + 1} times")
+                return TimingRefused(side=fast.side, detail=f"{detail}, {MOST_TOO_FAST + 1} times")
 
-    def _hurt(self) -> Refused | None:
+    def _hurt(self) -> TimingRefused | None:
         """What was done to guard bands and not looked at yet."""
         for side, session in self.sessions.items():
             if self.options.on("guards") and (names := session.hurt(self.shape.dims)):
                 return self._timed_wrong((side, f"memory beside {names[0]} was overwritten"))
         return None
 
-    def settle(self) -> Refused | None:
+    def settle(self) -> TimingRefused | None:
         """Judge the calls that wait for the oracle."""
         wrong = self._sampled.wrong("b")  # which the other side agreed with
         return self._timed_wrong(wrong) if wrong else None
 
-    def _timed_wrong(self, wrong: tuple[str, str]) -> Refused:
-        return Refused(side=wrong[0], detail=f"{self.shape.label}, timed: {wrong[1]}")
+    def _timed_wrong(self, wrong: tuple[str, str]) -> TimingRefused:
+        return TimingRefused(side=wrong[0], detail=f"{self.shape.label}, timed: {wrong[1]}")
 
-    def _company(self) -> Refused | None:
+    def _company(self) -> TimingRefused | None:
         """Other processes of a candidate may work, or watch, while its own stands still."""
         for side, session in self.sessions.items():
             if self.options.on("isolation") and (more := session.processes()):
-                return Refused(
+                return TimingRefused(
                     side=side, detail=f"{self.shape.label}: {more} more processes run beside it", unclear=True
                 )
         return None
 
-    def _impossible(self, slot: Slot) -> bool:
+    def _impossible(self, slot: TimedCall) -> bool:
         """Whether it took less than its bytes need, though the shortest empty call is taken off."""
         longest_us = slot.time_us + self._unsure_us.get(slot.side, 0.0)
         floor_us = LEAST_SHARE * self._moved_share * self.pairs.copy_us((), self.shape.label)
@@ -253,10 +512,10 @@ class _Turns:
             self._stale = self._pool.next()
         return self._stale
 
-    def _both(self, order: str) -> dict[str, tuple[Sealed, float]] | Refused:
+    def _both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
         """One call of each side with the same values, and what is wrong with either."""
         inputs = self._inputs()
-        found: dict[str, tuple[Sealed, float]] = {}
+        found: dict[str, tuple[SealedCall, float]] = {}
         for side in order:
             placement = self._coin.getrandbits(1) if self.options.on("addresses") else 0
             before = self._poisons.next(self._decoy) if self.options.on("poison") else self._decoy
@@ -264,21 +523,21 @@ class _Turns:
                 self.shape.dims, inputs, placement=placement, poison=before, timeout_s=self.options.call_s
             )
             self.pairs.calls += 1
-            if isinstance(sealed, Broken):
-                return Refused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
+            if isinstance(sealed, BrokenWorker):
+                return TimingRefused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
             found[side] = (sealed, time.monotonic_ns() / 1e3)
-            if self._coin.random() < COMPANY_SHARE and (company := self._company()):
+            if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._company()):
                 return company
         self.pairs.copy_us([*inputs.values(), *found["a"][0].outputs.values()], self.shape.label)
         return self._wrong(inputs, {side: sealed for side, (sealed, _) in found.items()}) or found
 
-    def _wrong(self, inputs: Arrays, found: Mapping[str, Sealed]) -> Refused | None:
+    def _wrong(self, inputs: Arrays, found: Mapping[str, SealedCall]) -> TimingRefused | None:
         """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.on("judged_timing"):
             return None
         for side, sealed in found.items():
             if lines := self.bench.surroundings(sealed):
-                return Refused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
+                return TimingRefused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
         if self._agree(found):
             # a right answer to other inputs, from the next call on
             self._decoy = found["ab"[self._coin.getrandbits(1)]].outputs
@@ -287,12 +546,311 @@ class _Turns:
             return self.settle() if self._sampled.full else None
         truth = truth_of(self.bench.reference, inputs)
         self.pairs.within(self.shape.label, truth)
-        wrong = wrong_side(self.bench, found, truth, "ba")
+        wrong = find_wrong_side(self.bench, found, truth, "ba")
         return self._timed_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
 
-    def _agree(self, found: Mapping[str, Sealed]) -> bool:
+    def _agree(self, found: Mapping[str, SealedCall]) -> bool:
         task, known = self.bench.task, self.pairs.within(self.shape.label)
         return bool(known) and all(
             agree(found["b"].outputs[name], found["a"].outputs[name], dtype=task.dtype_of(name), within=within)
             for name, within in known.items()
         )
+
+
+# Timing on a card: both sides get the same secret places of what lies there, and their answers' sums are compared.
+
+CARD_WARM_UP_S = 0.5
+"""Until a card's clocks have come up (measurement 3.3); the calls are judged like the others."""
+FASTEST_GBPS = 10_000.0
+"""No card's memory moves more today; the fastest have 8,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CardCall:
+    """One side's call, and what it was given."""
+
+    timed: CardTiming
+    placement: int
+    asked: ProofRequest
+    at_us: float
+
+
+@dataclass(kw_only=True)
+class _CardTurns(_Turns):
+    """The calls of one size in one process pair, on a card."""
+
+    lane: str = "eager"
+    """`graph` where one call of either side could be captured, else `eager` for both."""
+    gains: list[tuple[float, float]] = field(default_factory=list)
+    """Of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._dice = random.Random(self.bench.rng.bytes(32))
+        self._version = 0
+        self._others.many = 1  # all its arrays go over the bus
+        self._rings: dict[str, tuple[int, int]] = {}
+        self._sizes: dict[str, float] = {}
+        counts = [
+            int(np.prod(axis_lengths(one, self.shape.dims)))
+            for one in (*self.bench.task.inputs, *self.bench.task.outputs)
+        ]
+        self._row = draw_signs(max(counts), self.bench.rng)
+
+    def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
+        """All blocks, after calls that warm both sides up and are judged like the others."""
+        if refused := self._prepared():
+            return refused
+        found: list[TimedCall] = []
+        warm, block = time.monotonic() + CARD_WARM_UP_S, -WARM_UP
+        self._others.spread(0, blocks)
+        while block < blocks:
+            slots = self._block(block)
+            if isinstance(slots, TimingRefused):
+                return slots
+            found += slots if block >= 0 else []
+            block += 1 if block != -1 or time.monotonic() > warm else 0
+        self.pairs.calls += self._others.calls
+        return self._belied() or self._company() or found
+
+    def _block(self, block: int) -> list[TimedCall] | TimingRefused:
+        found: list[TimedCall] = []
+        order = ORDERS[self._dice.randrange(len(ORDERS))]
+        for place in (0, 2):
+            if wrong := self._others.due((block, place)):
+                return self._refused(*wrong)
+            both = self._pair(order[place : place + 2])
+            if isinstance(both, TimingRefused):
+                return both
+            for number, (side, one) in enumerate(both.items()):
+                claimed = one.timed.claimed_us
+                found.append(
+                    TimedCall(
+                        label=self.shape.label,
+                        block=block,
+                        slot=place + number,
+                        side=side,
+                        time_us=max(claimed, LEAST_US),
+                        claimed_us=claimed,
+                        at_us=one.at_us,
+                    )
+                )
+            if block >= 0:
+                a, b = both["a"].timed, both["b"].timed
+                self.gains.append((a.wall_us - b.wall_us, a.claimed_us - b.claimed_us))
+        return found
+
+    def _prepared(self) -> TimingRefused | None:
+        """Values on either card, one whole call, and how calls are made."""
+        task, dims = self.bench.task, self.shape.dims
+        stock = self._stocked()
+        places = self._pool.places()
+        inputs = self._pool.at(places)
+        truth = truth_of(self.bench.reference, inputs)
+        self._learned(truth.oracle)
+        self.pairs.within(self.shape.label, truth)
+        for name, array in decoy_of(task, truth).items():
+            stock.write(f"decoy/{name}", array)
+        self._version, lanes = 1, set[str]()
+        for side in self.sessions:
+            session = self._card(side)
+            sealed = session.call(dims, inputs, placement=self._dice.randrange(2), timeout_s=self.options.call_s)
+            if isinstance(sealed, BrokenWorker):
+                return self._refused(side, f"{sealed.reason}: {sealed.detail}")
+            if lines := self.bench.wrong(sealed, truth):
+                return self._refused(side, lines[0])
+            said = session.stock(dims, stock) or session.capture(dims)
+            if isinstance(said, BrokenWorker):
+                return self._refused(side, f"{said.reason}: {said.detail}")
+            lanes.add(said.split()[0])
+        self.lane = "graph" if lanes == {"graph"} else "eager"
+        stock.close()
+        return None
+
+    def _stocked(self) -> CardStock:
+        rows: dict[str, NDArray[np.generic]] = {"rows": self._row}
+        for name, long in self._pool.long().items():
+            rows[f"values/{name}"] = long.values
+            if long.over is not None:
+                rows[f"over/{name}"] = long.over
+            if long.ring is not None:
+                self._rings[name] = long.ring
+        for kind, arrays in self._poisons.long().items():
+            rows |= {f"{kind}/{name}": array for name, array in arrays.items()}
+        for one in self.bench.task.outputs:
+            shape = axis_lengths(one, self.shape.dims)
+            rows[f"decoy/{one.name}"] = np.zeros(shape, rows[f"nan/{one.name}"].dtype)
+        return stock_shared_memory(rows)
+
+    def _pair(self, order: str) -> dict[str, _CardCall] | TimingRefused:
+        """One call of each side with the same values, and what is wrong with either."""
+        whole = self._dice.random() < self.options.oracle_share
+        draw = self._draw()
+        found: dict[str, _CardCall] = {}
+        for side in order:
+            placement, asked = self._dice.randrange(2), ProofRequest.drawn(self._dice, whole=whole)
+            asked = asked if not found else next(iter(found.values())).asked
+            timed = self._card(side).timed(
+                self.shape.dims, draw, asked, placement=placement, timeout_s=self.options.call_s
+            )
+            self.pairs.calls += 1
+            if isinstance(timed, BrokenWorker):
+                return self._refused(side, f"{timed.reason}: {timed.detail}")
+            if timed.claimed_us < self._floor_us():
+                return self._refused(side, f"{timed.claimed_us:.1f} us is too little to move its bytes")
+            found[side] = _CardCall(timed=timed, placement=placement, asked=asked, at_us=time.monotonic_ns() / 1e3)
+        return self._unlike(found, draw.inputs, whole=whole) or found
+
+    def _draw(self) -> CardDraw:
+        """Secret places of new values."""
+        task = self.bench.task
+        return CardDraw(
+            inputs=self._pool.places(),
+            const=tuple(one.name for one in task.inputs if one.constness == "const"),
+            rings=self._rings,
+            poison=self._poisons.places(decoy=True),
+            decoy=self._version,
+            cold=task.cache == "cold",
+            graph=self.lane == "graph",
+        )
+
+    def _unlike(
+        self, found: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, whole: bool
+    ) -> TimingRefused | None:
+        """Sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
+        if not self.options.on("judged_timing") or (self._near(found) and not whole):
+            return None
+        inputs = self._pool.at(places)
+        truth = truth_of(self.bench.reference, inputs)
+        for side in "ba":
+            one, session = found[side], self._card(side)
+            sealed = session.sealed(self.shape.dims, inputs, one.placement, fetch=not whole)
+            if isinstance(sealed, BrokenWorker):
+                return self._refused(side, f"{sealed.reason}: {sealed.detail}")
+            for name in judged_names(self.bench.task):
+                said, dtype = one.timed.proof.outputs.get(name), self.bench.task.dtype_of(name)
+                if said is None or not is_proof_true(said, sealed.outputs[name], dtype, self._row, one.asked):
+                    return self._refused(side, f"output {name} is another than when its sums were asked for")
+            if not one.timed.proof.guards:
+                return self._refused(side, "memory beside the arrays was overwritten")
+            if lines := self.bench.wrong(sealed, truth):
+                return self._refused(side, lines[0])
+        return None
+
+    def _near(self, found: Mapping[str, _CardCall]) -> bool:
+        a, b = found["a"].timed.proof, found["b"].timed.proof
+        known, names = self.pairs.within(self.shape.label), set(judged_names(self.bench.task))
+        if not (a.guards and b.guards) or a.inputs != b.inputs or set(a.outputs) != names or set(b.outputs) != names:
+            return False
+        return all(
+            are_sums_near(
+                a.outputs[name],
+                b.outputs[name],
+                count=self._counts[name],
+                apart=known[name].l2 * self._sizes[name] + known[name].l2_amount,
+            )
+            for name in names
+        )
+
+    def _belied(self) -> TimingRefused | None:
+        """The judge's own clock must show most of what the workers' timers claim."""
+        if len(self.gains) < 3 or not self.options.on("own_clock"):
+            return None
+        self.pairs.gains.setdefault(self.shape.label, []).extend(self.gains)
+        wall, claimed = measure_claims(self.gains)
+        if claimed <= 0 or claim_holds(wall_gain_us=wall.mean_us, claimed_gain_us=claimed, error_us=wall.error_us):
+            return None
+        detail = (
+            f"the card's timer claims {claimed:.1f} us less, "
+            f"the judge's clock shows {wall.mean_us:.1f} +- {wall.error_us:.1f} us"
+        )
+        return TimingRefused(side="b", detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
+
+    def _floor_us(self) -> float:
+        task = self.bench.task
+        if task.bytes is None or task.cache != "cold" or not self.options.on("physics"):
+            return 0.0
+        return bytes_floor_us(evaluate(task.bytes, self.shape.dims), FASTEST_GBPS)
+
+    def _learned(self, oracle: Mapping[str, NDArray[np.float64]]) -> None:
+        """Sizes of right numbers, as the root of their mean square."""
+        self._counts = {name: one.size for name, one in oracle.items()}
+        self._sizes = {
+            name: float(np.sqrt(np.mean(np.square(one[np.isfinite(one)])))) if np.isfinite(one).any() else 0.0
+            for name, one in oracle.items()
+        }
+
+    def _card(self, side: str) -> CardSession:
+        session = self.sessions[side]
+        if not isinstance(session, CardSession):
+            raise TypeError("timing on a card needs sessions on it")
+        return session
+
+    def _refused(self, side: str, detail: str) -> TimingRefused:
+        return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")
+
+
+# Timed calls that a secret coin chose for the oracle: kept as they were sealed, judged together when no clock runs.
+
+MOST_BYTES = 1 << 28
+"""Of inputs and outputs that are kept; with more, they are judged at once."""
+
+
+@dataclass(frozen=True)
+class _AuditedPair:
+    inputs: Arrays
+    found: Mapping[str, SealedCall]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [*self.inputs.values(), *(array for one in self.found.values() for array in one.outputs.values())]
+        return sum(array.nbytes for array in arrays)
+
+
+@dataclass(kw_only=True)
+class AuditedCalls:
+    """Pairs of calls, one of each side with the same values, that wait for the oracle.
+
+    The coin falls when both outputs are sealed, so waiting tells a candidate nothing; and one question about many calls
+    costs a fraction of as many questions.
+    """
+
+    bench: CallJudge
+    most_bytes: int = MOST_BYTES
+    _waiting: list[_AuditedPair] = field(default_factory=list)
+    _bytes: int = 0
+
+    def keep(self, inputs: Arrays, found: Mapping[str, SealedCall]) -> None:
+        """Both sides' calls on these values. The arrays must not change any more."""
+        kept = _AuditedPair(inputs, found)
+        self._waiting.append(kept)
+        self._bytes += kept.nbytes
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be kept."""
+        return self._bytes >= self.most_bytes
+
+    def wrong(self, sides: str) -> tuple[str, str] | None:
+        """The first of these sides that was wrong in a kept call, and how. Nothing is kept afterwards.
+
+        Raises ReferenceFailed.
+        """
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        if not waiting:
+            return None
+        truths = truths_of(self.bench.reference, [one.inputs for one in waiting])
+        for one, truth in zip(waiting, truths, strict=True):
+            if found := find_wrong_side(self.bench, one.found, truth, sides):
+                return found
+        return None
+
+
+def find_wrong_side(
+    bench: CallJudge, found: Mapping[str, SealedCall], truth: Truth, sides: str
+) -> tuple[str, str] | None:
+    """The first of these sides whose call was wrong, and how."""
+    for side in sides:
+        if lines := bench.wrong(found[side], truth):
+            return side, lines[0]
+    return None

@@ -1,14 +1,17 @@
 """A person's PyTorch file, asked which tensors go in and come out at given sizes; it runs in a process of its own."""
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from ridgeline.graph.errors import WorldError
+from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.children import Child, Held, Lost
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.children import Child, ChildLimits, ChildLost
 
 HOST = Path(__file__).parents[1] / "harness" / "torch_host.py"
 START_S = 180.0
@@ -21,7 +24,7 @@ class SourceError(WorldError):
     exit_code = 2
 
 
-class TensorSeen(Value):
+class TensorFacts(Value):
     """One tensor, at one size."""
 
     shape: tuple[int, ...]
@@ -29,7 +32,7 @@ class TensorSeen(Value):
     """As PyTorch names it."""
 
 
-class InputSeen(TensorSeen):
+class InputFacts(TensorFacts):
     """One argument: a tensor, or a plain value that stays as it is."""
 
     name: str
@@ -41,24 +44,24 @@ class InputSeen(TensorSeen):
     """Python text of a value that is no tensor."""
 
 
-class StateSeen(TensorSeen):
+class StateFacts(TensorFacts):
     """A parameter or buffer of a module, by its dotted name."""
 
     name: str
     buffer: bool
 
 
-class Seen(Value):
+class SourceShapes(Value):
     """The file at one size."""
 
-    inputs: tuple[InputSeen, ...]
-    state: tuple[StateSeen, ...]
-    outputs: tuple[TensorSeen, ...]
+    inputs: tuple[InputFacts, ...]
+    state: tuple[StateFacts, ...]
+    outputs: tuple[TensorFacts, ...]
     flops: int
     """Operations of matrix products, convolutions and attention; others are not counted."""
 
 
-class Facts(Seen):
+class RunFacts(SourceShapes):
     """What is seen besides where the file was really run."""
 
     training: bool
@@ -92,10 +95,10 @@ class TorchSource:
             raise SourceError(f"{file}: no such file; give a Python file")
         self._file = file.resolve()
         try:
-            self._child = Child(HOST, Held())
+            self._child = Child(HOST, ChildLimits())
             words = json.dumps({"file": str(self._file), "entry": entry}).encode()
             header = json.loads(self._child.asked([words], timeout_s=START_S).message())
-        except Lost as lost:
+        except ChildLost as lost:
             raise self._failed(str(lost)) from None
         if "error" in header:
             self._child.close()
@@ -115,19 +118,19 @@ class TorchSource:
     ) -> None:
         self._child.close()
 
-    def seen(self, sizes: Mapping[str, int]) -> Seen:
+    def seen(self, sizes: Mapping[str, int]) -> SourceShapes:
         """The file at these sizes, worked out without memory for its tensors. Raises SourceError."""
-        return Seen.model_validate(self._asked(sizes, real=False))
+        return SourceShapes.model_validate(self._asked(sizes, real=False))
 
-    def facts(self, sizes: Mapping[str, int]) -> Facts:
+    def facts(self, sizes: Mapping[str, int]) -> RunFacts:
         """The file really run at these sizes, which should be small. Raises SourceError."""
-        return Facts.model_validate(self._asked(sizes, real=True))
+        return RunFacts.model_validate(self._asked(sizes, real=True))
 
     def _asked(self, sizes: Mapping[str, int], *, real: bool) -> object:
         words = json.dumps({"sizes": dict(sizes), "real": real}).encode()
         try:
             answer = json.loads(self._child.asked([words], timeout_s=CALL_S).message())
-        except Lost as lost:
+        except ChildLost as lost:
             raise self._failed(str(lost)) from None
         if "error" in answer:
             raise self._failed(answer["error"])
@@ -135,3 +138,236 @@ class TorchSource:
 
     def _failed(self, why: str) -> SourceError:
         return SourceError(f"{self._file.name}: {why}")
+
+
+# Finds how extents depend on the sizes that a program names, by changing those and looking at what comes of it.
+
+SizeProbe = Callable[[Mapping[str, int]], tuple[int, ...] | None]
+"""Extents at the sizes given, others as they are; None where the program cannot be run so."""
+MOST_KNOBS = 24
+POINTS = 5
+"""Other values of a size that are looked at: two make a line, the others test it."""
+STRIDES = (2, 3, 4, 8, 16)
+OFFSETS = range(-16, 17)
+DOUBLINGS = 16
+SIZE_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
+"""What a size may have to be a multiple of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferredSizes:
+    """The sizes that can be chosen freely, and everything else by them."""
+
+    dims: dict[str, int]
+    """As the program has them."""
+    extents: tuple[str, ...]
+    """Arithmetic over the sizes, in the order of the probe."""
+    low: dict[str, int]
+    """Smallest value of each that worked, with the others as they are."""
+    step: dict[str, int]
+    """What each has to be a multiple of."""
+
+
+@dataclass
+class _SizeSearch:
+    probe: SizeProbe
+    base: tuple[int, ...]
+    knobs: dict[str, int]
+    fixed: Sequence[int]
+    """Places of numbers that may depend on no size."""
+    points: dict[str, dict[int, tuple[int, ...]]] = field(default_factory=dict)
+
+
+def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[int] = ()) -> InferredSizes | None:
+    """Sizes among the knobs, with formulas that held for every value tried; None where the program does not run."""
+    base = probe({})
+    if base is None:
+        return None
+    search = _SizeSearch(probe, base, dict(itertools.islice(knobs.items(), MOST_KNOBS)), fixed)
+    for name, value in search.knobs.items():
+        search.points[name] = _probe_points(search, name, value)
+    dims = [name for name, points in search.points.items() if any(seen != base for seen in points.values())]
+    while True:
+        formulas = _fit_formulas(search, dims)
+        wrong = _find_unfit(search, dims, formulas)
+        if not wrong:
+            break
+        dims.remove(min(wrong, key=lambda name: search.knobs[name]))
+    limits = {name: _find_limits(search, name, formulas) for name in dims}
+    _raise_minimums(search, limits, formulas)
+    return InferredSizes(
+        dims={name: search.knobs[name] for name in dims},
+        extents=tuple(str(formula) for formula in formulas),
+        low={name: low for name, (low, _) in limits.items()},
+        step={name: step for name, (_, step) in limits.items()},
+    )
+
+
+def _probe_points(search: _SizeSearch, name: str, value: int) -> dict[int, tuple[int, ...]]:
+    """What is seen at other values of one knob."""
+    found: dict[int, tuple[int, ...]] = {}
+    others = (2 * value, 3 * value, value + 1, value + 2, value // 2, value + 7, 5 * value, value + 16, value + 64)
+    for other in others:
+        if other > 0 and other != value and len(found) < POINTS and (seen := search.probe({name: other})) is not None:
+            if len(seen) != len(search.base):
+                return {}  # it changes how many tensors there are
+            found[other] = seen
+    return found
+
+
+def _fit_formulas(search: _SizeSearch, dims: Sequence[str]) -> list[str | None]:
+    return [_fit_formula(search, dims, place) for place in range(len(search.base))]
+
+
+def _fit_formula(search: _SizeSearch, dims: Sequence[str], place: int) -> str | None:
+    """Arithmetic for one number; None where none fits."""
+    base = search.base[place]
+    moving = [name for name in dims if any(seen[place] != base for seen in search.points[name].values())]
+    if place in search.fixed:
+        return None if moving else str(base)
+    if not moving:
+        return str(base)
+    if len(moving) == 1:
+        return _fit_one_size(moving[0], search.knobs[moving[0]], _probe_values(search, moving[0], place))
+    return _fit_product(search, moving, place) or _fit_sum(search, moving, place)
+
+
+def _probe_values(search: _SizeSearch, name: str, place: int) -> dict[int, int]:
+    return {search.knobs[name]: search.base[place], **{at: seen[place] for at, seen in search.points[name].items()}}
+
+
+def _fit_one_size(name: str, base: int, values: Mapping[int, int]) -> str | None:
+    (first, second), *_ = itertools.combinations(values, 2) if len(values) > 1 else ((0, 0),)
+    if first != second and (values[second] - values[first]) % (second - first) == 0:
+        slope = (values[second] - values[first]) // (second - first)
+        if slope and _formula_holds(line := _fit_line(name, slope, values[first] - slope * first), name, values):
+            return line
+    for stride, factor, offset in itertools.product(STRIDES, (1, 2, 3, 4), OFFSETS):
+        if (factor * base + offset) // stride == values[base]:
+            inner = _fit_line(name, factor, offset)
+            formula = f"{inner}//{stride}" if inner == name else f"({inner})//{stride}"
+            if _formula_holds(formula, name, values):
+                return formula
+    return None
+
+
+def _fit_line(name: str, slope: int, offset: int) -> str:
+    scaled = name if slope == 1 else f"{slope}*{name}"
+    return scaled if offset == 0 else f"{scaled} {'+' if offset > 0 else '-'} {abs(offset)}"
+
+
+def _formula_holds(formula: str, name: str, values: Mapping[int, int]) -> bool:
+    return all(evaluate(formula, {name: at}) == value for at, value in values.items())
+
+
+def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
+    """A number times powers of the sizes, which doubling shows."""
+    whole, factors = search.base[place], []
+    for name in moving:
+        values = _probe_values(search, name, place)
+        at = next(iter(search.points[name]))
+        power = next((p for p in (1, 2, 3) if values[at] * search.knobs[name] ** p == whole * at**p), None)
+        if power is None:
+            return None
+        factors += [name] * power
+    shared = 1
+    for name in factors:
+        shared *= search.knobs[name]
+    if whole % shared:
+        return None
+    formula = "*".join(factors) if whole == shared else f"{whole // shared}*{'*'.join(factors)}"
+    return formula if _formulas_hold(search, moving, place, formula) else None
+
+
+def _fit_sum(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
+    """Each size times a number of its own, and one more number."""
+    rest, terms = search.base[place], []
+    for name in moving:
+        values, base = _probe_values(search, name, place), search.knobs[name]
+        at = next(iter(search.points[name]))
+        slope, left = divmod(values[at] - values[base], at - base)
+        if left:
+            return None
+        rest -= slope * base
+        terms.append(_fit_line(name, slope, 0))
+    formula = " + ".join((*terms, *([str(rest)] if rest else []))).replace("+ -1*", "- ").replace("+ -", "- ")
+    return formula if _formulas_hold(search, moving, place, formula) else None
+
+
+def _formulas_hold(search: _SizeSearch, moving: Sequence[str], place: int, formula: str) -> bool:
+    return all(
+        evaluate(formula, {**search.knobs, name: at}) == value
+        for name in moving
+        for at, value in _probe_values(search, name, place).items()
+    )
+
+
+def _find_unfit(search: _SizeSearch, dims: Sequence[str], formulas: Sequence[str | None]) -> list[str]:
+    """Sizes among which one has to be given up; empty when every formula holds, for all changed at once too."""
+    for place, formula in enumerate(formulas):
+        if formula is None:
+            base = search.base[place]
+            return [name for name in dims if any(seen[place] != base for seen in search.points[name].values())]
+    if len(dims) < 2:
+        return []
+    for turn in (0, 1):
+        sizes = {name: list(search.points[name])[min(turn, len(search.points[name]) - 1)] for name in dims}
+        if not _as_given(search, sizes, formulas):
+            return list(dims)
+    return []
+
+
+def _as_given(search: _SizeSearch, sizes: Mapping[str, int], formulas: Sequence[str | None]) -> bool:
+    seen = search.probe(sizes)
+    if seen is None or len(seen) != len(formulas):
+        return False
+    try:
+        said = [evaluate(formula or "", {**search.knobs, **sizes}) for formula in formulas]
+    except FormulaError:
+        return False
+    return list(seen) == said
+
+
+def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None]) -> tuple[int, int]:
+    """The smallest value that works, and what all have to be multiples of."""
+    base = search.knobs[name]
+    for step in (*SIZE_STEPS, base):
+        if base % step or step > base:
+            continue
+        low = next((n for n in (1, 2, 3, 4, 5, 7, 11, 16) if _as_given(search, {name: n * step}, formulas)), None)
+        if low is None:
+            continue
+        others = [(low + more) * step for more in (1, 2, 4, 9)]
+        if all(_as_given(search, {name: other}, formulas) for other in others):
+            return low * step, step
+    return base, base
+
+
+def _raise_minimums(search: _SizeSearch, limits: dict[str, tuple[int, int]], formulas: Sequence[str | None]) -> None:
+    """Smallest sizes that work one by one may not work together; they are doubled until they do."""
+    for _ in range(DOUBLINGS):
+        if _as_given(search, {name: low for name, (low, _) in limits.items()}, formulas):
+            return
+        for name, (low, step) in limits.items():
+            limits[name] = (min(2 * low, search.knobs[name]), step)
+
+
+def fit_power_law(count: Callable[[Mapping[str, int]], int | None], dims: Mapping[str, int]) -> str | None:
+    """A count as a number times powers of the sizes; None where it is no such product, or zero."""
+    base = count({})
+    if not base:
+        return None
+    factors: list[str] = []
+    for name, size in dims.items():
+        doubled = count({name: 2 * size})
+        power = next((p for p in (0, 1, 2, 3) if doubled == base * 2**p), None)
+        if power is None:
+            return None
+        factors += [name] * power
+    shared = 1
+    for name in factors:
+        shared *= dims[name]
+    at_once = count({name: 2 * size for name, size in dims.items()})
+    if base % shared or at_once != base * 2 ** len(factors):
+        return None
+    return "*".join((str(base // shared), *factors))

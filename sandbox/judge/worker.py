@@ -3,7 +3,10 @@
 import contextlib
 import json
 import os
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sysconfig
 import time
@@ -14,20 +17,280 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.harness.judge_frames import BIND, BOUND, HELLO, LOAD, NONCE_BYTES, READY, REPORT, REPORTED, Frame
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder
-from ridgeline.sandbox.isolation.environment import of_card
-from ridgeline.sandbox.judge.build import COMPILED, built
-from ridgeline.sandbox.judge.channel import Channel
-from ridgeline.sandbox.judge.held import Held
-from ridgeline.sandbox.judge.isolation import Warm, end, launch
-from ridgeline.sandbox.judge.isolation import Worker as Process
-from ridgeline.sandbox.judge.limits import WorkerLimits
-from ridgeline.sandbox.judge.lost import Lost, Reason
+from ridgeline.sandbox.environment import of_card
+from ridgeline.sandbox.fresh import fresh_folder
+from ridgeline.sandbox.harness.judge_frames import (
+    BIND,
+    BOUND,
+    FAILED,
+    HELLO,
+    LOAD,
+    NONCE_BYTES,
+    READY,
+    REPORT,
+    REPORTED,
+    SIZE,
+    Frame,
+    FrameError,
+    packed,
+    unpacked,
+)
+from ridgeline.sandbox.judge.freeze import add_built_file
+from ridgeline.sandbox.judge.isolation import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
+from ridgeline.sandbox.process import run
+
+# The judge's end of the wire: it sends one frame, takes one, and believes nothing about the other end.
+
+SPIN_S = 0.02
+"""So long the judge looks without sleeping: being woken takes longer than many kernels."""
+CREDENTIALS = struct.Struct("iii")
+POLL_MS = 1000
+
+
+class Channel:
+    """One end of a pair of sockets that keep messages apart; the other is `far`, for the worker."""
+
+    def __init__(self, *, spin: bool) -> None:
+        """`spin`: a processor is free for the judge while it waits."""
+        self._near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._near.setblocking(False)
+        self._near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._poller = select.poll()
+        self._poller.register(self._near, select.POLLIN)
+        self._spin_s = SPIN_S if spin else 0.0
+
+    def caller(self, timeout_s: float) -> tuple[Frame, int]:
+        """The first frame and the id of the process that sent it, as the kernel has it. Raises Lost."""
+        until = time.monotonic() + timeout_s
+        self._readable(until, timeout_s)
+        data, said, _, _ = self._near.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
+        for level, kind, content in said:
+            if data and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                return _parse_frame(data), int(CREDENTIALS.unpack(content)[0])
+        if not data:
+            raise WorkerLost("crash", "the worker ended at its start")
+        raise WorkerLost("protocol", "the worker's first message names no process")
+
+    def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
+        """Put one frame on the wire, and descriptors in a message of their own behind it. Raises Lost."""
+        try:
+            self._near.send(packed(frame))
+            if descriptors:
+                socket.send_fds(self._near, [packed(frame)], list(descriptors))
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise WorkerLost("crash", "the worker is gone") from error
+        except BlockingIOError as error:
+            raise WorkerLost("protocol", "the worker does not read what it is sent") from error
+
+    def watch(self, process: int) -> None:
+        """End waiting when the process of this pid descriptor ends, whoever else may hold the worker's end by then."""
+        self._poller.register(process, select.POLLIN)
+
+    def quiet(self) -> None:
+        """Raises Lost when something came that nobody asked for, or the worker has ended."""
+        if self._here(self._poller.poll(0)):
+            data = self._received()
+            raise WorkerLost("protocol", f"{len(data)} bytes came that were not asked for")
+
+    def answer(self, kind: int, nonce: bytes, *, timeout_s: float) -> tuple[Frame, int]:
+        """The one frame that answers, and when it was there (ns of `perf_counter_ns`).
+
+        Raises Lost for anything else, `output` where the worker says that the call gave no answer.
+        """
+        came = self.came(timeout_s=timeout_s)
+        return self.taken(kind, nonce), came
+
+    def came(self, *, timeout_s: float) -> int:
+        """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises Lost."""
+        self._readable(time.monotonic() + timeout_s, timeout_s)
+        return time.perf_counter_ns()
+
+    def taken(self, kind: int, nonce: bytes) -> Frame:
+        """What is there, as the one frame that answers. Raises Lost as `answer` does."""
+        frame = _parse_frame(self._received())
+        if frame.nonce != nonce:
+            raise WorkerLost("protocol", "the answer is not to this call")
+        if frame.kind == FAILED:
+            raise WorkerLost("output", frame.text)
+        if frame.kind != kind:
+            raise WorkerLost("protocol", f"an answer of kind {frame.kind} where {kind} was asked for")
+        return frame
+
+    def close(self) -> None:
+        """Both ends, as far as they are this process's."""
+        self._near.close()
+        self.far.close()
+
+    def _readable(self, until: float, timeout_s: float) -> None:
+        poll, now = self._poller.poll, time.monotonic
+        spin = min(now() + self._spin_s, until)
+        while now() < spin:
+            if self._here(poll(0)):
+                return
+            os.sched_yield()  # costs nothing unless somebody, the worker for one, waits for this processor
+        while (left := until - now()) > 0:
+            if self._here(poll(min(left * 1000 + 1, POLL_MS))):
+                return
+        raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
+
+    def _here(self, events: list[tuple[int, int]]) -> bool:
+        """Whether a message is. Raises Lost where the worker has ended without one."""
+        if not events:
+            return False
+        if not self._among(events) and not self._among(self._poller.poll(0)):  # its last message came before its end
+            raise WorkerLost("crash", "the worker ended")
+        return True
+
+    def _among(self, events: list[tuple[int, int]]) -> bool:
+        """Whether the wire is. The other is the process, of which a kernel says more once somebody has collected it."""
+        return any(descriptor == self._near.fileno() for descriptor, _ in events)
+
+    def _received(self) -> bytes:
+        """One message. Descriptors that came with it are dropped by the kernel. Raises Lost at the end of the wire."""
+        try:
+            data = os.read(self._near.fileno(), SIZE + 1)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise WorkerLost("crash", "the worker ended or closed its channel")
+        return data
+
+
+def _parse_frame(data: bytes) -> Frame:
+    try:
+        return unpacked(data)
+    except FrameError as error:
+        raise WorkerLost("protocol", str(error)) from error
+
+
+# A worker's process between calls: stopped, so that nothing of a candidate runs unless the judge's clock does.
+
+STOPPED_S = 5.0
+"""A process that was told to stop and has not by then is lost."""
+ENDED_STATES = b"ZX"
+"""States of /proc of one that has ended."""
+STATE, THREADS = 0, 17
+"""Fields of /proc/PID/stat, counted behind the name."""
+
+
+class Freezer:
+    """Stops and continues one process with all its threads.
+
+    A thread that waits for the next inputs, to work on them before it is asked, finds that it does not run while they
+    are written; one that goes on after the answer does not run while it is copied.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Raises Lost when there is no such process. Ask before it runs what is not trusted: ids are given anew."""
+        try:
+            self.process = os.pidfd_open(pid)
+            self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        except OSError as error:
+            raise WorkerLost("crash", f"the worker ended at its start ({error.strerror})") from error
+        self._tasks = Path(f"/proc/{pid}/task")
+        self._space = _pid_namespace(str(pid))
+        self._first = self._inside() if self._space not in (None, _pid_namespace("self")) else None
+        self.works = True
+        """False where this process may not stop that one."""
+
+    def stop(self) -> None:
+        """Tell it to stop; `settled` says when it has."""
+        self._tell(signal.SIGSTOP)
+
+    def go(self) -> None:
+        """Let it run."""
+        self._tell(signal.SIGCONT)
+
+    def settled(self) -> None:
+        """Wait until each of its threads stands still, or it has ended. Raises Lost when one does not."""
+        until = time.monotonic() + STOPPED_S
+        while self.works and not self._still():
+            if time.monotonic() > until:
+                raise WorkerLost("timeout", f"the worker could not be stopped within {STOPPED_S:g} s")
+            os.sched_yield()  # on a busy machine it may be waiting for this very processor
+
+    def threads(self) -> int | None:
+        """Its threads now; None when it has ended."""
+        fields = self._fields()
+        return int(fields[THREADS]) if fields and fields[STATE] not in ENDED_STATES else None
+
+    def others(self) -> frozenset[int] | None:
+        """Processes that have come beside it since this was made; None where no namespace sets them apart.
+
+        They are not held: one of them may run while inputs are written.
+        """
+        return None if self._first is None else self._inside() - self._first
+
+    def close(self) -> None:
+        """Forget it. It is not ended by that."""
+        os.close(self.process)
+        os.close(self._stat)
+
+    def _inside(self) -> frozenset[int]:
+        """Ids of all processes of its namespace. Takes a millisecond: every process of the machine is asked."""
+        with os.scandir("/proc") as found:
+            names = [entry.name for entry in found if entry.name.isdigit()]
+        return frozenset(int(name) for name in names if _pid_namespace(name) == self._space)
+
+    def _tell(self, number: signal.Signals) -> None:
+        if not self.works:
+            return
+        try:
+            signal.pidfd_send_signal(self.process, number)
+        except ProcessLookupError:
+            return  # the channel says so too, with the reason
+        except PermissionError:
+            self.works = False
+
+    def _still(self) -> bool:
+        fields = self._fields()
+        if not fields or fields[STATE] in ENDED_STATES:
+            return True
+        if fields[STATE] != b"T":
+            return False
+        return fields[THREADS] == b"1" or all(state in b"TXZ" for state in self._states())
+
+    def _states(self) -> list[bytes]:
+        found: list[bytes] = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in self._tasks.iterdir():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    found.append((task / "stat").read_bytes().rpartition(b") ")[2][:1])
+        return found
+
+    def _fields(self) -> list[bytes]:
+        """The first fields behind the name, which may hold anything; empty when the process is gone."""
+        try:
+            return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split(b" ", THREADS + 1)
+        except ProcessLookupError:
+            return []
+
+
+def _pid_namespace(process: str) -> int | None:
+    """Number of the process's id namespace; None where that cannot be seen."""
+    try:
+        return os.stat(f"/proc/{process}/ns/pid").st_ino  # noqa: PTH116 (asked of every process of the machine)
+    except OSError:
+        return None
+
+
+# Why a worker is no longer one: raised where it is noticed, a value by the time anybody else sees it.
+
+LossReason = Literal["crash", "timeout", "protocol", "memory", "output", "load"]
+
+
+class WorkerLost(Exception):
+    """The worker cannot go on, by its own doing. Never leaves the session, which makes a `Broken` of it."""
+
+    def __init__(self, reason: LossReason, detail: str) -> None:
+        self.reason: LossReason = reason
+        self.detail = detail
+        super().__init__(f"{reason}: {detail}")
+
 
 Device = Literal["cpu", "cuda"]
 Framework = Literal["torch", "numpy"]
-Mode = Literal["plain", "trace", "knockout"]
+WorkerMode = Literal["plain", "trace", "knockout"]
 """trace: notes who computes. knockout: the candidate's own kernels do nothing. Neither is ever timed."""
 HARNESS = Path(__file__).parents[1] / "harness"
 FILES = tuple(
@@ -43,9 +306,9 @@ OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't al
 """What a program says that asked for more than it may have."""
 REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
-STEM = "/isolate/stem.py"
+WARM_MODULES = "/isolate/stem.py"
 """In lines of a traceback that lie below the worker's own program."""
-TOLD = 2000
+MOST_PRINTED_CHARS = 2000
 """Characters of the end of what it printed that are kept."""
 
 
@@ -60,21 +323,21 @@ class Loading:
     cpu: int | None
     limits: WorkerLimits
     environment: Mapping[str, str]
-    mode: Mode = "plain"
+    mode: WorkerMode = "plain"
 
 
 class Worker:
     """A process with a candidate in it. `Lost` from any method means that it is of no use any more."""
 
-    held: Held
+    held: Freezer
 
     def __init__(self, loading: Loading) -> None:
         """Build what must be built. Raises Lost, and ProgramMissing where the compiler is not here."""
         self._loading = loading
-        self._library = built(loading.task, loading.sources)
+        self._library = build_library(loading.task, loading.sources)
         self._stack = ExitStack()
-        self._process: Process | None = None
-        self.channel = Channel(spin=_processors() > loading.task.threads)
+        self._process: ConfinedProcess | None = None
+        self.channel = Channel(spin=_processor_count() > loading.task.threads)
         self._stack.callback(self.channel.close)
 
     def start(self) -> None:
@@ -82,11 +345,11 @@ class Worker:
         self._process = self._launched()
         hello, pid = self.channel.caller(START_S)
         if hello.kind != HELLO:
-            raise Lost("protocol", "the worker does not begin as it should")
-        self.held = Held(pid)
+            raise WorkerLost("protocol", "the worker does not begin as it should")
+        self.held = Freezer(pid)
         self._stack.callback(self.held.close)
         self.channel.watch(self.held.process)
-        with _memory(json.dumps(self._spec()).encode()) as words:
+        with _memory_descriptor(json.dumps(self._spec()).encode()) as words:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
 
     def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
@@ -101,12 +364,12 @@ class Worker:
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
         """Give it an arena, by descriptor, and where the arrays in it are. Raises Lost."""
-        with _memory(json.dumps(layout).encode()) as words:
+        with _memory_descriptor(json.dumps(layout).encode()) as words:
             self.tell(Frame(BIND, os.urandom(NONCE_BYTES), slot), (arena, words), BOUND)
 
     def report(self) -> bytes:
         """What a worker that notes who computes has noted: a claim. Raises Lost."""
-        with _memory(bytes(REPORT_BYTES)) as place:
+        with _memory_descriptor(bytes(REPORT_BYTES)) as place:
             self.tell(Frame(REPORT, os.urandom(NONCE_BYTES)), (place,), REPORTED)
             return os.pread(place, REPORT_BYTES, 0).rstrip(b"\0")
 
@@ -124,25 +387,25 @@ class Worker:
         self.held.stop()
         return self.channel.taken(kind, frame.nonce), (came - began) / 1e3
 
-    def why(self, lost: Lost) -> Lost:
+    def why(self, lost: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
         code = self._ended()
         said = self.said()
-        reason: Reason = lost.reason
+        reason: LossReason = lost.reason
         if reason in ("crash", "load") and (self._out_of_memory or any(word in said for word in OUT_OF_MEMORY)):
             reason = "memory"
-        told = lost.detail if reason == "output" or code is None else f"{lost.detail}, {_ending(code)}"
-        return Lost(reason, f"{told}\n{said}".strip())
+        told = lost.detail if reason == "output" or code is None else f"{lost.detail}, {_describe_ending(code)}"
+        return WorkerLost(reason, f"{told}\n{said}".strip())
 
     def said(self) -> str:
         """The end of what it printed."""
         lines = self._process.said().strip().splitlines() if self._process is not None else []
-        return "\n".join(line for line in lines if STEM not in line)[-TOLD:]
+        return "\n".join(line for line in lines if WARM_MODULES not in line)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
         """End it, and everything it started."""
         if self._process is not None:
-            end(self._process)
+            end_process(self._process)
         self._stack.close()
 
     @property
@@ -155,15 +418,15 @@ class Worker:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(END_S)
-        end(self._process)
+        end_process(self._process)
         return None
 
-    def _launched(self) -> Process:
+    def _launched(self) -> ConfinedProcess:
         given = self._loading
         private = self._stack.enter_context(fresh_folder())
         far = self.channel.far.fileno()
         script = (str(FILES[0]), str(far))
-        warm = Warm(modules=("torch",), paths=_packages(), script=script)
+        warm = WarmProgram(modules=("torch",), paths=_package_folders(), script=script)
         process = launch(
             warm if given.framework == "torch" else warm.argv,
             readable=(given.sources, *FILES),
@@ -171,7 +434,7 @@ class Worker:
             limits=given.limits,
             pass_fds=(far,),
             gpu=given.device != "cpu",
-            environment=_settings(given),
+            environment=_worker_settings(given),
         )
         self.channel.far.close()
         return process
@@ -191,11 +454,11 @@ class Worker:
             "cpu": given.cpu,
             "threads": task.threads,
             "mode": given.mode,
-            "paths": _packages(),
+            "paths": _package_folders(),
         }
 
 
-def _settings(given: Loading) -> dict[str, str]:
+def _worker_settings(given: Loading) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {name: str(given.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
@@ -203,22 +466,22 @@ def _settings(given: Loading) -> dict[str, str]:
     return {**threads, **interpreted, **card, **given.environment}
 
 
-def _packages() -> tuple[str, ...]:
+def _package_folders() -> tuple[str, ...]:
     return tuple(sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))
 
 
-def _ending(code: int) -> str:
+def _describe_ending(code: int) -> str:
     if code in (-number for number in signal.valid_signals()):
         return f"ended by {signal.Signals(-code).name}"
     return f"exit code {code}"
 
 
-def _processors() -> int:
+def _processor_count() -> int:
     return len(os.sched_getaffinity(0))
 
 
 @contextmanager
-def _memory(data: bytes) -> Iterator[int]:
+def _memory_descriptor(data: bytes) -> Iterator[int]:
     """A descriptor of memory that holds these bytes."""
     descriptor = os.memfd_create("words", os.MFD_CLOEXEC)
     try:
@@ -226,3 +489,84 @@ def _memory(data: bytes) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+# Makes the library that a worker loads out of frozen C, CUDA or HIP sources, without a network, once per version.
+
+COMPILED = ("c", "cuda", "hip")
+LIBRARY = "candidate.so"
+COMPILERS = {"c": "gcc", "cuda": "nvcc", "hip": "hipcc"}
+FLAGS = {
+    "c": ("-shared", "-fPIC", "-O3"),
+    "cuda": ("-shared", "-Xcompiler", "-fPIC", "-O3"),
+    "hip": ("-shared", "-fPIC", "-O3"),
+}
+ARCH = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
+NATIVE = "-arch=native"
+"""Code for the card that is here, and for nvcc's oldest where there is none."""
+WITHOUT_RUNTIME = ("-cudart", "shared")
+"""Leaves NVIDIA's runtime outside the library: linked in, it hides which of the names it needs the candidate needs."""
+HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inc")
+CPLUSPLUS = (".cc", ".cpp", ".cxx")
+BUILD_S = 300.0
+MEMORY_MB = 8192
+MOST_COMPILER_CHARS = 2000
+"""Characters of what the compiler said that are kept; its first error stands at the beginning."""
+
+
+def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Path | None:
+    """The library of the frozen sources in `folder`, where it then lies; None for a language that needs none.
+
+    Raises:
+        Lost: the sources do not compile, or not in time.
+        ProgramMissing: the compiler is not here.
+    """
+    if task.language not in COMPILED:
+        return None
+    library = folder / LIBRARY
+    if not library.exists():
+        with fresh_folder("home", "tmp") as place:
+            add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s))
+    return library
+
+
+def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> bytes:
+    """The library as it is without the runtime of its language in it: only for reading what it takes from elsewhere.
+
+    Raises Lost and ProgramMissing as `built` does.
+    """
+    if task.language != "cuda":
+        library = build_library(task, folder, timeout_s=timeout_s)
+        assert library is not None
+        return library.read_bytes()
+    with fresh_folder("home", "tmp") as place:
+        return _compile(task, folder, place, WITHOUT_RUNTIME, timeout_s=timeout_s)
+
+
+def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words that compile the sources in `folder` to `library`. The task's flags, then `more`, decide."""
+    sources = [name for name in task.source if Path(name).suffix not in HEADERS]
+    mixed = task.language == "c" and any(Path(name).suffix in CPLUSPLUS for name in sources)
+    compiler = task.build.compiler or ("g++" if mixed else COMPILERS[task.language])
+    places = (f"{folder}/{name}" for name in sources)
+    native = task.language == "cuda" and not any(flag.startswith(ARCH) for flag in task.build.flags)
+    usual = (*FLAGS[task.language], *((NATIVE,) if native else ()))
+    return (compiler, *usual, "-o", str(library), *places, *task.build.flags, *more, "-lm")
+
+
+def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
+    library = place / LIBRARY
+    memory_mb = MEMORY_MB if task.language == "c" else None
+    done = run(
+        compile_command(task, folder, library, more),
+        cwd=place,
+        timeout_s=timeout_s,
+        memory_mb=memory_mb,
+        field="build.compiler",
+    )
+    if done.timed_out:
+        raise WorkerLost("load", f"it did not compile within {timeout_s:g} s")
+    if not done.ok or not library.is_file():
+        said = done.output.replace(f"{folder}/", "").strip()
+        raise WorkerLost("load", f"it does not compile: {said[:MOST_COMPILER_CHARS]}")
+    return library.read_bytes()

@@ -4,8 +4,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.judgment import Judged
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.task_file import load_task
@@ -17,7 +17,7 @@ def convicted(case: Case) -> bool:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         staged = stage(case, Path(folder) / "staged")
         task, home = load_task(staged.task_file)
-        new, old = (stack.enter_context(frozen(task, one)) for one in (staged.candidate, staged.against))
+        new, old = (stack.enter_context(freeze_sources(task, one)) for one in (staged.candidate, staged.against))
         reference = Reference(task, home)  # which never starts
-        judged = Judged(task=task, reference=reference, new=new, old=old, options=Options(device="cpu"))
+        judged = CandidateJudgment(task=task, reference=reference, new=new, old=old, options=Options(device="cpu"))
         return judged.convicted() is not None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.sandbox.judge import judgment
-from ridgeline.sandbox.judge.options import Answered, Options
+from ridgeline.sandbox.judge.options import Options, QuestionAnswer
 from tests.adversarial.reading import convicted
 from tests.adversarial.suite import Case, cheats, honest, stage
 
@@ -42,7 +42,7 @@ def unlike(case: Case, answer: Any, *, reading: bool) -> str:
 
 
 def _told(answer: Any) -> str:
-    fields: dict[str, Answered] = {name: getattr(answer, name) for name in ("correct", "faster", "own_work")}
+    fields: dict[str, QuestionAnswer] = {name: getattr(answer, name) for name in ("correct", "faster", "own_work")}
     return "; ".join(f"{name} {said.answer} ({' '.join(said.evidence)[:200]})" for name, said in fields.items())
 
 

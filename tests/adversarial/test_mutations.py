@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.judgment import Judged
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment
 from ridgeline.sandbox.judge.options import Defence, Options
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.task_file import load_task
@@ -34,8 +34,8 @@ def is_correct(case: Case, tmp_path, *off: Defence) -> bool:
     staged = stage(case, tmp_path / "-".join((case.id, *off)))
     task, folder = load_task(staged.task_file)
     options = Options(without=frozenset({"own_work", "static", *off}))
-    with Reference(task, folder) as reference, frozen(task, staged.candidate) as version:
-        judged = Judged(task=task, reference=reference, new=version, old=version, options=options)
+    with Reference(task, folder) as reference, freeze_sources(task, staged.candidate) as version:
+        judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
         return judged.tested().correct.answer == "yes"
 
 

@@ -10,15 +10,14 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.isolation import isolation
-from ridgeline.sandbox.judge.judgment import Judged
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.isolation import machine_isolation
+from ridgeline.sandbox.judge.judgment import CandidateJudgment
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import Session
-from ridgeline.sandbox.judge.slots import ratios
 from ridgeline.sandbox.judge.task_file import load_task
-from ridgeline.sandbox.judge.timing import Pairs, Refused
+from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused, block_log_ratios
 from tests.adversarial.suite import cheats, honest, stage
 
 BY_ID = {case.id: case for case in (*cheats(), *honest())}
@@ -77,17 +76,17 @@ C, NUMPY = "b7_memset", "vector_add-vector_add_ufunc"
 """Cases in whose place a candidate is put."""
 
 
-def judged(stack: ExitStack, folder, new: str, *off: str, like: str = C, old: str | None = None) -> Judged:
+def judged(stack: ExitStack, folder, new: str, *off: str, like: str = C, old: str | None = None) -> CandidateJudgment:
     """`new` against `old` in the task of that case, with these defences off."""
     staged = stage(BY_ID[like], folder / "-".join(("task", *off)))
     task, home = load_task(staged.task_file)
     (staged.candidate / task.source[0]).write_text(new)
     if old is not None:
         (staged.against / task.source[0]).write_text(old)
-    versions = [stack.enter_context(frozen(task, place)) for place in (staged.candidate, staged.against)]
+    versions = [stack.enter_context(freeze_sources(task, place)) for place in (staged.candidate, staged.against)]
     reference = stack.enter_context(Reference(task, home))
     options = Options(without=frozenset(off), device="cpu")
-    return Judged(task=task, reference=reference, new=versions[0], old=versions[1], options=options)
+    return CandidateJudgment(task=task, reference=reference, new=versions[0], old=versions[1], options=options)
 
 
 def correct(folder, new: str, *off: str) -> bool:
@@ -96,23 +95,23 @@ def correct(folder, new: str, *off: str) -> bool:
         return judged(stack, folder, new, "own_work", *off).tested().correct.answer == "yes"
 
 
-def timed(folder, new: str, *off: str, like: str = C, old: str | None = None, blocks: int = 2) -> float | Refused:
+def timed(folder, new: str, *off: str, like: str = C, old: str | None = None, blocks: int = 2) -> float | TimingRefused:
     """How much faster than the other version one process pair finds it, or why it does not."""
     with ExitStack() as stack:
         one = judged(stack, folder, new, *off, like=like, old=old)
         shape = one.task.timed[-1].model_copy(update={"dims": LARGE})
-        pairs = Pairs(bench=one.bench(np.random.default_rng()))
+        pairs = TimedPairs(bench=one.bench(np.random.default_rng()))
         slots = pairs.run({"a": one.opener(one.old), "b": one.opener(one.new)}, (shape,), blocks=blocks)
-        if isinstance(slots, Refused):
+        if isinstance(slots, TimingRefused):
             return slots
-        return float(np.exp(statistics.median(next(iter(ratios(slots).values())))))
+        return float(np.exp(statistics.median(next(iter(block_log_ratios(slots).values())))))
 
 
-def refused(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Refused:
+def refused(folder, new: str, *off: str, like: str = C, old: str | None = None) -> TimingRefused:
     """Why one of several process pairs refuses it: a busy machine makes empty calls long in some."""
     for attempt in range(PAIRS):
         found = timed(folder / str(attempt), new, *off, like=like, old=old, blocks=BLOCKS)
-        if isinstance(found, Refused):
+        if isinstance(found, TimingRefused):
             return found
     raise AssertionError(f"not refused in {PAIRS} process pairs")
 
@@ -120,7 +119,7 @@ def refused(folder, new: str, *off: str, like: str = C, old: str | None = None) 
 def gains(folder, new: str, *off: str, like: str = C, old: str | None = None) -> Iterator[float]:
     """How much faster each of several process pairs finds it, without those that refuse it."""
     found = (timed(folder / str(attempt), new, *off, like=like, old=old) for attempt in range(PAIRS))
-    return (one for one in found if not isinstance(one, Refused))
+    return (one for one in found if not isinstance(one, TimingRefused))
 
 
 @pytest.mark.slow
@@ -183,13 +182,13 @@ def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible
             side: lambda version=version: Unsteady(one.task, version.folder)
             for side, version in (("a", one.old), ("b", one.new))
         }
-        slots = Pairs(bench=one.bench(np.random.default_rng())).run(opened, (shape,), blocks=2)
-    assert not isinstance(slots, Refused)
+        slots = TimedPairs(bench=one.bench(np.random.default_rng())).run(opened, (shape,), blocks=2)
+    assert not isinstance(slots, TimingRefused)
 
 
 @pytest.mark.slow
 @pytest.mark.feature("F047", "F055")
-@pytest.mark.skipif(isolation().level != "namespaces", reason="workers are isolated only weakly here")
+@pytest.mark.skipif(machine_isolation().level != "namespaces", reason="workers are isolated only weakly here")
 def test_a_process_that_stays_beside_the_worker_leaves_its_time_without_meaning(tmp_path):
     staying = BY_ID["d10_setsid"].source.read_text()
     assert refused(tmp_path, staying).unclear

@@ -165,7 +165,7 @@ def refused(case: Case) -> str | None:
         return "triton is not installed"
     if case.needs == "namespaces":
         isolation = pytest.importorskip("ridgeline.sandbox.judge.isolation", exc_type=ImportError)
-        return None if isolation.isolation().level == "namespaces" else "workers are isolated only weakly here"
+        return None if isolation.machine_isolation().level == "namespaces" else "workers are isolated only weakly here"
     return None
 
 

@@ -19,13 +19,13 @@ import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
-from ridgeline.sandbox.judge import stems
-from ridgeline.sandbox.judge.calls import Bench
-from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.judge.correctness import CallJudge
+from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference
-from ridgeline.sandbox.judge.session import Sealed, Session
-from ridgeline.sandbox.judge.timing import WARM_UP, Pairs, Refused, _Turns
+from ridgeline.sandbox.judge.session import SealedCall, Session
+from ridgeline.sandbox.judge.timing import WARM_UP, TimedPairs, TimingRefused, _Turns
 
 BOUND = 1.4
 """Of a whole measurement: what somebody waits for."""
@@ -64,7 +64,7 @@ def run() -> Iterator[dict[str, Any]]:
         place = Path(folder)
         (place / "kernel.c").write_text(KERNEL)
         (place / "reference.py").write_text(REFERENCE)
-        version = stack.enter_context(frozen(TASK, place))
+        version = stack.enter_context(freeze_sources(TASK, place))
         reference = stack.enter_context(Reference(TASK, place))
         cpus = sorted(os.sched_getaffinity(0))
         cpu = cpus[-1] if len(cpus) > 1 else None  # or the scheduler puts one worker beside the judge, another not
@@ -76,9 +76,9 @@ def run() -> Iterator[dict[str, Any]]:
         os.sched_setaffinity(0, set(cpus[:-1]) or cpus)
         stack.callback(os.sched_setaffinity, 0, cpus)
         rng = np.random.default_rng()
-        bench = Bench(task=TASK, reference=reference, options=Options(), rng=rng)
+        bench = CallJudge(task=TASK, reference=reference, options=Options(), rng=rng)
         pair = dict(zip("ab", sides[:2], strict=True))
-        turns = _Turns(pairs=Pairs(bench=bench), sessions=pair, shape=TASK.shapes[0])
+        turns = _Turns(pairs=TimedPairs(bench=bench), sessions=pair, shape=TASK.shapes[0])
         found = [*_rows(turns, sides[2])]
         for session in sides:
             session.close()
@@ -95,12 +95,12 @@ def _starts() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         task = TASK.model_copy(update={"language": "python", "source": ("kernel.py",)})
         (Path(folder) / "kernel.py").write_text("import torch\ndef product(a, b, c, n): torch.matmul(a, b, out=c)\n")
-        version = stack.enter_context(frozen(task, Path(folder)))
+        version = stack.enter_context(freeze_sources(task, Path(folder)))
         for _ in range(STARTS):
             for how in took:
                 with pytest.MonkeyPatch.context() as patched, Session(task, version.folder) as session:
                     if how == "alone":
-                        patched.setattr(stems, "stem", lambda *_: None)
+                        patched.setattr(isolation, "stem", lambda *_: None)
                     began = time.perf_counter()
                     if broken := session.open():
                         raise RuntimeError(broken)
@@ -111,7 +111,7 @@ def _starts() -> Iterator[dict[str, Any]]:
     yield {"what": "alone against copied", "value": alone / copied, "unit": "times"}
 
 
-def _whole(bench: Bench, opened: Callable[[], Session]) -> Iterator[dict[str, Any]]:
+def _whole(bench: CallJudge, opened: Callable[[], Session]) -> Iterator[dict[str, Any]]:
     """Measurements of as many process pairs as a judgement begins with, judged and bare in turns."""
     pairs, blocks = bench.options.pairs, bench.options.blocks
     judged, bare = [], []
@@ -119,9 +119,9 @@ def _whole(bench: Bench, opened: Callable[[], Session]) -> Iterator[dict[str, An
         for kind in ("jb", "bj")[turn % 2]:
             began = time.perf_counter()
             if kind == "j":
-                timer = Pairs(bench=bench)
+                timer = TimedPairs(bench=bench)
                 for _ in range(pairs):
-                    if isinstance(found := timer.run({"a": opened, "b": opened}, TASK.shapes, blocks), Refused):
+                    if isinstance(found := timer.run({"a": opened, "b": opened}, TASK.shapes, blocks), TimingRefused):
                         raise RuntimeError(found.detail)
                 judged.append(time.perf_counter() - began)
             else:
@@ -161,10 +161,10 @@ def _bare(session: Session) -> None:
     session._running.exchange(frame, DONE, timeout_s=10)
 
 
-def _judged(turns: _Turns) -> Sealed:
+def _judged(turns: _Turns) -> SealedCall:
     """One pair of calls as they are timed in earnest."""
     found = turns._both("ab")
-    if isinstance(found, Refused):
+    if isinstance(found, TimingRefused):
         raise RuntimeError(found.detail)
     return found["b"][0]
 

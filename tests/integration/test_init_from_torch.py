@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ridgeline.agent.contract_file import load
-from ridgeline.sandbox.judge.inputs import draw, drawn_shapes, extents
+from ridgeline.sandbox.judge.inputs import axis_lengths, draw, draw_sizes
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.task_file import load_task
 
@@ -149,11 +149,11 @@ def right(folder: Path) -> None:
     exec(compile((folder / "kernel.py").read_text(), "kernel.py", "exec"), names)
     small = [shape for shape in task.shapes if not shape.timed]
     with Reference(task, folder) as reference:
-        for shape in (*small, *drawn_shapes(task, rng)[:4]):
+        for shape in (*small, *draw_sizes(task, rng)[:4]):
             inputs = draw(task, shape.dims, "normal", rng)
             oracle = reference.oracle(inputs)
             assert {name: found.shape for name, found in oracle.items() if name not in inputs} == {
-                one.name: extents(one, shape.dims) for one in task.outputs
+                one.name: axis_lengths(one, shape.dims) for one in task.outputs
             }
             if all(one.dtype == "float32" for one in (*task.inputs, *task.outputs)):
                 result = names[task.entry](*(torch.from_numpy(inputs[one.name].copy()) for one in task.inputs))

@@ -9,14 +9,12 @@ import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.judge import worker
-from ridgeline.sandbox.judge.calls import Bench
-from ridgeline.sandbox.judge.card import CardSession
-from ridgeline.sandbox.judge.freeze import frozen
+from ridgeline.sandbox.judge.correctness import CallJudge
+from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference
-from ridgeline.sandbox.judge.session import Sealed
-from ridgeline.sandbox.judge.slots import Slot
-from ridgeline.sandbox.judge.timing import Pairs, Refused
+from ridgeline.sandbox.judge.session import CardSession, SealedCall
+from ridgeline.sandbox.judge.timing import TimedCall, TimedPairs, TimingRefused
 
 pytest.importorskip("torch")
 
@@ -54,7 +52,9 @@ def body(*lines: str) -> str:
     return PYTHON % "\n".join(f"    {line}" for line in lines)
 
 
-def timed(tmp_path: Path, text: str, *, task: Task = TASK, blocks: int = 3, **options: object) -> list[Slot] | Refused:
+def timed(
+    tmp_path: Path, text: str, *, task: Task = TASK, blocks: int = 3, **options: object
+) -> list[TimedCall] | TimingRefused:
     """The candidate against an honest version."""
     for side, source in (("a", HONEST if task is TASK else RETURNED), ("b", text)):
         (tmp_path / side).mkdir()
@@ -62,10 +62,10 @@ def timed(tmp_path: Path, text: str, *, task: Task = TASK, blocks: int = 3, **op
     (tmp_path / "reference.py").write_text(REFERENCE)
     with (
         Reference(task, tmp_path) as reference,
-        frozen(task, tmp_path / "a") as old,
-        frozen(task, tmp_path / "b") as new,
+        freeze_sources(task, tmp_path / "a") as old,
+        freeze_sources(task, tmp_path / "b") as new,
     ):
-        bench = Bench(
+        bench = CallJudge(
             task=task,
             reference=reference,
             options=Options(device="cuda", **options),
@@ -75,7 +75,7 @@ def timed(tmp_path: Path, text: str, *, task: Task = TASK, blocks: int = 3, **op
             side: lambda version=version: CardSession(task, version.folder, device="cuda")
             for side, version in (("a", old), ("b", new))
         }
-        return Pairs(bench=bench).run(opened, task.shapes, blocks)
+        return TimedPairs(bench=bench).run(opened, task.shapes, blocks)
 
 
 RETURNED = "import torch\ndef madd(x, w):\n    return x * w + 1\n"
@@ -84,7 +84,7 @@ RETURNED = "import torch\ndef madd(x, w):\n    return x * w + 1\n"
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[CardSession]:
     (tmp_path / "kernel.py").write_text(HONEST)
-    with frozen(TASK, tmp_path) as version, CardSession(TASK, version.folder, device="cuda") as one:
+    with freeze_sources(TASK, tmp_path) as version, CardSession(TASK, version.folder, device="cuda") as one:
         assert one.open() is None
         yield one
 
@@ -100,7 +100,7 @@ def test_a_whole_call_brings_early_and_late_copies(session: CardSession) -> None
         kept = given or kept  # noqa: F821 (w is constant in the life of a process)
         inputs = {"x": values()["x"], "w": kept["w"]}
         sealed = session.call(DIMS, inputs, placement=placement)
-        assert isinstance(sealed, Sealed), sealed
+        assert isinstance(sealed, SealedCall), sealed
         np.testing.assert_allclose(sealed.outputs["y"], inputs["x"] * inputs["w"] + 1, rtol=1e-5, atol=1e-6)
         assert sealed.late is not None
         assert sealed.late["y"].tobytes() == sealed.outputs["y"].tobytes()
@@ -111,7 +111,7 @@ def test_a_whole_call_brings_early_and_late_copies(session: CardSession) -> None
 @pytest.mark.parametrize(("task", "text"), [(TASK, HONEST), (TASK, SLOW), (RETURNING, RETURNED), (WHOLE, RETURNED)])
 def test_honest_calls_are_timed(tmp_path: Path, task: Task, text: str) -> None:
     found = timed(tmp_path, text, task=task, oracle_share=0.4)
-    assert not isinstance(found, Refused), found
+    assert not isinstance(found, TimingRefused), found
     assert len(found) == 12
     assert all(slot.time_us > 0 for slot in found)
 
@@ -138,5 +138,5 @@ CHEATS = {
 @pytest.mark.parametrize("name", CHEATS)
 def test_cheats_while_timed_are_refused(tmp_path: Path, name: str) -> None:
     found = timed(tmp_path, CHEATS[name], blocks=8)
-    assert isinstance(found, Refused), name
+    assert isinstance(found, TimingRefused), name
     assert found.side == "b", found

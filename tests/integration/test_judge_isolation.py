@@ -15,10 +15,18 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from ridgeline.graph.errors import ProgramMissing, WorldError
-from ridgeline.sandbox.isolation.environment import MARK
-from ridgeline.sandbox.judge import starting, stems
-from ridgeline.sandbox.judge.isolation import Warm, Worker, WorkerLimits, end, isolation, launch, tried
+from ridgeline.sandbox.environment import MARK
+from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.judge.isolation import (
+    ConfinedProcess,
+    WarmProgram,
+    WorkerLimits,
+    end_process,
+    launch,
+    machine_isolation,
+    try_mode,
+)
 
 ATTEMPTS = """
 import ctypes, os, socket, sys
@@ -103,27 +111,27 @@ MODES = ("root", "user", "bubblewrap", "weak")
 WHOLE = os.environ.get("RIDGELINE_SUITE") == "all"
 TRIED = MODES if WHOLE else ("root" if os.geteuid() == 0 else "user",)
 """By default how workers are held here; the other ways take minutes."""
-Start = Callable[..., Worker]
+Start = Callable[..., ConfinedProcess]
 
 
 @functools.cache
-def works(mode: starting.Mode) -> bool:
+def works(mode: isolation.IsolationMode) -> bool:
     try:
-        tried(mode)
+        try_mode(mode)
     except WorldError:
         return False
     return True
 
 
 @pytest.fixture(params=[mode if mode == TRIED[0] else pytest.param(mode, marks=pytest.mark.slow) for mode in TRIED])
-def mode(request) -> starting.Mode:
+def mode(request) -> isolation.IsolationMode:
     if not works(request.param):
         pytest.skip(f"this machine cannot isolate workers as {request.param}")
     return request.param
 
 
-def can_be_copied(mode: starting.Mode) -> None:
-    if not starting._can_be_copied(mode):
+def can_be_copied(mode: isolation.IsolationMode) -> None:
+    if not isolation._can_be_copied(mode):
         pytest.skip("no copies are made of workers like these")
 
 
@@ -138,7 +146,7 @@ def copied(request, mode) -> bool:
 @pytest.fixture
 def start(mode, copied, tmp_path) -> Iterator[Start]:
     """`start("-c", "print(1)")` is a Python worker; `program=` another one. All end with the test."""
-    workers: list[Worker] = []
+    workers: list[ConfinedProcess] = []
 
     def call(
         *words: object,
@@ -160,15 +168,17 @@ def start(mode, copied, tmp_path) -> Iterator[Start]:
                 script.chmod(0o644)
                 readable += (script,)
             paths = tuple(PACKAGES) if modules == "torch" else ()
-            warm = Warm(modules=(modules,), paths=paths, script=(str(script), *map(str, rest)))
+            warm = WarmProgram(modules=(modules,), paths=paths, script=(str(script), *map(str, rest)))
         argv = (program, *map(str, words))
-        asked = starting.Start(argv=argv, readable=readable, private=private, limits=limits, gpu=False, warm=warm)
-        workers.append(starting.begin(mode, asked, pass_fds=pass_fds, environment=environment or {}))
+        asked = isolation.StartRequest(
+            argv=argv, readable=readable, private=private, limits=limits, gpu=False, warm=warm
+        )
+        workers.append(isolation.start_process(mode, asked, pass_fds=pass_fds, environment=environment or {}))
         return workers[-1]
 
     yield call
     for worker in workers:
-        end(worker)
+        end_process(worker)
 
 
 @pytest.fixture
@@ -356,7 +366,7 @@ def test_nothing_outlives_a_worker(start, after):
     if after:
         assert not ends_within(there, 0.3)
         began = time.monotonic()
-        end(worker)
+        end_process(worker)
         assert time.monotonic() - began < 5
     worker.wait()
     assert ends_within(there, 2)
@@ -376,11 +386,11 @@ JUDGE = """
 import os, sys, time
 from pathlib import Path
 from ridgeline.sandbox.judge import starting, stems
-from ridgeline.sandbox.judge.limits import WorkerLimits
+from ridgeline.sandbox.judge.isolation import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-start = starting.Start(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
+start = isolation.StartRequest(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
                        limits=WorkerLimits(), gpu=False)
-worker = starting.begin(mode, start, pass_fds=[here], environment={})
+worker = isolation.start_process(mode, start, pass_fds=[here], environment={})
 os.close(here)
 print("started", flush=True)
 time.sleep(60)
@@ -489,7 +499,7 @@ def test_the_disk_cannot_be_filled_by_many_files(start, mode, place):
     assert not any(path.is_file() for path in worker_folder(worker).rglob("*"))
 
 
-def worker_folder(worker: Worker) -> Path:
+def worker_folder(worker: ConfinedProcess) -> Path:
     return Path(worker.plan.folder)
 
 
@@ -538,8 +548,8 @@ def test_a_worker_that_hangs_is_ended_and_heard(start):
     worker = start("-c", stubborn + "print('here', flush=True)\nwhile True: pass")
     while "here" not in worker.said():
         time.sleep(0.02)
-    end(worker)
-    end(worker)
+    end_process(worker)
+    end_process(worker)
     assert worker.returncode is not None
     assert worker.returncode != 0
     assert worker.said() == "here\n"
@@ -552,7 +562,7 @@ def test_no_control_group_is_left(start):
         pytest.skip("this machine has no control groups to be made; that is recorded")
     assert all(Path(group).is_dir() for group in killed.plan.groups)
     ended.wait()
-    end(killed)
+    end_process(killed)
     assert [group for group in (*ended.plan.groups, *killed.plan.groups) if Path(group).exists()] == []
 
 
@@ -608,9 +618,11 @@ def test_a_folder_that_nobody_may_read_is_named(tmp_path):
         pytest.skip("workers run as this user")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    asked = starting.Start(argv=("/usr/bin/true",), readable=(closed,), private=tmp_path, limits=SMALL, gpu=False)
+    asked = isolation.StartRequest(
+        argv=("/usr/bin/true",), readable=(closed,), private=tmp_path, limits=SMALL, gpu=False
+    )
     with pytest.raises(WorldError, match="closed: a worker runs as nobody"):
-        starting.begin("root", asked, pass_fds=(), environment={})
+        isolation.start_process("root", asked, pass_fds=(), environment={})
 
 
 def test_a_start_that_fails_is_no_workers_fault(start, mode, tmp_path):
@@ -626,7 +638,7 @@ def test_a_start_that_fails_is_no_workers_fault(start, mode, tmp_path):
 
 
 def test_the_isolation_found_is_the_best_that_works(tmp_path):
-    found = isolation()
+    found = machine_isolation()
     best = next(mode for mode in MODES if works(mode) and (mode != "root" or os.geteuid() == 0))
     assert found.level == ("weak" if best == "weak" else "namespaces")
     (tmp_path / "private").mkdir()
@@ -668,8 +680,8 @@ def test_a_copy_is_like_a_worker_that_was_started_alone(mode, tmp_path):
     for number in range(2):
         private = tmp_path / f"private{number}"
         private.mkdir()
-        warm = Warm(modules=("json",), paths=(), script=(str(script), str(there)))
-        asked = starting.Start(
+        warm = WarmProgram(modules=("json",), paths=(), script=(str(script), str(there)))
+        asked = isolation.StartRequest(
             argv=warm.argv,
             readable=(script,),
             private=private,
@@ -677,10 +689,10 @@ def test_a_copy_is_like_a_worker_that_was_started_alone(mode, tmp_path):
             gpu=False,
             warm=warm if number else None,
         )
-        worker = starting.begin(mode, asked, pass_fds=(there,), environment={"FINE": "yes"})
+        worker = isolation.start_process(mode, asked, pass_fds=(there,), environment={"FINE": "yes"})
         assert worker.wait() == 0, worker.said()
         said.append(json.loads(worker.said().replace(worker.plan.folder, "OWN")))
-        end(worker)
+        end_process(worker)
     os.close(here)
     os.close(there)
     assert said[0] == said[1]
@@ -700,12 +712,14 @@ def test_copies_have_addresses_of_their_own(mode, tmp_path):
     for number in range(6):
         private = tmp_path / f"private{number}"
         private.mkdir()
-        warm = Warm(modules=("json",), paths=(), script=(str(script),))
-        asked = starting.Start(argv=warm.argv, readable=(script,), private=private, limits=SMALL, gpu=False, warm=warm)
-        worker = starting.begin(mode, asked, pass_fds=(), environment={})
+        warm = WarmProgram(modules=("json",), paths=(), script=(str(script),))
+        asked = isolation.StartRequest(
+            argv=warm.argv, readable=(script,), private=private, limits=SMALL, gpu=False, warm=warm
+        )
+        worker = isolation.start_process(mode, asked, pass_fds=(), environment={})
         assert worker.wait() == 0, worker.said()
         found.add(worker.said())
-        end(worker)
+        end_process(worker)
     assert len(found) > 3
 
 
@@ -739,18 +753,17 @@ def test_descriptors_keep_their_numbers(mode, tmp_path, numbers):
     program = f"""
 import os, sys
 from pathlib import Path
-from ridgeline.sandbox.judge import starting
-from ridgeline.sandbox.judge.isolation import Warm, WorkerLimits
+from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.judge.isolation import WarmProgram, WorkerLimits
 kept = {{number: os.memfd_create("kept") for number in {numbers}}}
 far = {{number: os.dup2(held, 400 + number) for number, held in kept.items()}}
-warm = Warm(modules=("json",), paths=(), script=({str(script)!r}, *map(str, {numbers})))
+warm = WarmProgram(modules=("json",), paths=(), script=({str(script)!r}, *map(str, {numbers})))
 private = Path({str(tmp_path / "private")!r})
-start = starting.Start(argv=warm.argv, readable=(Path({str(script)!r}),), private=private, limits=WorkerLimits(),
+start = isolation.StartRequest(argv=warm.argv, readable=(Path({str(script)!r}),), private=private, limits=WorkerLimits(),
                        gpu=False, warm=warm)
-from ridgeline.sandbox.judge import stems
-stems.stem(warm, {{}})
+isolation.fork_server_of(warm, {{}})
 for number, held in far.items(): os.dup2(held, number)
-worker = starting.begin({mode!r}, start, pass_fds={numbers}, environment={{}})
+worker = isolation.start_process({mode!r}, start, pass_fds={numbers}, environment={{}})
 print(worker.wait(), worker.said(), *(os.pread(held, 9, 0).decode() for held in far.values()))
 os._exit(0)
 """
@@ -774,15 +787,15 @@ def test_a_stem_that_is_lost_only_costs_time(start, copied):
     if not copied:
         pytest.skip("has none")
     assert start("-c", "print(1)").wait() == 0
-    for one in filter(None, stems._stems.values()):
+    for one in filter(None, isolation._fork_servers.values()):
         one._process.kill()
         one._process.wait()
     worker = start("-c", "print('ran')")
     assert worker.wait() == 0
     assert worker.said() == "ran\n"
-    for one in filter(None, stems._stems.values()):
+    for one in filter(None, isolation._fork_servers.values()):
         one.close()
-    stems._stems.clear()
+    isolation._fork_servers.clear()
 
 
 def test_what_cannot_be_imported_is_told_by_the_worker_itself(mode, tmp_path):
@@ -790,11 +803,11 @@ def test_what_cannot_be_imported_is_told_by_the_worker_itself(mode, tmp_path):
     script.write_text("import no_such_module_here\n")
     script.chmod(0o644)
     (tmp_path / "private").mkdir()
-    warm = Warm(modules=("no_such_module_here",), paths=(), script=(str(script),))
-    asked = starting.Start(
+    warm = WarmProgram(modules=("no_such_module_here",), paths=(), script=(str(script),))
+    asked = isolation.StartRequest(
         argv=warm.argv, readable=(script,), private=tmp_path / "private", limits=SMALL, gpu=False, warm=warm
     )
-    worker = starting.begin(mode, asked, pass_fds=(), environment={})
+    worker = isolation.start_process(mode, asked, pass_fds=(), environment={})
     assert worker.wait() == 1
     assert "No module named 'no_such_module_here'" in worker.said()
-    end(worker)
+    end_process(worker)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.lint import known_holes, lint
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.lint import find_known_defects, lint_task
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import Session
 
@@ -36,7 +36,7 @@ def task(**changes) -> Task:
 def holes(folder: Path, text: str, wanted: Task) -> dict[str, str]:
     (folder / "reference.py").write_text(text)
     with Reference(wanted, folder) as reference:
-        return {hole.rule: hole.text for hole in lint(wanted, reference)}
+        return {hole.rule: hole.text for hole in lint_task(wanted, reference)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -122,7 +122,7 @@ def test_whole_numbers_that_rounding_decides(tmp_path, body, wrong, said):
     )
     (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x):\n    return {body}\n")
     with Reference(wanted, tmp_path) as reference:
-        found = [hole for hole in lint(wanted, reference) if hole.rule == "rounding-decides"]
+        found = [hole for hole in lint_task(wanted, reference) if hole.rule == "rounding-decides"]
     assert [hole.wrong for hole in found] == ([] if wrong is None else [wrong])
     assert all(said in hole.text for hole in found)
 
@@ -146,7 +146,7 @@ def test_float_results_that_rounding_decides(tmp_path, body, said):
     )
     (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x):\n    return {body}\n")
     with Reference(wanted, tmp_path) as reference:
-        found = [hole for hole in lint(wanted, reference) if hole.rule == "rounding-decides"]
+        found = [hole for hole in lint_task(wanted, reference) if hole.rule == "rounding-decides"]
     assert [(hole.wrong, said in hole.text) for hole in found] == ([] if said is None else [(False, True)])
 
 
@@ -167,8 +167,8 @@ def test_which_of_equal_elements_is_meant(tmp_path, first, rules):
         outputs=(Output(name="y", shape=("m", "n"), dtype="int64"),),
         **WHOLE,
     )
-    with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
-        found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
+    with Reference(wanted, tmp_path) as reference, freeze_sources(wanted, tmp_path) as version:
+        found = lint_task(wanted, reference, opened=lambda: Session(wanted, version.folder))
     assert {hole.rule for hole in found} - {"too-short"} == rules
 
 
@@ -196,8 +196,8 @@ def test_results_that_are_all_in_place(tmp_path):
     )
     (tmp_path / "kernel.py").write_text("def run(p, g):\n    p -= 0.1 * g\n")
     (tmp_path / "reference.py").write_text("def reference(p, g):\n    p -= 0.1 * g\n")
-    with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
-        found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
+    with Reference(wanted, tmp_path) as reference, freeze_sources(wanted, tmp_path) as version:
+        found = lint_task(wanted, reference, opened=lambda: Session(wanted, version.folder))
     assert {hole.rule for hole in found} <= {"too-short"}
     assert holes(tmp_path, "def reference(p, g):\n    p *= 2\n", wanted).keys() == {"insensitive-input"}
 
@@ -220,8 +220,8 @@ def test_the_version_that_the_task_begins_with(tmp_path, body, rules):
     (tmp_path / "reference.py").write_text(SOUND)
     (tmp_path / "kernel.py").write_text(f"import numpy as np\ndef run(x, w, b):\n    return {body}\n")
     wanted = task()
-    with Reference(wanted, tmp_path) as reference, frozen(wanted, tmp_path) as version:
-        found = lint(wanted, reference, opened=lambda: Session(wanted, version.folder))
+    with Reference(wanted, tmp_path) as reference, freeze_sources(wanted, tmp_path) as version:
+        found = lint_task(wanted, reference, opened=lambda: Session(wanted, version.folder))
     assert {hole.rule for hole in found} - {"too-short"} == rules - {"too-short"}
 
 
@@ -240,4 +240,4 @@ def test_the_version_that_the_task_begins_with(tmp_path, body, rules):
 def test_holes_that_leave_no_verdict(tmp_path, body, rules):
     (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x, w, b):\n    return {body}\n")
     with Reference(task(), tmp_path) as reference:
-        assert {hole.rule for hole in known_holes(task(), reference)} == rules
+        assert {hole.rule for hole in find_known_defects(task(), reference)} == rules

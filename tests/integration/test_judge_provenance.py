@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.freeze import frozen
-from ridgeline.sandbox.judge.operators import least_share, read
-from ridgeline.sandbox.judge.pace import Calls, slower
-from ridgeline.sandbox.judge.provenance import own_work
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.provenance import (
+    PaceCalls,
+    find_slower_size,
+    judge_own_work,
+    least_share,
+    read_trace_report,
+)
 from ridgeline.sandbox.judge.references import Reference
 
 pytest.importorskip("torch")
@@ -45,8 +49,8 @@ def answered(folder: Path, body: str, *, language: str = "triton", convention: s
     text = textwrap.dedent(KERNEL if language == "triton" else "") + textwrap.dedent(body)
     (folder / "kernel.py").write_text(text)
     (folder / "reference.py").write_text("def reference(x, w):\n    return x + w\n")
-    with Reference(task, folder) as reference, frozen(task, folder) as new:
-        return own_work(task, new, reference).answered
+    with Reference(task, folder) as reference, freeze_sources(task, folder) as new:
+        return judge_own_work(task, new, reference).answered
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,8 @@ def test_an_answer_that_is_nearly_all_zeros(tmp_path, body, threshold, answer, s
     )
     (tmp_path / "kernel.py").write_text(textwrap.dedent(RARE) + f"def run(x, y):\n    {body}\n")
     (tmp_path / "reference.py").write_text(f"def reference(x):\n    return x > {threshold}\n")
-    with Reference(task, tmp_path) as reference, frozen(task, tmp_path) as new:
-        found = own_work(task, new, reference).answered
+    with Reference(task, tmp_path) as reference, freeze_sources(task, tmp_path) as new:
+        found = judge_own_work(task, new, reference).answered
     assert found.answer == answer, found
     assert said in " ".join(found.evidence)
 
@@ -237,11 +241,13 @@ def test_numpy_is_traced_too(tmp_path):
     [b"", b"{", b"[1]", b'{"operators": {"a": [1]}}', b'{"else": {}}', b"[" * 60_000, b'{"kernels": {"k": ["x", 1]}}'],
 )
 def test_a_report_that_is_none(report):
-    assert read(report) is None
+    assert read_trace_report(report) is None
 
 
 def test_shares_decide_what_counts():
-    traced = read(b'{"operators": {"aten.sum": [1, 60], "aten.mm": [2, 70], "aten.view": [9, 900], "mine.op": [1, 1]}}')
+    traced = read_trace_report(
+        b'{"operators": {"aten.sum": [1, 60], "aten.mm": [2, 70], "aten.view": [9, 900], "mine.op": [1, 1]}}'
+    )
     assert traced is not None
     assert traced.computing(1000) == (("aten.mm",), ("aten.sum",))
     assert traced.foreign() == ("mine.op",)
@@ -268,8 +274,8 @@ def test_an_operator_has_a_real_share_of_few_inputs_that_are_read(elements, outp
     [(20_000, 900, True), (20_000, 1_000, False), (5_000, 1, False), (9e6, 8e5, True)],
 )
 def test_a_candidate_works_less_where_nobody_looks(traced_us, plain_us, slow):
-    traced, plain = Calls(least_us={"s": traced_us}), Calls(least_us={"s": plain_us})
-    said = slower(traced, plain, slack_us=10_000)
+    traced, plain = PaceCalls(least_us={"s": traced_us}), PaceCalls(least_us={"s": plain_us})
+    said = find_slower_size(traced, plain, slack_us=10_000)
     assert (said is not None) == slow
     assert said is None or said.startswith("s: ")
 
@@ -283,6 +289,6 @@ def test_a_candidate_works_less_where_nobody_looks(traced_us, plain_us, slow):
 )
 def test_what_only_moves_data_computes_nothing(names, computes):
     for name in names.split():
-        traced = read(f'{{"operators": {{"aten.{name}": [1, 900]}}}}'.encode())
+        traced = read_trace_report(f'{{"operators": {{"aten.{name}": [1, 900]}}}}'.encode())
         assert traced is not None
         assert bool(traced.computing(1000)[0]) == computes, name

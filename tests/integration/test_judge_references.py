@@ -10,13 +10,13 @@ import psutil
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.children import Child, Held
+from ridgeline.sandbox.judge.children import Child, ChildLimits
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
-from ridgeline.sandbox.judge.references import Patience, Reference, ReferenceFailed
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed, ReferenceLimits
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(5)
-COLD = Patience(start_s=120, call_s=20)
+COLD = ReferenceLimits(start_s=120, call_s=20)
 
 
 def task(dtype: str = "float32", **changes) -> Task:
@@ -207,7 +207,7 @@ def test_a_reference_that_never_answers_is_ended(tmp_path):
     folder = written(tmp_path, "import time\ndef reference(x, w):\n    time.sleep(100)\n")
     began = time.monotonic()
     with (
-        Reference(wanted, folder, patience=Patience(call_s=0.5)) as reference,
+        Reference(wanted, folder, patience=ReferenceLimits(call_s=0.5)) as reference,
         pytest.raises(ReferenceFailed, match=r"no answer in 0\.5 s"),
     ):
         reference.oracle(drawn(wanted))
@@ -218,7 +218,7 @@ def test_memory_is_limited(tmp_path):
     wanted = task()
     folder = written(tmp_path, "import numpy as np\ndef reference(x, w):\n    return np.ones(1 << 30) + x[0]\n")
     with (
-        Reference(wanted, folder, patience=Patience(memory_mb=4096)) as reference,
+        Reference(wanted, folder, patience=ReferenceLimits(memory_mb=4096)) as reference,
         pytest.raises(ReferenceFailed, match="MemoryError"),
     ):
         reference.oracle(drawn(wanted))
@@ -283,7 +283,7 @@ def test_a_trusted_helper_on_a_card_is_told_which_card_is_meant(tmp_path, monkey
     monkeypatch.setenv("SOME_API_KEY", "secret")
     host = tmp_path / "host.py"
     host.write_text(HOST)
-    child = Child(host, Held(card=card))
+    child = Child(host, ChildLimits(card=card))
     try:
         told = json.loads(child.asked([], timeout_s=20).message())
     finally:

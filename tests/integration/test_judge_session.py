@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.limits import WorkerLimits
-from ridgeline.sandbox.judge.session import Broken, Sealed, Session, framework_of
+from ridgeline.sandbox.judge.isolation import WorkerLimits
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session, framework_of
 from tests.session_tasks import (
     DIMS,
     HONEST_C,
@@ -26,15 +26,15 @@ from tests.session_tasks import (
 POISON = {"y": np.full(N, 5, dtype=np.float32)}
 
 
-def _called(session: Session, **options: object) -> Sealed:
+def _called(session: Session, **options: object) -> SealedCall:
     sealed = session.call(DIMS, x(), poison=POISON, **options)  # type: ignore[arg-type]
-    assert isinstance(sealed, Sealed), sealed
+    assert isinstance(sealed, SealedCall), sealed
     return sealed
 
 
-def _broken(session: Session, **options: object) -> Broken:
+def _broken(session: Session, **options: object) -> BrokenWorker:
     broken = session.call(DIMS, x(), poison=POISON, **options)  # type: ignore[arg-type]
-    assert isinstance(broken, Broken), broken
+    assert isinstance(broken, BrokenWorker), broken
     assert session.call(DIMS, x()) is broken
     assert math.isnan(session.ping())
     assert session.threads() is None
@@ -52,7 +52,7 @@ def test_an_honest_candidate_is_right_at_either_place_and_any_size(tmp_path: Pat
             for placement in (0, 1, 1, 0):
                 inputs = x(n)
                 sealed = session.call({"n": n}, inputs, placement=placement)
-                assert isinstance(sealed, Sealed), sealed
+                assert isinstance(sealed, SealedCall), sealed
                 assert (sealed.outputs["y"] == 2 * inputs["x"]).all()
                 assert (sealed.inputs_changed, sealed.guards_broken, sealed.late) == ((), (), None)
                 assert 0 <= (sealed.claimed_us or 0) <= sealed.wall_us
@@ -73,7 +73,7 @@ def test_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
             np.random.default_rng().integers(0, 2, N).astype({"bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype))
         )
         sealed = session.call(DIMS, {"x": values})
-        assert isinstance(sealed, Sealed), sealed
+        assert isinstance(sealed, SealedCall), sealed
         assert sealed.outputs["y"].tobytes() == values.tobytes()
 
 
@@ -105,8 +105,8 @@ def test_returned_tensors_must_be_plain(tmp_path: Path, result: str, says: str) 
         tmp_path, f"{text}def twice(x):\n    return {result}\n", task("python", convention="return")
     ) as session:
         found = session.call(DIMS, x())
-        assert isinstance(found, Broken) == bool(says), found
-        if isinstance(found, Broken):
+        assert isinstance(found, BrokenWorker) == bool(says), found
+        if isinstance(found, BrokenWorker):
             assert found.reason == "output"
             assert says in found.detail
 
@@ -148,10 +148,10 @@ def test_a_scalar_is_an_array_of_one_element(tmp_path: Path, result: str, says: 
         given_now = x()
         found = session.call(DIMS, given_now)
         if says:
-            assert isinstance(found, Broken)
+            assert isinstance(found, BrokenWorker)
             assert says in found.detail
         else:
-            assert isinstance(found, Sealed), found
+            assert isinstance(found, SealedCall), found
             assert float(found.outputs["y"].reshape(())) == pytest.approx(float(given_now["x"].sum()), abs=1e-3)
 
 
@@ -226,7 +226,7 @@ def test_constant_inputs_keep_their_place_and_values(tmp_path: Path) -> None:
         inputs = x()
         for placement in (0, 1, 0):
             sealed = session.call(DIMS, inputs, placement=placement)
-            assert isinstance(sealed, Sealed)
+            assert isinstance(sealed, SealedCall)
             assert (sealed.outputs["y"] == 2 * inputs["x"]).all()
         with pytest.raises(ValueError, match="constant"):
             session.call(DIMS, x())
@@ -249,7 +249,7 @@ def test_the_same_place_and_size_is_the_same_address_and_the_other_place_another
         found = []
         for n, placement in ((N, 0), (N, 1), (N, 0), (8, 0), (N, 1)):
             sealed = session.call({"n": n}, x(n), placement=placement)
-            assert isinstance(sealed, Sealed)
+            assert isinstance(sealed, SealedCall)
             assert sealed.outputs["y"][1] == n
             found.append(int(sealed.outputs["y"][0]))
         first, second, again, other, last = found
@@ -271,7 +271,7 @@ def test_the_size_of_shared_memory_cannot_be_changed(tmp_path: Path) -> None:
         for _ in range(3):
             inputs = x()
             sealed = session.call(DIMS, inputs)
-            assert isinstance(sealed, Sealed)
+            assert isinstance(sealed, SealedCall)
             assert (sealed.outputs["y"] == 2 * inputs["x"]).all()
 
 
@@ -296,7 +296,7 @@ def test_work_done_after_the_return_is_not_in_the_answer(tmp_path: Path) -> None
         session.settle_us = 200_000
         inputs = x()
         sealed = session.call(DIMS, inputs, poison=POISON)
-        assert isinstance(sealed, Sealed)
+        assert isinstance(sealed, SealedCall)
         assert (sealed.outputs["y"] == 5).all()
         assert sealed.late is not None
         assert (sealed.late["y"] == 2 * inputs["x"]).all()
@@ -375,7 +375,7 @@ def test_an_answer_that_is_sent_too_early_seals_what_is_there(tmp_path: Path) ->
         session._running.held.go()
         time.sleep(0.1)
         found = session.call(DIMS, x())
-        assert isinstance(found, Broken)
+        assert isinstance(found, BrokenWorker)
         assert found.reason == "protocol"
 
 
@@ -461,7 +461,7 @@ def twice(x, y):
 """
     with opened(tmp_path, text) as session:
         broken = session.call(DIMS, x(), poison=POISON)
-        assert isinstance(broken, Broken)
+        assert isinstance(broken, BrokenWorker)
         assert broken.reason == "output"
         assert broken.detail.startswith("device state: ")
         assert "CUDA error: invalid argument" in broken.detail

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Input
-from ridgeline.sandbox.judge.calls import Bench, Truth, all_settled, settled, truth_of
+from ridgeline.sandbox.judge.correctness import CallJudge, Truth, draw_mixes_with_truth, draw_with_truth, truth_of
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
-from ridgeline.sandbox.judge.session import Sealed
+from ridgeline.sandbox.judge.session import SealedCall
 from tests.operators_judge import make_task
 
 DIMS = {"m": 16, "n": 64}
@@ -28,12 +28,12 @@ def bench_of(folder, text: str, *, dtype="float32", mask=False):
     (folder / "reference.py").write_text(text)
     task = make_task([("x", ("m", "n"), dtype, "normal")], [("y", ("m", "n"), dtype)], DIMS)
     task = task.model_copy(update={"reference": "reference.py", "inputs": (*task.inputs, *((MASK,) if mask else ()))})
-    return Bench(task=task, reference=Reference(task, folder), options=Options(), rng=np.random.default_rng(2))
+    return CallJudge(task=task, reference=Reference(task, folder), options=Options(), rng=np.random.default_rng(2))
 
 
-def asked(bench: Bench, mix: str) -> Truth:
+def asked(bench: CallJudge, mix: str) -> Truth:
     with bench.reference:
-        return settled(bench, DIMS, mix, kept=dict)
+        return draw_with_truth(bench, DIMS, mix, kept=dict)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_row_with_an_outlier_is_judged_by_its_largest_number(tmp_path):
     for place, error, passes in (((3, 9), 1.0, True), ((3, 9), 100.0, False), ((4, 9), 0.01, False)):
         y = x.copy()
         y[place] += error
-        sealed = Sealed(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+        sealed = SealedCall(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
         with bench.reference:
             assert (bench.wrong(sealed, replace(truth, lone=True)) == ()) == passes
             assert bench.wrong(sealed, truth) != ()
@@ -97,7 +97,7 @@ def reference(x):
 """
 
 
-def bench_of_two(folder) -> Bench:
+def bench_of_two(folder) -> CallJudge:
     """Of an output that takes any number, and one that overflows."""
     bench = bench_of(folder, TWO)
     outputs = make_task([("x", ("m", "n"), "float32")], [(name, ("m", "n"), "float32") for name in "yz"], DIMS).outputs
@@ -124,7 +124,7 @@ def test_only_what_is_judged_is_held_against_anybody(tmp_path, name, right):
         outputs = {one: values.astype(np.float32) for one, values in truth.oracle.items()}
     outputs[name][3, 4] += 7
     outputs[name][3, 5] = np.nan
-    sealed = Sealed(outputs=outputs, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+    sealed = SealedCall(outputs=outputs, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
     with bench.reference:
         assert (bench.wrong(sealed, truth) == ()) is right
         assert bench.wrong(replace(sealed, guards_broken=(name,)), truth) != ()
@@ -144,7 +144,7 @@ def test_what_a_rounding_decides_may_be_on_either_side(tmp_path, place, right):
         truth = truth_of(bench.reference, {"x": x})
         y = truth.oracle["y"].astype(np.float32)
         y[place] = 0 if y[place] else x[place]
-        sealed = Sealed(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
+        sealed = SealedCall(outputs={"y": y}, wall_us=1.0, inputs_changed=(), guards_broken=(), late=None)
         assert (bench.wrong(sealed, truth) == ()) is right
 
 
@@ -157,7 +157,7 @@ def test_several_mixes_are_settled_with_one_question_unless_one_needs_gentler_va
     monkeypatch.setattr(bench.reference, "both", lambda many: asked_about.append(len(many)) or both(many))
     mixes = ("long_tail", "spike", "cancel", "tail")
     with bench.reference:
-        found = all_settled(bench, DIMS, mixes, kept=dict)
+        found = draw_mixes_with_truth(bench, DIMS, mixes, kept=dict)
         again = [bench.reference.oracle(truth.inputs)["y"] for truth in found]
     assert asked_about[: len(questions)] == questions
     assert (len(asked_about) == 1) == (formula == "x")
@@ -176,6 +176,6 @@ def reference(x):
 """
     bench = bench_of(tmp_path, text)
     with bench.reference:
-        found = all_settled(bench, DIMS, ("offset", "spike"), kept=dict)
+        found = draw_mixes_with_truth(bench, DIMS, ("offset", "spike"), kept=dict)
     assert found[0].inputs["x"].mean() > 90
     assert 16 < np.abs(found[1].inputs["x"]).max() <= 1000

@@ -6,9 +6,14 @@ import subprocess
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.build import apart
-from ridgeline.sandbox.judge.provenance import judged
-from ridgeline.sandbox.judge.symbols import NotALibrary, Taken, kind_of, taken
+from ridgeline.sandbox.judge.provenance import (
+    NotALibrary,
+    UndefinedSymbols,
+    judge_symbols,
+    read_undefined_symbols,
+    symbol_kind,
+)
+from ridgeline.sandbox.judge.worker import build_without_runtime
 
 HONEST = """
 #include <math.h>
@@ -36,7 +41,9 @@ def built(folder, text, *flags):
 
 @pytest.mark.parametrize("flags", [(), ("-O3", "-march=native", "-ffast-math"), ("-O0", "-fstack-protector-all")])
 def test_a_kernel_of_ones_own(tmp_path, flags):
-    answered = judged(taken(built(tmp_path, HONEST, *flags).read_bytes()), device=False).answered
+    answered = judge_symbols(
+        read_undefined_symbols(built(tmp_path, HONEST, *flags).read_bytes()), device=False
+    ).answered
     assert answered.answer == "yes", answered.evidence
 
 
@@ -58,7 +65,7 @@ def test_a_kernel_of_ones_own(tmp_path, flags):
     ],
 )
 def test_what_has_others_do_the_work(tmp_path, call, answer, said):
-    answered = judged(taken(built(tmp_path, call).read_bytes()), device=False).answered
+    answered = judge_symbols(read_undefined_symbols(built(tmp_path, call).read_bytes()), device=False).answered
     assert answered.answer == answer
     assert said in " ".join(answered.evidence)
 
@@ -68,9 +75,9 @@ def test_a_library_that_is_linked_in(tmp_path):
     other = built(tmp_path / "sub", "void helper(void) {}")
     other.rename(tmp_path / "libengine.so")
     text = "extern void helper(void); void run(void) { helper(); }"
-    found = taken(built(tmp_path, text, f"-L{tmp_path}", "-lengine").read_bytes())
+    found = read_undefined_symbols(built(tmp_path, text, f"-L{tmp_path}", "-lengine").read_bytes())
     assert "libengine.so" in found.needed
-    assert judged(found, device=False).answered.answer == "unverified"
+    assert judge_symbols(found, device=False).answered.answer == "unverified"
 
 
 @pytest.mark.parametrize(
@@ -78,16 +85,16 @@ def test_a_library_that_is_linked_in(tmp_path):
 )
 def test_bytes_that_are_none(data):
     with pytest.raises(NotALibrary, match="what was built"):
-        taken(data)
+        read_undefined_symbols(data)
 
 
 def test_every_cut_of_a_library_is_read_or_refused(tmp_path):
     library = built(tmp_path, HONEST)
     data = library.read_bytes()
-    whole, refused = taken(data), 0
+    whole, refused = read_undefined_symbols(data), 0
     for size in range(0, len(data), 97):
         try:
-            found = taken(data[:size])
+            found = read_undefined_symbols(data[:size])
         except NotALibrary:
             refused += 1
             continue
@@ -96,14 +103,17 @@ def test_every_cut_of_a_library_is_read_or_refused(tmp_path):
 
 
 def test_a_gpus_runtime_is_part_of_its_language():
-    own = Taken(
+    own = UndefinedSymbols(
         symbols=("cudaLaunchKernel", "__cudaRegisterFunction", "malloc"), needed=("libc.so.6", "libcudart.so.13")
     )
-    assert judged(own, device=True).answered.answer == "yes"
-    assert judged(own, device=False).answered.answer == "unverified"
-    assert judged(Taken(symbols=(*own.symbols, "dlopen"), needed=()), device=True).answered.answer == "unverified"
-    assert judged(Taken(symbols=("cublasSgemm_v2",), needed=()), device=True).answered.answer == "no"
-    assert kind_of("hipMalloc", device=True) == "plain"
+    assert judge_symbols(own, device=True).answered.answer == "yes"
+    assert judge_symbols(own, device=False).answered.answer == "unverified"
+    assert (
+        judge_symbols(UndefinedSymbols(symbols=(*own.symbols, "dlopen"), needed=()), device=True).answered.answer
+        == "unverified"
+    )
+    assert judge_symbols(UndefinedSymbols(symbols=("cublasSgemm_v2",), needed=()), device=True).answered.answer == "no"
+    assert symbol_kind("hipMalloc", device=True) == "plain"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,7 @@ def test_a_gpus_runtime_is_part_of_its_language():
     ],
 )
 def test_names(names, kind):
-    found = {name: kind_of(name) for name in names.split()}
+    found = {name: symbol_kind(name) for name in names.split()}
     assert set(found.values()) == {kind}, found
 
 
@@ -159,7 +169,7 @@ def test_what_a_cuda_source_takes_is_told_apart_from_what_its_runtime_takes(tmp_
         outputs=(Output(name="y", shape=("n",)),),
         shapes=(Shape(label="s", dims={"n": 8}),),
     )
-    answered = judged(taken(apart(task, tmp_path)), device=True).answered
+    answered = judge_symbols(read_undefined_symbols(build_without_runtime(task, tmp_path)), device=True).answered
     assert answered.answer == answer, answered.evidence
     if answer != "yes":
         assert answered.evidence == ("can load other code: dlsym",)

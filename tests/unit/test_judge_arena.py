@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.arena import GUARD_BYTES, PLACEMENTS, WHOLE, Arena, arena_bytes, rooms
-from ridgeline.sandbox.judge.arenas import Arenas
+from ridgeline.sandbox.judge.shared_buffers import (
+    FULL_CHECK_EVERY,
+    GUARD_BYTES,
+    PLACEMENTS,
+    SharedBuffers,
+    SharedBuffersCache,
+    buffer_specs,
+    shared_bytes,
+)
 from tests.session_tasks import task, x
 
 MIXED = Task(
@@ -40,7 +47,7 @@ def _inputs() -> dict[str, np.ndarray]:
     }
 
 
-def _worker_view(arena: Arena, name: str, placement: int) -> np.ndarray:
+def _worker_view(arena: SharedBuffers, name: str, placement: int) -> np.ndarray:
     """The array as another process that was given the descriptor sees it."""
     memory = mmap.mmap(arena.descriptor, arena.size)
     room = next(one for one in arena.rooms if one.name == name)
@@ -49,7 +56,7 @@ def _worker_view(arena: Arena, name: str, placement: int) -> np.ndarray:
 
 
 def test_every_array_has_a_band_on_either_side_and_begins_where_vectors_want() -> None:
-    arena = Arena(MIXED, DIMS)
+    arena = SharedBuffers(MIXED, DIMS)
     sizes = {room.name: room.nbytes for room in arena.rooms}
     spans = sorted((at, at + sizes[name]) for places in arena.offsets for name, at in places.items())
     assert len(spans) == PLACEMENTS * 6
@@ -58,12 +65,12 @@ def test_every_array_has_a_band_on_either_side_and_begins_where_vectors_want() -
     assert all(start - end >= GUARD_BYTES for (_, end), (start, _) in itertools.pairwise(spans))
     assert all(start % 64 == 0 for start, _ in spans)
     assert len({start % 4096 for start, _ in spans}) == 6
-    assert arena.size == arena_bytes(rooms(MIXED, DIMS))
+    assert arena.size == shared_bytes(buffer_specs(MIXED, DIMS))
 
 
 @pytest.mark.parametrize("placement", range(PLACEMENTS))
 def test_what_is_written_arrives_and_what_is_left_is_copied(placement: int) -> None:
-    arena, inputs = Arena(MIXED, DIMS), _inputs()
+    arena, inputs = SharedBuffers(MIXED, DIMS), _inputs()
     arena.write(inputs, placement)
     arena.poison(None, placement)
     for name, array in inputs.items():
@@ -82,7 +89,7 @@ def test_what_is_written_arrives_and_what_is_left_is_copied(placement: int) -> N
 
 @pytest.mark.parametrize("name", ["a", "w", "f"])
 def test_a_changed_input_is_named(name: str) -> None:
-    arena, inputs = Arena(MIXED, DIMS), _inputs()
+    arena, inputs = SharedBuffers(MIXED, DIMS), _inputs()
     arena.write(inputs, 0)
     view = _worker_view(arena, name, 0).reshape(-1).view(np.uint8)
     view[-1] ^= 1
@@ -101,7 +108,7 @@ def test_a_changed_input_is_named(name: str) -> None:
     ],
 )
 def test_a_byte_beside_an_array_is_told_once(name: str, beyond: int, told: tuple[str, ...]) -> None:
-    arena = Arena(MIXED, DIMS)
+    arena = SharedBuffers(MIXED, DIMS)
     memory = mmap.mmap(arena.descriptor, arena.size)
     memory[arena.offsets[1][name] + beyond] ^= 0x55
     assert arena.broken(0) == ()
@@ -110,17 +117,17 @@ def test_a_byte_beside_an_array_is_told_once(name: str, beyond: int, told: tuple
 
 
 def test_a_byte_far_from_any_array_is_told_when_whole_bands_are_looked_at() -> None:
-    arena = Arena(task(), {"n": 1000})
+    arena = SharedBuffers(task(), {"n": 1000})
     memory = mmap.mmap(arena.descriptor, arena.size)
     assert arena.broken(0) == ()
     memory[arena.offsets[0]["x"] - GUARD_BYTES // 2] ^= 1
-    told = [arena.broken(0) for _ in range(2 * WHOLE)]
+    told = [arena.broken(0) for _ in range(2 * FULL_CHECK_EVERY)]
     assert told.count(("x",)) == 1
-    assert told.index(("x",)) == WHOLE - 1
+    assert told.index(("x",)) == FULL_CHECK_EVERY - 1
 
 
 def test_poison_is_what_is_given_or_random() -> None:
-    arena = Arena(task(), {"n": 1000})
+    arena = SharedBuffers(task(), {"n": 1000})
     given = {"y": np.full(1000, 3, dtype=np.float32)}
     arena.poison(given, 0)
     assert (arena.outputs(0)["y"] == 3).all()
@@ -136,7 +143,7 @@ def test_poison_is_what_is_given_or_random() -> None:
     ids=["length", "type", "strides", "axes"],
 )
 def test_arrays_that_are_not_what_the_task_says_are_the_judges_own_mistake(wrong: np.ndarray) -> None:
-    arena = Arena(task(), {"n": 1000})
+    arena = SharedBuffers(task(), {"n": 1000})
     with pytest.raises(ValueError, match="is wanted"):
         arena.write({"x": wrong}, 0)
     with pytest.raises(ValueError, match="is wanted"):
@@ -144,7 +151,7 @@ def test_arrays_that_are_not_what_the_task_says_are_the_judges_own_mistake(wrong
 
 
 def test_a_constant_input_is_put_in_place_once_and_stays() -> None:
-    arena, inputs = Arena(task(constness="const"), {"n": 1000}), x(1000)
+    arena, inputs = SharedBuffers(task(constness="const"), {"n": 1000}), x(1000)
     arena.write(inputs, 0)
     _worker_view(arena, "x", 0)[3] = 77
     arena.write({"x": inputs["x"].copy()}, 0)
@@ -157,13 +164,13 @@ def test_a_constant_input_is_put_in_place_once_and_stays() -> None:
 
 @pytest.mark.parametrize("size", [0, 4096, 1 << 30])
 def test_nobody_can_change_the_size_of_the_memory(size: int) -> None:
-    arena = Arena(task(), {"n": 1000})
+    arena = SharedBuffers(task(), {"n": 1000})
     with pytest.raises(PermissionError):
         os.ftruncate(arena.descriptor, size)
 
 
 def test_pages_that_the_worker_gives_back_read_as_zeros_and_kill_nobody() -> None:
-    arena, inputs = Arena(task(), {"n": 1000}), x(1000)
+    arena, inputs = SharedBuffers(task(), {"n": 1000}), x(1000)
     arena.write(inputs, 0)
     punch = 1 | 2  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
     libc = ctypes.CDLL(None, use_errno=True)
@@ -175,8 +182,8 @@ def test_pages_that_the_worker_gives_back_read_as_zeros_and_kill_nobody() -> Non
 
 def test_arenas_are_kept_by_size_and_given_up_in_the_order_of_use() -> None:
     one = task()
-    size = arena_bytes(rooms(one, {"n": 10}))
-    arenas = Arenas(one, budget=2 * size)
+    size = shared_bytes(buffer_specs(one, {"n": 10}))
+    arenas = SharedBuffersCache(one, budget=2 * size)
     first, arena, new = arenas.of({"n": 10})
     assert (first, new) == (0, True)
     assert arenas.of({"n": 11})[0] == 1

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.sandbox.harness.judge_frames import CALL, DONE, FAILED, PONG, SIZE, Frame, packed
-from ridgeline.sandbox.judge.channel import Channel
-from ridgeline.sandbox.judge.lost import Lost
+from ridgeline.sandbox.judge.worker import Channel, WorkerLost
 
 NONCE, OLD = b"n" * 16, b"o" * 16
 RIGHT = packed(Frame(DONE, NONCE, claim_ns=7))
@@ -49,14 +48,14 @@ def test_the_answer_and_when_it_was_there(channel: Channel) -> None:
 )
 def test_anything_but_the_answer_loses_the_worker(channel: Channel, sent: bytes, reason: str, says: str) -> None:
     channel.far.send(sent)
-    with pytest.raises(Lost, match=says) as lost:
+    with pytest.raises(WorkerLost, match=says) as lost:
         channel.answer(DONE, NONCE, timeout_s=1)
     assert lost.value.reason == reason
 
 
 def test_no_answer_is_a_timeout(channel: Channel) -> None:
     began = time.monotonic()
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(WorkerLost) as lost:
         channel.answer(DONE, NONCE, timeout_s=0.05)
     assert lost.value.reason == "timeout"
     assert 0.05 <= time.monotonic() - began < 5
@@ -66,7 +65,7 @@ def test_no_answer_is_a_timeout(channel: Channel) -> None:
 def test_what_comes_unasked_loses_the_worker(channel: Channel, sent: bytes) -> None:
     channel.quiet()
     channel.far.send(sent)
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(WorkerLost) as lost:
         channel.quiet()
     assert lost.value.reason == "protocol"
 
@@ -75,27 +74,27 @@ def test_a_second_answer_is_seen_before_the_next_call(channel: Channel) -> None:
     channel.far.send(RIGHT)
     channel.far.send(RIGHT)
     channel.answer(DONE, NONCE, timeout_s=1)
-    with pytest.raises(Lost):
+    with pytest.raises(WorkerLost):
         channel.quiet()
 
 
 def test_a_flood_takes_no_memory_of_the_judge(channel: Channel) -> None:
     channel.far.setblocking(False)
     assert sum(iter(lambda: _sent(channel), 0)) < 16 << 20
-    with pytest.raises(Lost):
+    with pytest.raises(WorkerLost):
         channel.quiet()
 
 
 @pytest.mark.parametrize("act", [lambda channel: channel.send(Frame(CALL)), lambda channel: channel.quiet()])
 def test_a_closed_wire_is_a_crash(channel: Channel, act: Callable[[Channel], None]) -> None:
     channel.far.close()
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(WorkerLost) as lost:
         act(channel)
     assert lost.value.reason == "crash"
 
 
 def test_a_worker_that_does_not_read_is_lost_not_waited_for(channel: Channel) -> None:
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(WorkerLost) as lost:
         _send_many(channel)
     assert lost.value.reason == "protocol"
 
@@ -120,7 +119,7 @@ def test_the_end_of_the_process_ends_waiting_though_somebody_holds_the_wire(chan
     watched = os.pidfd_open(child)
     channel.watch(watched)
     began = time.monotonic()
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(WorkerLost) as lost:
         channel.answer(DONE, NONCE, timeout_s=20)
     assert lost.value.reason == "crash"
     assert time.monotonic() - began < 10
@@ -169,7 +168,7 @@ class Collected:
 
 def test_a_worker_that_is_collected_while_it_is_looked_at_has_ended(channel: Channel) -> None:
     channel._poller = Collected(channel.far.fileno())  # somebody it left holds its end of the wire
-    with pytest.raises(Lost, match="the worker ended") as lost:
+    with pytest.raises(WorkerLost, match="the worker ended") as lost:
         channel.answer(DONE, NONCE, timeout_s=1)
     assert lost.value.reason == "crash"
 

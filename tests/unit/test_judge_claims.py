@@ -4,30 +4,29 @@ from types import SimpleNamespace
 
 import pytest
 
-from ridgeline.sandbox.judge.judgment import Gain, Judged
-from ridgeline.sandbox.judge.options import Options, yes
-from ridgeline.sandbox.judge.physics import claims
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain
+from ridgeline.sandbox.judge.options import Options, answer_yes
 from ridgeline.sandbox.judge.provenance import Work
-from ridgeline.sandbox.judge.timing import Pairs
+from ridgeline.sandbox.judge.timing import TimedPairs, measure_claims
 
 STEADY = [(40.0 + one % 3, 42.0) for one in range(20)]
 NOISY = [(40.0 + 400 * (-1) ** one, 42.0) for one in range(20)]
 SLOWER = [(-3.0 + one % 3, -2.0) for one in range(20)]
-LOADS = Work(answered=yes(), reaches=("can load other code: dlsym",))
-OWN = Work(answered=yes())
+LOADS = Work(answered=answer_yes(), reaches=("can load other code: dlsym",))
+OWN = Work(answered=answer_yes())
 FAST = Gain(means=(0.5, 0.5, 0.51, 0.5), options=Options())
 EVEN = Gain(means=(0.0, 0.001, -0.001, 0.0), options=Options())
 
 
 def pairs(**gains):
-    return Pairs(bench=SimpleNamespace(), gains=gains)
+    return TimedPairs(bench=SimpleNamespace(), gains=gains)
 
 
 def test_what_the_clock_shows_is_a_trimmed_mean_and_its_error():
-    wall, claimed = claims([(1000.0, 5.0), (9.0, 5.0), (10.0, 5.0), (11.0, 5.0), (-900.0, 5.0)])
+    wall, claimed = measure_claims([(1000.0, 5.0), (9.0, 5.0), (10.0, 5.0), (11.0, 5.0), (-900.0, 5.0)])
     assert (wall.mean_us, claimed) == (10.0, 5.0)
     assert wall.error_us == pytest.approx(1 / 3**0.5)
-    assert claims([(3.0, 2.0)])[0].error_us == float("inf"), "one pair shows nothing"
+    assert measure_claims([(3.0, 2.0)])[0].error_us == float("inf"), "one pair shows nothing"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,9 @@ def test_a_size_whose_claimed_gain_the_clock_does_not_show_is_named(gains, seen)
     ],
 )
 def test_such_a_gain_counts_only_for_code_that_was_not_seen_to_reach_the_timer(gain, gains, work, without, answer):
-    judge = Judged(task=None, reference=None, new=None, old=None, options=Options(without=frozenset(without)))
+    judge = CandidateJudgment(
+        task=None, reference=None, new=None, old=None, options=Options(without=frozenset(without))
+    )
     found = judge._believed(gain, pairs(s=gains), work)
     assert found.answer == answer
     if answer == "unverified":

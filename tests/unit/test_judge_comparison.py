@@ -5,10 +5,15 @@ import time
 import numpy as np
 import pytest
 
-from ridgeline.sandbox.judge.agreement import agree, tolerance
-from ridgeline.sandbox.judge.bounds import noise
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
-from ridgeline.sandbox.judge.numerics import compare, compare_exact, is_exact
+from ridgeline.sandbox.judge.numerics import (
+    agree,
+    compare,
+    compare_exact,
+    derive_tolerance,
+    is_exact,
+    measure_rounding_noise,
+)
 from tests.operators_judge import OPERATORS, cases
 
 RNG = np.random.default_rng(0)
@@ -168,8 +173,10 @@ def test_two_sides_agree_when_both_are_right_and_not_when_one_is_wrong(name, dty
     first, second = next(cases(operator, 0)), next(cases(operator, 1))
     oracle = operator.oracle(first.inputs)
     trusted = to_float64(operator.computed(operator.trusted, first.inputs), dtype)
-    here = noise(operator.task, first.inputs, operator.oracle, np.random.default_rng(0), exact=oracle)[operator.output]
-    within = tolerance(oracle[operator.output], trusted, noise=here, **told)
+    here = measure_rounding_noise(operator.task, first.inputs, operator.oracle, np.random.default_rng(0), exact=oracle)[
+        operator.output
+    ]
+    within = derive_tolerance(oracle[operator.output], trusted, noise=here, **told)
     usual = operator.computed(operator.trusted, second.inputs)
     for way in operator.honest.values():
         assert agree(operator.computed(way, second.inputs), usual, dtype=dtype, within=within)

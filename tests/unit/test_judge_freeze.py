@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.judge.build import command
-from ridgeline.sandbox.judge.freeze import MOST_BYTES, NotFrozen, frozen
+from ridgeline.sandbox.judge.freeze import MOST_BYTES, NotFrozen, freeze_sources
+from ridgeline.sandbox.judge.worker import compile_command
 from tests.session_tasks import task
 
 
@@ -20,7 +20,7 @@ def test_only_the_named_files_are_copied_and_none_can_be_written(tmp_path: Path)
     (tmp_path / "inc").mkdir()
     for name in ("kernel.c", "inc/tile.h", "reference.py"):
         (tmp_path / name).write_text(name)
-    with frozen(_task("kernel.c", "inc/tile.h"), tmp_path) as version:
+    with freeze_sources(_task("kernel.c", "inc/tile.h"), tmp_path) as version:
         place = version.folder
         assert sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()) == [
             "inc/tile.h",
@@ -38,7 +38,7 @@ def test_only_the_named_files_are_copied_and_none_can_be_written(tmp_path: Path)
 def test_a_file_that_changed_or_went_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("a")
     (tmp_path / "b.c").write_text("b")
-    with frozen(_task("a.c", "b.c"), tmp_path) as version:
+    with freeze_sources(_task("a.c", "b.c"), tmp_path) as version:
         version.folder.chmod(0o755)
         for name in ("a.c", "b.c"):
             (version.folder / name).unlink()
@@ -68,7 +68,7 @@ def test_what_is_no_plain_source_is_refused_by_name(tmp_path: Path, name: str, s
     os.mkfifo(folder / "fifo.c")
     with (folder / "large.c").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(NotFrozen, match=says) as refused, frozen(_task(name), folder):
+    with pytest.raises(NotFrozen, match=says) as refused, freeze_sources(_task(name), folder):
         pass
     assert name in str(refused.value)
     assert refused.value.exit_code == 2
@@ -84,7 +84,7 @@ def test_what_is_no_plain_source_is_refused_by_name(tmp_path: Path, name: str, s
     ],
 )
 def test_the_compiler_is_that_of_the_language(fields: dict[str, object], first: str, flag: str) -> None:
-    words = command(task().model_copy(update=fields), Path("/frozen"), Path("/out/lib.so"))
+    words = compile_command(task().model_copy(update=fields), Path("/frozen"), Path("/out/lib.so"))
     assert words[0] == first
     assert flag in words
     assert not any(word.endswith((".h", ".cuh")) for word in words)
@@ -92,6 +92,6 @@ def test_the_compiler_is_that_of_the_language(fields: dict[str, object], first: 
 
 def test_the_tasks_compiler_and_flags_decide() -> None:
     one = task().model_copy(update={"build": task().build.model_copy(update={"compiler": "clang", "flags": ("-O1",)})})
-    words = command(one, Path("/frozen"), Path("/out/lib.so"))
+    words = compile_command(one, Path("/frozen"), Path("/out/lib.so"))
     assert words[0] == "clang"
     assert words.index("-O1") > words.index("-O3")

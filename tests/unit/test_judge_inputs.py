@@ -7,11 +7,19 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Drawn, Input, Shape
+from ridgeline.sandbox.judge.correctness import LARGE_ELEMENTS, SMALL_ELEMENTS, list_mixes
 from ridgeline.sandbox.judge.dtypes import STORAGE, to_float64
-from ridgeline.sandbox.judge.gate import LARGE, SMALL, kinds
-from ridgeline.sandbox.judge.inputs import MIXES, PARTS, draw, drawn_shapes, extents, is_index, near_pair
-from ridgeline.sandbox.judge.others import shuffled
-from ridgeline.sandbox.judge.probes import probes
+from ridgeline.sandbox.judge.inputs import (
+    MIXES,
+    PARTS,
+    axis_lengths,
+    change_one_element,
+    draw,
+    draw_sizes,
+    is_index,
+    make_probes,
+)
+from ridgeline.sandbox.judge.timing import shuffle_mixes
 from tests.operators_judge import make_task
 
 DIMS = {"m": 12, "n": 64}
@@ -51,7 +59,7 @@ def test_a_mix_stays_in_a_range_of_the_inputs_own(mix, dtype, values, ends):
     assert numbers.max() <= ends[1]
     if mix == "normal":
         assert numbers.max() - numbers.min() > 0.9 * (ends[1] - ends[0])
-    for probe in probes(task, DIMS, np.random.default_rng(4)):
+    for probe in make_probes(task, DIMS, np.random.default_rng(4)):
         probed = to_float64(probe.inputs["x"], dtype)
         assert ends[0] <= probed.min() <= probed.max() <= ends[1], probe.name
 
@@ -172,23 +180,25 @@ def test_an_index_is_what_fits_an_extent_of_another_array(dtype, low, high, said
 
 def sized(rows: int) -> tuple[str, ...]:
     task = one_input("float32", "normal", ("m",))
-    return kinds(task, Shape(label="x", dims={**DIMS, "m": rows}))
+    return list_mixes(task, Shape(label="x", dims={**DIMS, "m": rows}))
 
 
 def test_the_deck_holds_each_unusual_kind_once_and_first_what_large_sizes_were_not_tested_with():
-    deck = shuffled(random.Random(7), tested=sized(LARGE))
+    deck = shuffle_mixes(random.Random(7), tested=sized(LARGE_ELEMENTS))
     assert sorted(deck) == sorted([*MIXES[1:], *PARTS])
     assert set(deck[:2]) == {"wide", "cancel"}, "the deck is taken from its end"
-    assert deck != shuffled(random.Random(8), tested=sized(LARGE))
+    assert deck != shuffle_mixes(random.Random(8), tested=sized(LARGE_ELEMENTS))
 
 
 def test_a_size_that_was_tested_with_every_kind_has_an_even_deck():
-    first = Counter(shuffled(random.Random(seed), tested=sized(16))[-1] for seed in range(2000))
+    first = Counter(shuffle_mixes(random.Random(seed), tested=sized(16))[-1] for seed in range(2000))
     assert set(first) == {*MIXES[1:], *PARTS}
     assert min(first.values()) > 100  # of 182 that are expected
 
 
-@pytest.mark.parametrize(("rows", "often"), [(16, 4), (SMALL // 2 - 1, 4), (SMALL // 2, 2), (LARGE // 2 - 1, 2)])
+@pytest.mark.parametrize(
+    ("rows", "often"), [(16, 4), (SMALL_ELEMENTS // 2 - 1, 4), (SMALL_ELEMENTS // 2, 2), (LARGE_ELEMENTS // 2 - 1, 2)]
+)
 def test_a_small_size_is_tested_with_every_kind_and_more_often_with_those_that_hit_by_chance(rows, often):
     count = Counter(sized(rows))  # an input and an output of so many elements
     assert {mix: count[mix] for mix in MIXES} == dict.fromkeys(MIXES, 1)
@@ -196,7 +206,7 @@ def test_a_small_size_is_tested_with_every_kind_and_more_often_with_those_that_h
 
 
 def test_a_large_size_is_tested_with_few_kinds():
-    assert sized(LARGE // 2) == ("normal", "wide", "cancel")
+    assert sized(LARGE_ELEMENTS // 2) == ("normal", "wide", "cancel")
 
 
 def test_an_unknown_mix_is_an_error():
@@ -229,7 +239,7 @@ def test_a_near_pair_differs_in_one_place(dtype, fill):
     inputs = draw(task, DIMS, "normal", rng)
     if fill is not None:
         inputs["x"][...] = fill
-    changed, place = near_pair(inputs, task.inputs[0], rng)
+    changed, place = change_one_element(inputs, task.inputs[0], rng)
     differs = np.argwhere(changed["x"] != inputs["x"])
     assert [tuple(where) for where in differs] == [place]
     if dtype == "bool":
@@ -239,8 +249,8 @@ def test_a_near_pair_differs_in_one_place(dtype, fill):
 @pytest.mark.parametrize("extent", ["n/3", "n-64", "-n"])
 def test_an_extent_is_a_whole_number_above_zero(extent):
     with pytest.raises(ValueError, match="extent"):
-        extents(Input(name="x", shape=(extent,)), DIMS)
-    assert extents(Input(name="x", shape=("2*n", "1")), DIMS) == (128, 1)
+        axis_lengths(Input(name="x", shape=(extent,)), DIMS)
+    assert axis_lengths(Input(name="x", shape=("2*n", "1")), DIMS) == (128, 1)
 
 
 def test_drawn_sizes_are_unseen_in_range_and_awkward():
@@ -249,7 +259,7 @@ def test_drawn_sizes_are_unseen_in_range_and_awkward():
         drawn=Drawn(ranges={"m": (1, 100), "n": (1, 3000)}, count=8),
     )  # fmt: skip
     for seed in range(20):
-        shapes = drawn_shapes(task, np.random.default_rng(seed))
+        shapes = draw_sizes(task, np.random.default_rng(seed))
         assert len(shapes) == 8
         assert len({tuple(shape.dims.items()) for shape in shapes} | {tuple(DIMS.items())}) == 9
         assert shapes[0].dims == {"m": 1, "n": 1}
@@ -261,10 +271,10 @@ def test_drawn_sizes_are_unseen_in_range_and_awkward():
 def test_drawn_sizes_keep_multiples_and_end_where_the_range_does():
     drawn = Drawn(ranges={"n": (10, 100)}, multiples={"n": 32}, count=6)
     task = make_task([("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS, drawn=drawn)
-    sizes = {shape.dims["n"] for shape in drawn_shapes(task, np.random.default_rng(0))}
+    sizes = {shape.dims["n"] for shape in draw_sizes(task, np.random.default_rng(0))}
     assert sizes == {32, 96}  # 64 is the public one
     assert (
-        drawn_shapes(make_task([("x", ("n",), "float32")], [("y", ("n",), "float32")], DIMS), np.random.default_rng(0))
+        draw_sizes(make_task([("x", ("n",), "float32")], [("y", ("n",), "float32")], DIMS), np.random.default_rng(0))
         == ()
     )
-    assert isinstance(drawn_shapes(task, np.random.default_rng(0))[0], Shape)
+    assert isinstance(draw_sizes(task, np.random.default_rng(0))[0], Shape)

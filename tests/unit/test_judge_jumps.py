@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.judge.bounds import noise
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
 from ridgeline.sandbox.judge.inputs import MIXES, draw
-from ridgeline.sandbox.judge.jumps import jumps
-from ridgeline.sandbox.judge.numerics import compare
+from ridgeline.sandbox.judge.numerics import compare, find_discontinuities, measure_rounding_noise
 from tests.operators_judge import make_task
 
 F = np.float32
@@ -63,10 +61,12 @@ def judged(task: Task, inputs, way, values, *, seed: int = 0) -> tuple[bool, boo
     rng, right = np.random.default_rng(seed), oracle(inputs)
     usual = to_float64(from_float64(way(to_float64(inputs["x"], dtype).astype(F)).astype(np.float64), dtype), dtype)
     told = {"dtype": dtype, "precision": "strict", "output": "q"}
-    told["noise"] = noise(task, inputs, oracle, rng, exact=right)["q"]
+    told["noise"] = measure_rounding_noise(task, inputs, oracle, rng, exact=right)["q"]
     got = from_float64(np.asarray(values, np.float64), dtype)
     before = not compare(got, right["q"], usual, **told)
-    sides = jumps(task, inputs, oracle, rng, exact=right, got={"q": to_float64(got, dtype)}).get("q", right["q"])
+    sides = find_discontinuities(task, inputs, oracle, rng, exact=right, got={"q": to_float64(got, dtype)}).get(
+        "q", right["q"]
+    )
     return before, not compare(got, sides, np.where(sides == right["q"], usual, sides), **told)
 
 
@@ -109,7 +109,7 @@ def test_a_smooth_operator_has_no_jumps(name):
             right = way(wide)
             got = right.copy()
             got.reshape(-1)[rng.permutation(right.size)[:300]] += np.abs(right).max()
-            asked = jumps(
+            asked = find_discontinuities(
                 task,
                 inputs,
                 lambda moved: {"q": way(moved["x"].astype(np.float64))},
@@ -132,7 +132,9 @@ def test_what_was_meant_is_on_either_side_and_never_between(value, side):
     got, meant = right.copy(), right.copy()
     got[5, 9], meant[5, 9] = value, side
     got[7, 9] = 1 - got[7, 9]
-    found = jumps(of_rows(), {"x": x}, oracle, np.random.default_rng(0), exact={"q": right}, got={"q": got})
+    found = find_discontinuities(
+        of_rows(), {"x": x}, oracle, np.random.default_rng(0), exact={"q": right}, got={"q": got}
+    )
     assert np.array_equal(found.get("q", right), meant)
 
 
@@ -150,7 +152,7 @@ def test_nothing_is_excused_where_much_jumps_or_much_is_wrong():
         got = right.copy()
         got.reshape(-1)[:wrong] += 2.0**9
         asked.clear()
-        assert jumps(task, {"x": x}, fine, rng, exact={"q": right}, got={"q": got}) == {}
+        assert find_discontinuities(task, {"x": x}, fine, rng, exact={"q": right}, got={"q": got}) == {}
         assert len(asked) == questions
 
 
@@ -158,4 +160,9 @@ def test_whole_numbers_move_nothing():
     task = make_task([("x", ("n",), "int32")], [("q", ("n",), "float32")], {"n": 6})
     x, right = np.arange(6, dtype=np.int32), {"q": np.arange(6.0)}
     got = {"q": np.arange(6.0) + 1}
-    assert jumps(task, {"x": x}, lambda i: {"q": i["x"] * 1.0}, np.random.default_rng(0), exact=right, got=got) == {}
+    assert (
+        find_discontinuities(
+            task, {"x": x}, lambda i: {"q": i["x"] * 1.0}, np.random.default_rng(0), exact=right, got=got
+        )
+        == {}
+    )

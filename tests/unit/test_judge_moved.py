@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from ridgeline.sandbox.judge.moved import Right, held, moved, sample
+from ridgeline.sandbox.judge.provenance import RightOutput, find_copied_output, read_launch_report, sample_elements
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((64, 48))
@@ -19,16 +19,20 @@ def told(*arrays, ordered_only=False):
     found = []
     for array in arrays:
         flat = np.asarray(array, np.float64)
-        parts = [sample(flat)] if ordered_only else [sample(flat), sample(np.sort(flat, axis=None))]
+        parts = (
+            [sample_elements(flat)]
+            if ordered_only
+            else [sample_elements(flat), sample_elements(np.sort(flat, axis=None))]
+        )
         packed = np.concatenate(parts).astype(np.float32).tobytes()
         found.append(["kernel", int(flat.size), base64.b64encode(packed).decode()])
-    return held(json.dumps({"held": found}).encode())
+    return read_launch_report(json.dumps({"held": found}).encode())
 
 
 def asked(array, *, out=OUT, dtype="float32", given=None, ordered_only=False):
-    return moved(
+    return find_copied_output(
         told(array, ordered_only=ordered_only),
-        Right(dtype=dtype, values=np.asarray(out, np.float64), given={"x": X} if given is None else given),
+        RightOutput(dtype=dtype, values=np.asarray(out, np.float64), given={"x": X} if given is None else given),
     )
 
 
@@ -93,10 +97,13 @@ def test_what_a_kernel_may_be_given(array, more):
     ],
 )
 def test_a_report_that_is_none(report):
-    assert held(report) is None
+    assert read_launch_report(report) is None
 
 
 def test_samples_of_another_length_are_none():
     packed = base64.b64encode(np.zeros(5, np.float32).tobytes()).decode()
-    assert held(json.dumps({"held": [["k", 9, packed], ["k", 0, ""], ["k", 5, packed]]}).encode()) is not None
-    assert len(held(json.dumps({"held": [["k", 9, packed], ["k", 5, packed]]}).encode()) or ()) == 1
+    assert (
+        read_launch_report(json.dumps({"held": [["k", 9, packed], ["k", 0, ""], ["k", 5, packed]]}).encode())
+        is not None
+    )
+    assert len(read_launch_report(json.dumps({"held": [["k", 9, packed], ["k", 5, packed]]}).encode()) or ()) == 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ridgeline.sandbox.judge.physics import bytes_floor_us, claim_holds, floor_us, flops_floor_us, possible, slope_us
+from ridgeline.sandbox.judge.timing import bytes_floor_us, claim_holds, floor_us, flops_floor_us, is_possible, slope_us
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_floor(bytes_min, flops, gbps, gflops, floor):
     ],
 )
 def test_below_the_bytes_is_impossible_and_below_the_operations_a_question(time_us, answer):
-    assert possible(time_us, bytes_us=5.0, flops_us=10.0, empty_us=1.0) == answer
+    assert is_possible(time_us, bytes_us=5.0, flops_us=10.0, empty_us=1.0) == answer
 
 
 def test_nothing_is_faster_than_an_empty_call():
-    assert possible(1.8, bytes_us=0.0, flops_us=0.0, empty_us=2.0) == "no"
-    assert possible(1.9, bytes_us=0.0, flops_us=0.0, empty_us=2.0) == "yes"
-    assert possible(0.0, bytes_us=0.0, flops_us=0.0, empty_us=0.0) == "no"
+    assert is_possible(1.8, bytes_us=0.0, flops_us=0.0, empty_us=2.0) == "no"
+    assert is_possible(1.9, bytes_us=0.0, flops_us=0.0, empty_us=2.0) == "yes"
+    assert is_possible(0.0, bytes_us=0.0, flops_us=0.0, empty_us=0.0) == "no"
 
 
 def test_a_line_has_its_slope_and_no_error():

@@ -9,8 +9,7 @@ import pytest
 from ridgeline.graph.task import DType, Input, Output, Shape, Task
 from ridgeline.sandbox.judge import pool as pools
 from ridgeline.sandbox.judge.dtypes import STORAGE, from_float64, to_float64
-from ridgeline.sandbox.judge.pool import Poisons, Pool
-from ridgeline.sandbox.judge.rings import around
+from ridgeline.sandbox.judge.pool import InputPool, PoisonPool, wrap_around
 from tests.session_tasks import task
 
 HARNESS = Path(pools.__file__).parents[1] / "harness"
@@ -33,7 +32,7 @@ def _task(*inputs: Input) -> Task:
 @pytest.mark.parametrize("values", ["normal", "uniform", "positive"])
 def test_every_call_has_other_values_of_the_same_kind(dtype: DType, values: str) -> None:
     one = Input(name="x", shape=("n", "4"), dtype=dtype, values=values)
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
     drawn = [pool.next()["x"] for _ in range(50)]
     assert len({array.tobytes() for array in drawn}) == 50
     assert all(
@@ -54,14 +53,14 @@ def windows(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("values", ["normal", "uniform", "positive"])
 def test_no_shift_of_an_old_input_is_a_new_one_whatever_the_signs(values: str) -> None:
-    pool = Pool(_task(Input(name="x", shape=("n",), values=values)), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(Input(name="x", shape=("n",), values=values)), {"n": 500}, np.random.default_rng(1))
     drawn = [np.abs(pool.next()["x"]) for _ in range(12)]
     for number, one in enumerate(drawn):
         assert all((windows(other) == one).sum(axis=1).max() <= 2 for other in drawn[:number])
 
 
 def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> None:
-    pool = Pool(_task(Input(name="x", shape=("n",))), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(Input(name="x", shape=("n",))), {"n": 500}, np.random.default_rng(1))
     long = pool.long()["x"]
     places = [pool.places()["x"] for _ in range(50)]
     right = [float(np.square(pool.at({"x": place})["x"].astype(np.float64)).sum()) for place in places]
@@ -72,7 +71,7 @@ def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> No
 @pytest.mark.parametrize(("dtype", "low", "high"), [("int32", -1000, 1000), ("uint8", 0, 64), ("int8", -30, 30)])
 def test_whole_numbers_do_not_come_again_shifted_either(dtype: DType, low: int, high: int) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=low, high=high)
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
     drawn = [pool.next()["x"] for _ in range(12)]
     for number, array in enumerate(drawn):
         assert all((windows(other) == array).sum(axis=1).max() <= 40 for other in drawn[:number])
@@ -106,9 +105,9 @@ ENDS: tuple[tuple[DType, int, int], ...] = (
 """Ranges of whole numbers up to all that a type holds, and beyond what a float type holds exactly."""
 
 
-def whole(dtype: DType, low: int, high: int, n: int = 20_000) -> Pool:
+def whole(dtype: DType, low: int, high: int, n: int = 20_000) -> InputPool:
     one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=low, high=high)
-    return Pool(_task(one), {"n": n}, np.random.default_rng(1))
+    return InputPool(_task(one), {"n": n}, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(("dtype", "low", "high"), ENDS)
@@ -132,7 +131,7 @@ def test_whole_numbers_of_any_range_are_even_over_it_and_new(dtype: DType, low: 
 def test_each_value_laid_over_each_gives_every_one_as_often(low: int, high: int) -> None:
     each = np.arange(low, high).astype(np.int8)
     values, over = (one.reshape(-1) for one in np.meshgrid(each, each))
-    found, times = np.unique(around(values, over, low, high), return_counts=True)
+    found, times = np.unique(wrap_around(values, over, low, high), return_counts=True)
     assert found.tolist() == each.tolist()
     assert set(times.tolist()) == {high - low}
 
@@ -173,7 +172,7 @@ def test_a_card_lays_whole_numbers_over_each_other_as_the_judge_does(dtype: DTyp
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "float32"])
 def test_whole_numbers_stay_in_their_bounds(dtype: DType) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=3, high=9)
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
     drawn = [pool.next()["x"] for _ in range(20)]
     assert len({array.tobytes() for array in drawn}) == 20
     assert set(np.concatenate(drawn).astype(int).tolist()) == {3, 4, 5, 6, 7, 8}
@@ -182,7 +181,7 @@ def test_whole_numbers_stay_in_their_bounds(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", ["bool", "float32", "bfloat16", "int32"])
 def test_masks_are_zeros_and_ones(dtype: DType) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="mask")
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
     drawn = [to_float64(pool.next()["x"], dtype) for _ in range(8)]
     assert {*np.concatenate(drawn).tolist()} == {0, 1}
     assert all((windows(drawn[0]) == other).sum(axis=1).max() < 320 for other in drawn[1:])
@@ -190,7 +189,7 @@ def test_masks_are_zeros_and_ones(dtype: DType) -> None:
 
 def test_constant_inputs_stay_and_the_others_do_not() -> None:
     inputs = (Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",)))
-    pool = Pool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
     first, second = pool.next(), pool.next()
     assert first["w"] is second["w"]
     assert (first["x"] != second["x"]).any()
@@ -198,7 +197,7 @@ def test_constant_inputs_stay_and_the_others_do_not() -> None:
 
 def test_another_process_gets_other_constants_and_nothing_that_was_used() -> None:
     inputs = (Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",)))
-    pool = Pool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
     first, places = pool.next(), pool.places()
     size = pool.nbytes
     pool.anew()
@@ -211,13 +210,13 @@ def test_another_process_gets_other_constants_and_nothing_that_was_used() -> Non
 
 def test_a_pool_that_is_used_up_is_drawn_anew() -> None:
     one = Input(name="x", shape=("1",), dtype="uint8", values="integers", high=2)
-    pool = Pool(_task(one), {"n": 500}, np.random.default_rng(1))
+    pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
     assert {int(pool.next()["x"][0]) for _ in range(70_000)} == {0, 1}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_poison_is_no_number_a_plausible_one_or_an_old_answer(dtype: DType) -> None:
-    poisons = Poisons(task(dtype=dtype), {"n": 500}, np.random.default_rng(1))
+    poisons = PoisonPool(task(dtype=dtype), {"n": 500}, np.random.default_rng(1))
     decoy = {"y": np.zeros(500, dtype=STORAGE[dtype])}
     kinds = {"nan": 0, "noise": 0, "decoy": 0}
     for _ in range(300):
@@ -231,5 +230,5 @@ def test_poison_is_no_number_a_plausible_one_or_an_old_answer(dtype: DType) -> N
 
 
 def test_poison_of_whole_numbers_is_any_bits() -> None:
-    poisons = Poisons(task(dtype="int32"), {"n": 500}, np.random.default_rng(1))
+    poisons = PoisonPool(task(dtype="int32"), {"n": 500}, np.random.default_rng(1))
     assert len({poisons.next()["y"].tobytes() for _ in range(20)}) == 20

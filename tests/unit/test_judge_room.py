@@ -11,8 +11,7 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Plan, packed, unpacked
 from ridgeline.sandbox.harness.isolate.watch import _pieces
-from ridgeline.sandbox.judge.limits import WorkerLimits
-from ridgeline.sandbox.judge.room import check_readable, installation, mounts
+from ridgeline.sandbox.judge.isolation import WorkerLimits, check_readable, installation_paths, list_mounts
 
 
 def environment(folder: Path, *, home: Path) -> Path:
@@ -31,17 +30,21 @@ def test_an_environment_shows_its_parts_and_those_of_its_base(tmp_path):
     (base / "lib" / "python3.11").mkdir(parents=True)
     (base / "secret").write_text("")
     (base / "bin" / "python3").write_text("")
-    shown = {path.relative_to(tmp_path).as_posix() for path in installation(environment(tmp_path / "p", home=base))}
+    shown = {
+        path.relative_to(tmp_path).as_posix() for path in installation_paths(environment(tmp_path / "p", home=base))
+    }
     assert shown == {"p/bin", "p/lib", "p/pyvenv.cfg", "base/bin", "base/lib"}
 
 
 @pytest.mark.parametrize("program", ["/usr/bin/true", "/bin/sh", "/usr/bin/python3", "/no/such/bin/program"])
 def test_programs_of_the_system_add_nothing(program):
-    assert installation(Path(program)) == ()
+    assert installation_paths(Path(program)) == ()
 
 
 def test_parents_come_before_children(tmp_path):
-    found = [where for _, _, where in mounts(Path(sys.executable), readable=[tmp_path], private=Path("/p/q"), gpu=True)]
+    found = [
+        where for _, _, where in list_mounts(Path(sys.executable), readable=[tmp_path], private=Path("/p/q"), gpu=True)
+    ]
     for place, where in enumerate(found):
         assert not any(Path(later) in Path(where).parents for later in found[place + 1 :])
     assert len(found) == len(set(found))
@@ -49,7 +52,7 @@ def test_parents_come_before_children(tmp_path):
 
 @pytest.mark.parametrize("hidden", ["/", "/usr", "/usr/src", "/usr/local", "/home", "/root", "/proc/1", "/run", "/etc"])
 def test_whole_trees_of_the_machine_are_not_shown(hidden, tmp_path):
-    shown = mounts(Path(sys.executable), readable=[], private=tmp_path, gpu=False)
+    shown = list_mounts(Path(sys.executable), readable=[], private=tmp_path, gpu=False)
     assert hidden not in [where for _, _, where in shown]
 
 

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.judge.bounds import noise, reaches
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
 from ridgeline.sandbox.judge.inputs import MIXES, draw
-from ridgeline.sandbox.judge.numerics import compare, compare_exact
-from ridgeline.sandbox.judge.sums import lost
+from ridgeline.sandbox.judge.numerics import (
+    compare,
+    compare_exact,
+    measure_integer_ranges,
+    measure_rounding_noise,
+    worst_loop_error,
+)
 from tests.operators_judge import blocked, make_task, serial
 
 F = np.float32
@@ -35,7 +39,7 @@ def judged(task: Task, inputs, way, values, *, seed: int = 0, exact: bool = Fals
     dtype = task.outputs[0].dtype
     right = oracle(inputs)
     usual = way({one.name: to_float64(inputs[one.name], one.dtype).astype(F) for one in task.inputs}).astype(np.float64)
-    reach = reaches(task, inputs, oracle, np.random.default_rng(seed), exact=right).get("q")
+    reach = measure_integer_ranges(task, inputs, oracle, np.random.default_rng(seed), exact=right).get("q")
     check = compare_exact if exact else compare
     faults = check(
         from_float64(values, dtype), right["q"], usual, dtype=dtype, precision="strict", output="q", noise=reach
@@ -106,7 +110,12 @@ def test_an_index_of_two_that_are_almost_equal(row, index, right):
 def test_integers_in_are_integers_out():
     task = make_task([("x", ("n",), "int32")], [("q", ("n",), "int32")], {"n": 6})
     x = np.arange(6, dtype=np.int32)
-    assert reaches(task, {"x": x}, lambda i: {"q": i["x"] * 2.0}, np.random.default_rng(0), exact={"q": x * 2.0}) == {}
+    assert (
+        measure_integer_ranges(
+            task, {"x": x}, lambda i: {"q": i["x"] * 2.0}, np.random.default_rng(0), exact={"q": x * 2.0}
+        )
+        == {}
+    )
 
 
 def escaped(i, kind=None) -> np.ndarray:
@@ -184,7 +193,7 @@ def test_plain_loops_pass_every_mix_and_shortcuts_do_not(terms, count):
     for mix in MIXES:
         inputs = draw(task, {"n": count}, mix, rng)
         added, right = of(inputs["x"]), oracle(inputs)
-        here = noise(task, inputs, oracle, rng, exact=right)["q"]
+        here = measure_rounding_noise(task, inputs, oracle, rng, exact=right)["q"]
         told = {"dtype": "float32", "precision": "strict", "output": "q", "noise": here}
         usual = np.array([float(added.sum())])
         with np.errstate(over="ignore"):
@@ -208,5 +217,5 @@ def test_plain_loops_pass_every_mix_and_shortcuts_do_not(terms, count):
     ],
 )
 def test_what_loops_lose(values, terms, between):
-    found = lost({"x": values}, terms, np.random.default_rng(0))
+    found = worst_loop_error({"x": values}, terms, np.random.default_rng(0))
     assert between[0] <= found <= between[1]

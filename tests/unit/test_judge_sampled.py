@@ -4,15 +4,21 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import DType, Precision
-from ridgeline.sandbox.judge.agreement import Tolerance, agree
-from ridgeline.sandbox.judge.bounds import limit, row_rms, scale_of, yardstick
-from ridgeline.sandbox.judge.calls import Bench
-from ridgeline.sandbox.judge.dtypes import SMALLEST, from_float64, to_float64, unit
-from ridgeline.sandbox.judge.memory import address, same_bytes
-from ridgeline.sandbox.judge.numerics import compare, plainly_right
+from ridgeline.sandbox.judge.correctness import CallJudge
+from ridgeline.sandbox.judge.dtypes import SMALLEST, address, from_float64, same_bytes, to_float64, unit
+from ridgeline.sandbox.judge.numerics import (
+    Tolerance,
+    agree,
+    compare,
+    error_limit,
+    honest_error,
+    is_plainly_right,
+    local_scale,
+    row_rms,
+)
 from ridgeline.sandbox.judge.options import Options
-from ridgeline.sandbox.judge.sampled import Sampled
-from ridgeline.sandbox.judge.session import Sealed
+from ridgeline.sandbox.judge.session import SealedCall
+from ridgeline.sandbox.judge.timing import AuditedCalls
 from tests.session_tasks import task
 
 KINDS: tuple[tuple[DType, Precision], ...] = (
@@ -26,7 +32,10 @@ KINDS: tuple[tuple[DType, Precision], ...] = (
 
 def thorough(values, oracle, trusted, dtype: DType, precision: Precision) -> bool:
     """The two norms as `compare` has them, where all numbers are finite."""
-    factors, unit_error = limit(dtype, precision), yardstick(scale_of(oracle), None, dtype=dtype, precision=precision)
+    factors, unit_error = (
+        error_limit(dtype, precision),
+        honest_error(local_scale(oracle), None, dtype=dtype, precision=precision),
+    )
     unit_error = unit_error + SMALLEST[dtype]
     rows = row_rms((trusted - oracle) / unit_error)
     unit_error = unit_error * np.maximum(np.maximum(rows, np.median(rows)), 1.0)
@@ -45,7 +54,7 @@ def test_what_is_plainly_right_is_right_by_every_rule(dtype, precision, shape):
         trusted = to_float64(from_float64(oracle, dtype), dtype)
         values = from_float64(oracle * (1 + off * rng.standard_normal(shape)), dtype)
         wide = to_float64(values, dtype)
-        quick = plainly_right(wide, oracle, trusted, dtype=dtype, precision=precision)
+        quick = is_plainly_right(wide, oracle, trusted, dtype=dtype, precision=precision)
         right = thorough(wide, oracle, trusted, dtype, precision)
         faults = compare(values, oracle, trusted, dtype=dtype, precision=precision, output="y")
         assert right or not quick
@@ -60,7 +69,7 @@ def test_what_is_plainly_right_is_right_by_every_rule(dtype, precision, shape):
 def test_nothing_with_an_odd_number_in_it_is_plainly_right(odd, where):
     numbers = {name: np.ones((4, 8)) for name in ("values", "oracle", "trusted")}
     numbers[where][1, 2] = odd
-    assert not plainly_right(**numbers, dtype="float32", precision="strict")
+    assert not is_plainly_right(**numbers, dtype="float32", precision="strict")
 
 
 def honest_agree(a, b, within: Tolerance) -> bool:
@@ -121,14 +130,14 @@ class Doubling:
         return {"y": 2.0 * inputs["x"].astype(float)}
 
 
-def sampled(**fields) -> tuple[Sampled, Doubling]:
+def sampled(**fields) -> tuple[AuditedCalls, Doubling]:
     reference = Doubling()
-    bench = Bench(task=task(), reference=reference, options=Options(), rng=np.random.default_rng())
-    return Sampled(bench=bench, **fields), reference
+    bench = CallJudge(task=task(), reference=reference, options=Options(), rng=np.random.default_rng())
+    return AuditedCalls(bench=bench, **fields), reference
 
 
-def sealed(x, factor: float) -> Sealed:
-    return Sealed(outputs={"y": (factor * x).astype(np.float32)}, wall_us=1.0)
+def sealed(x, factor: float) -> SealedCall:
+    return SealedCall(outputs={"y": (factor * x).astype(np.float32)}, wall_us=1.0)
 
 
 @pytest.mark.parametrize(("factors", "told"), [([2, 2, 2], None), ([2, 2.1, 2], "b"), ([2, 2, 1], "b"), ([], None)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.judge.sizes import power_law, sized
+from ridgeline.sandbox.judge.torch_source import fit_power_law, infer_sizes
 
 
 def found(extents, knobs, fixed=()):
@@ -12,7 +12,7 @@ def found(extents, knobs, fixed=()):
         except ZeroDivisionError:
             return None
 
-    return sized(probe, knobs, fixed=fixed)
+    return infer_sizes(probe, knobs, fixed=fixed)
 
 
 def need(true):
@@ -74,4 +74,4 @@ def test_a_program_that_does_not_run_has_no_sizes():
 )
 def test_power_laws(count, law):
     dims = {"m": 8, "n": 16}
-    assert power_law(lambda sizes: count(**{**dims, **sizes}), dims) == law
+    assert fit_power_law(lambda sizes: count(**{**dims, **sizes}), dims) == law

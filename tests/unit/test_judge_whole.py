@@ -5,8 +5,7 @@ import pytest
 
 from ridgeline.graph.task import Task
 from ridgeline.sandbox.judge.dtypes import STORAGE
-from ridgeline.sandbox.judge.inputs import MIXES, draw
-from ridgeline.sandbox.judge.whole import BENT, CAP
+from ridgeline.sandbox.judge.inputs import INTEGER_CAP, INTEGER_MIXES, MIXES, draw
 from tests.operators_judge import make_task
 
 DIMS = {"m": 24, "n": 500}
@@ -24,7 +23,7 @@ def drawn(task: Task, mix: str, seed: int = 0, **told):
 
 
 def test_every_mix_but_the_first_bends_whole_numbers():
-    assert set(BENT) == set(MIXES[1:])
+    assert set(INTEGER_MIXES) == set(MIXES[1:])
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -142,7 +141,7 @@ def test_few_of_what_may_be_an_index_name_one_place(dtype, low, others, capped):
     task = task_of(dtype, more=others, low=low, high=100)
     for mix in ("offset", "shift"):
         most = np.unique(drawn(task, mix), return_counts=True)[1].max()
-        assert (most < 1.2 * CAP) == capped
+        assert (most < 1.2 * INTEGER_CAP) == capped
 
 
 @pytest.mark.parametrize("mix", WHOLE)

@@ -42,11 +42,11 @@ def choose(mode: str) -> None:
     from ridgeline.sandbox.judge import isolation, worker
 
     if PLAYED in os.environ:
-        settings = worker._settings
-        worker._settings = lambda given: {**settings(given), "TRITON_INTERPRET": "1"}
+        settings = worker._worker_settings
+        worker._worker_settings = lambda given: {**settings(given), "TRITON_INTERPRET": "1"}
         worker.FILES = (ROOT / "tests" / "card_worker.py", *worker.FILES)
     if mode != "best":
-        isolation._modes = lambda: ("weak",)
+        isolation._list_modes = lambda: ("weak",)
     if mode == "bare":
         worker.launch = lambda argv, **given: Bare(argv, **given)
 
@@ -54,8 +54,8 @@ def choose(mode: str) -> None:
 @contextlib.contextmanager
 def judged(task_file: Path, candidate: Path, against: Path, **options: Any) -> Iterator[Any]:
     """A judge of the candidate on the card."""
-    from ridgeline.sandbox.judge.freeze import frozen
-    from ridgeline.sandbox.judge.judgment import Judged
+    from ridgeline.sandbox.judge.freeze import freeze_sources
+    from ridgeline.sandbox.judge.judgment import CandidateJudgment
     from ridgeline.sandbox.judge.options import Options
     from ridgeline.sandbox.judge.references import Reference
     from ridgeline.sandbox.judge.task_file import load_task
@@ -63,10 +63,12 @@ def judged(task_file: Path, candidate: Path, against: Path, **options: Any) -> I
     task, folder = load_task(task_file)
     with (
         Reference(task, folder, device="cpu" if PLAYED in os.environ else "cuda") as reference,
-        frozen(task, candidate) as new,
-        frozen(task, against) as old,
+        freeze_sources(task, candidate) as new,
+        freeze_sources(task, against) as old,
     ):
-        yield Judged(task=task, reference=reference, new=new, old=old, options=Options(device="cuda", **options))
+        yield CandidateJudgment(
+            task=task, reference=reference, new=new, old=old, options=Options(device="cuda", **options)
+        )
 
 
 @contextlib.contextmanager
@@ -102,7 +104,7 @@ def probe() -> dict[str, Any]:
     """A call of a tiny kernel."""
     import numpy as np
 
-    from ridgeline.sandbox.judge.session import Broken
+    from ridgeline.sandbox.judge.session import BrokenWorker
 
     found: dict[str, Any] = {}
     with staged("tiny_silu") as (task_file, candidate, against), judged(task_file, candidate, against) as one:
@@ -118,7 +120,7 @@ def probe() -> dict[str, Any]:
             walls = []
             for number in range(6):
                 sealed = session.call(dims, {"x": x}, placement=number % 2)
-                if isinstance(sealed, Broken):
+                if isinstance(sealed, BrokenWorker):
                     raise RuntimeError(f"call: {sealed.reason}: {sealed.detail}")
                 walls.append((sealed.wall_us, sealed.claimed_us))
             found["calls_us"] = walls
@@ -138,8 +140,7 @@ def turning(task_file: Path, a: Path, b: Path, **options: Any) -> Iterator[tuple
     """Both sides open and one size's turns."""
     import numpy as np
 
-    from ridgeline.sandbox.judge.card_timing import CardTurns
-    from ridgeline.sandbox.judge.timing import Pairs
+    from ridgeline.sandbox.judge.timing import TimedPairs, _CardTurns
 
     with judged(task_file, b, a, **options) as one, contextlib.ExitStack() as stack:
         began = time.perf_counter()
@@ -149,8 +150,8 @@ def turning(task_file: Path, a: Path, b: Path, **options: Any) -> Iterator[tuple
             if broken := sessions[side].open():
                 raise RuntimeError(f"{side}: {broken.reason}: {broken.detail}")
         took = {"open_s": time.perf_counter() - began}
-        pairs = Pairs(bench=one.bench(np.random.default_rng()))
-        yield CardTurns(pairs=pairs, sessions=sessions, shape=one.task.timed[0]), took
+        pairs = TimedPairs(bench=one.bench(np.random.default_rng()))
+        yield _CardTurns(pairs=pairs, sessions=sessions, shape=one.task.timed[0]), took
 
 
 def plain_us(task: str, dims_file: Path) -> float | None:
@@ -160,7 +161,7 @@ def plain_us(task: str, dims_file: Path) -> float | None:
     import torch
     import triton.testing
 
-    from ridgeline.sandbox.judge.inputs import extents
+    from ridgeline.sandbox.judge.inputs import axis_lengths
     from ridgeline.sandbox.judge.task_file import load_task
 
     read, _ = load_task(dims_file)
@@ -169,7 +170,7 @@ def plain_us(task: str, dims_file: Path) -> float | None:
     base = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(base)
     arrays = [
-        torch.randn(extents(one, dims), device="cuda").to(getattr(torch, one.dtype))
+        torch.randn(axis_lengths(one, dims), device="cuda").to(getattr(torch, one.dtype))
         for one in (*read.inputs, *read.outputs)
     ]
     return 1e3 * triton.testing.do_bench(lambda: getattr(base, read.entry)(*arrays), return_mode="median")
@@ -177,8 +178,7 @@ def plain_us(task: str, dims_file: Path) -> float | None:
 
 def time_task(task: str) -> dict[str, Any]:
     """Identical versions: ratio one; then by a plain timer."""
-    from ridgeline.sandbox.judge.slots import ratios
-    from ridgeline.sandbox.judge.timing import Refused
+    from ridgeline.sandbox.judge.timing import TimingRefused, block_log_ratios
 
     found: dict[str, Any] = {}
     with staged(task) as (task_file, candidate, against):
@@ -187,12 +187,12 @@ def time_task(task: str) -> dict[str, Any]:
             began = time.perf_counter()
             slots = turns.run(12)
             found["run_s"], found["lane"] = time.perf_counter() - began, turns.lane
-            if isinstance(slots, Refused):
+            if isinstance(slots, TimingRefused):
                 return {**found, "refused": f"{slots.side}: {slots.detail}"}
         times = {side: [s.time_us for s in slots if s.side == side] for side in "ab"}
         found["us"] = {side: statistics.median(one) for side, one in times.items()}
         found["spread"] = {side: statistics.stdev(one) / statistics.fmean(one) for side, one in times.items()}
-        (blocks,) = ratios(slots).values()
+        (blocks,) = block_log_ratios(slots).values()
         found["log_ratio"], found["log_ratio_sd"] = statistics.fmean(blocks), statistics.stdev(blocks)
         walls = [wall for wall, _ in turns.gains]
         found["wall_gain_us"], found["wall_gain_sd"] = statistics.median(walls), statistics.stdev(walls)
@@ -203,7 +203,7 @@ def time_task(task: str) -> dict[str, Any]:
 
 def cost() -> dict[str, Any]:
     """What judging adds to measuring: with everything, against refresh, flush, events and a wait alone."""
-    from ridgeline.sandbox.judge.session import Broken
+    from ridgeline.sandbox.judge.session import BrokenWorker
 
     found: dict[str, Any] = {}
     for task in ("gemm_f32", "softmax"):
@@ -223,7 +223,7 @@ def cost() -> dict[str, Any]:
             session, draw = turns._card("a"), turns._draw()
             for _ in range(CALLS):
                 began = time.perf_counter()
-                if isinstance(said := session.unproved(turns.shape.dims, draw), Broken):
+                if isinstance(said := session.unproved(turns.shape.dims, draw), BrokenWorker):
                     raise RuntimeError(said.detail)
                 bare.append(1e6 * (time.perf_counter() - began))
             middle = [statistics.median(column) for column in zip(*both, strict=True)]

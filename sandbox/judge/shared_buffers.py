@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import Constness, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import STORAGE
-from ridgeline.sandbox.judge.inputs import extents
-from ridgeline.sandbox.judge.memory import address, differs, same_bytes
+from ridgeline.sandbox.errors import WorldError
+from ridgeline.sandbox.judge.dtypes import STORAGE, address, memcmp, same_bytes
+from ridgeline.sandbox.judge.inputs import axis_lengths
 
 Array = NDArray[np.generic]
 PLACEMENTS = 2
@@ -24,17 +23,17 @@ GUARD_BYTES = 1 << 16
 """Before, between and behind arrays: measurement rules ask for 64 KiB or more."""
 NEAR_BYTES = 4096
 """Of a band: most writes that miss an array miss it by less."""
-WHOLE = 8
+FULL_CHECK_EVERY = 8
 PAGE = 4096
 STAGGER = 5 * 64
 """Arrays begin at different cache lines of a page, so that a kernel that reads several does not meet one set of a
 cache with all of them. A multiple of 64 bytes, as vector loads want."""
-SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+MEMORY_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 """A worker that could cut the memory short would kill the judge at its next access."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class BufferSpec:
     """One array's place in the task, whatever its placement."""
 
     name: str
@@ -52,7 +51,7 @@ class Room:
         return self.constness in (None, "mutated")
 
 
-class Band(NamedTuple):
+class GuardBand(NamedTuple):
     """Bytes that belong to no array, and the arrays that they lie beside."""
 
     offset: int
@@ -60,24 +59,24 @@ class Band(NamedTuple):
     beside: tuple[str, ...]
 
 
-class Span(NamedTuple):
+class GuardSpan(NamedTuple):
     """Bytes of the arena that are compared with what belongs there, by address."""
 
     at: int
     kept: int
     length: int
-    band: Band
+    band: GuardBand
 
 
-def rooms(task: Task, dims: Mapping[str, int]) -> tuple[Room, ...]:
+def buffer_specs(task: Task, dims: Mapping[str, int]) -> tuple[BufferSpec, ...]:
     """What a call of that size needs, inputs first."""
     constness: dict[str, Constness] = {one.name: one.constness for one in task.inputs}
-    return tuple(_room(one, constness.get(one.name), dims) for one in (*task.inputs, *task.outputs))
+    return tuple(_buffer_spec(one, constness.get(one.name), dims) for one in (*task.inputs, *task.outputs))
 
 
-def _room(one: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> Room:
-    shape, storage = extents(one, dims), np.dtype(STORAGE[one.dtype])
-    return Room(
+def _buffer_spec(one: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> BufferSpec:
+    shape, storage = axis_lengths(one, dims), np.dtype(STORAGE[one.dtype])
+    return BufferSpec(
         name=one.name,
         dtype=one.dtype,
         storage=storage,
@@ -87,19 +86,19 @@ def _room(one: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> 
     )
 
 
-def arena_bytes(needed: Sequence[Room]) -> int:
+def shared_bytes(needed: Sequence[BufferSpec]) -> int:
     """Size of an arena for these arrays, guard bands included."""
-    return _laid_out(needed)[1]
+    return _lay_out(needed)[1]
 
 
-class Arena:
+class SharedBuffers:
     """The judge's end. Nothing of it is trusted after the worker has run, except what was copied out."""
 
     def __init__(self, task: Task, dims: Mapping[str, int]) -> None:
         """Raises WorldError when this machine has not that much memory."""
         self.dims = dict(dims)
-        self.rooms = rooms(task, dims)
-        self.offsets, end = _laid_out(self.rooms)
+        self.rooms = buffer_specs(task, dims)
+        self.offsets, end = _lay_out(self.rooms)
         self.size = end + self._more(end)
         self.descriptor = _sealed_memory(self.size)
         memory = mmap.mmap(self.descriptor, self.size)
@@ -107,7 +106,7 @@ class Arena:
         self._memory = memory
         self._guards: list[Array] = []
         self._whole = tuple(tuple(self._spans(places)) for places in self.offsets)
-        self._near = tuple(tuple(near for span in spans for near in _ends(span)) for spans in self._whole)
+        self._near = tuple(tuple(near for span in spans for near in _near_spans(span)) for spans in self._whole)
         for span in (span for spans in self._whole for span in spans):
             ctypes.memmove(span.at, span.kept, span.length)
         self._looked = [0] * PLACEMENTS
@@ -137,7 +136,7 @@ class Arena:
             if room.constness is None:
                 continue
             array = inputs[room.name]
-            _checked(room, array)
+            _check_array(room, array)
             if room.constness == "const" and self._stands(room, array, placement):
                 continue
             self._views[placement][room.name][...] = array
@@ -147,8 +146,8 @@ class Arena:
         for room in self.rooms:
             if room.constness is not None:
                 continue
-            array = _random(room) if given is None else given[room.name]
-            _checked(room, array)
+            array = _random_bytes(room) if given is None else given[room.name]
+            _check_array(room, array)
             self._views[placement][room.name][...] = array
 
     def outputs(self, placement: int) -> dict[str, Array]:
@@ -169,10 +168,10 @@ class Arena:
         Each time the part next to the arrays is looked at, and the whole bands at the first of `WHOLE` times at a
         placement, or when asked for: what was done to them stays there until then.
         """
-        near = self._looked[placement] % WHOLE and not whole
+        near = self._looked[placement] % FULL_CHECK_EVERY and not whole
         spans = self._near[placement] if near else self._whole[placement]
         self._looked[placement] += 1
-        if not (hurt := [span for span in spans if differs(span.at, span.kept, span.length)]):
+        if not (hurt := [span for span in spans if memcmp(span.at, span.kept, span.length)]):
             return ()
         for span in hurt:
             ctypes.memmove(span.at, span.kept, span.length)
@@ -184,23 +183,23 @@ class Arena:
         self._memory.madvise(mmap.MADV_REMOVE)
         os.close(self.descriptor)
 
-    def _spans(self, places: Mapping[str, int]) -> Iterator[Span]:
+    def _spans(self, places: Mapping[str, int]) -> Iterator[GuardSpan]:
         """Each band of one placement, and random bytes for it."""
-        for band in bands(self.rooms, places):
+        for band in guard_bands(self.rooms, places):
             guard = np.frombuffer(os.urandom(band.length), dtype=np.uint8)
             self._guards.append(guard)
-            yield Span(self._base + band.offset, address(guard), band.length, band)
+            yield GuardSpan(self._base + band.offset, address(guard), band.length, band)
 
     def _more(self, end: int) -> int:
         """Bytes behind the placements."""
         return 0
 
-    def _seen(self, room: Room, offset: int) -> Array:
+    def _seen(self, room: BufferSpec, offset: int) -> Array:
         """The array as it lies in the shared memory."""
         array: Array = np.frombuffer(self._memory, room.storage, math.prod(room.shape), offset)
         return array.reshape(room.shape)
 
-    def _stands(self, room: Room, array: Array, placement: int) -> bool:
+    def _stands(self, room: BufferSpec, array: Array, placement: int) -> bool:
         """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
         kept = self._consts.setdefault(room.name, array)
         if kept is not array and not same_bytes(kept, array):
@@ -210,40 +209,40 @@ class Arena:
         return there
 
 
-def _laid_out(needed: Sequence[Room]) -> tuple[tuple[dict[str, int], ...], int]:
+def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], int]:
     """Offsets by placement and name, and the size of it all."""
     cursor = 0
     placements: list[dict[str, int]] = []
     for _ in range(PLACEMENTS):
         places: dict[str, int] = {}
         for number, room in enumerate(needed):
-            cursor = _up(cursor + GUARD_BYTES) + STAGGER * number
+            cursor = _round_up(cursor + GUARD_BYTES) + STAGGER * number
             places[room.name] = cursor
             cursor += room.nbytes
         placements.append(places)
         cursor += GUARD_BYTES
-    return tuple(placements), _up(cursor)
+    return tuple(placements), _round_up(cursor)
 
 
-def _ends(span: Span) -> tuple[Span, Span]:
+def _near_spans(span: GuardSpan) -> tuple[GuardSpan, GuardSpan]:
     """The parts of a band next to the arrays."""
     far = span.length - NEAR_BYTES
-    return span._replace(length=NEAR_BYTES), Span(span.at + far, span.kept + far, NEAR_BYTES, span.band)
+    return span._replace(length=NEAR_BYTES), GuardSpan(span.at + far, span.kept + far, NEAR_BYTES, span.band)
 
 
-def _up(offset: int) -> int:
+def _round_up(offset: int) -> int:
     return -(-offset // PAGE) * PAGE
 
 
-def bands(needed: Sequence[Room], places: Mapping[str, int]) -> Iterator[Band]:
+def guard_bands(needed: Sequence[BufferSpec], places: Mapping[str, int]) -> Iterator[GuardBand]:
     """Those of one placement."""
     end = places[needed[0].name] - GUARD_BYTES
     before: tuple[str, ...] = ()
     for room in needed:
         start = places[room.name]
-        yield Band(end, start - end, (*before, room.name))
+        yield GuardBand(end, start - end, (*before, room.name))
         end, before = start + room.nbytes, (room.name,)
-    yield Band(end, GUARD_BYTES, before)
+    yield GuardBand(end, GUARD_BYTES, before)
 
 
 def _sealed_memory(size: int) -> int:
@@ -251,19 +250,110 @@ def _sealed_memory(size: int) -> int:
     descriptor = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(descriptor, 0, size)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, MEMORY_SEALS)
     except OSError as error:
         os.close(descriptor)
         raise WorldError(f"{size >> 20} MiB for a task's arrays are not to be had: {error.strerror}") from error
     return descriptor
 
 
-def _checked(room: Room, array: Array) -> None:
+def _check_array(room: BufferSpec, array: Array) -> None:
     if array.dtype != room.storage or array.shape != room.shape or not array.flags.c_contiguous:
         raise ValueError(
             f"{room.name}: {array.dtype} {array.shape} given where contiguous {room.storage} {room.shape} is wanted"
         )
 
 
-def _random(room: Room) -> Array:
+def _random_bytes(room: BufferSpec) -> Array:
     return np.frombuffer(os.urandom(room.nbytes), dtype=room.storage).reshape(room.shape)
+
+
+# The arenas of one session: one for each size, those used longest ago given up when there are too many bytes.
+
+BUDGET_BYTES = 1 << 30
+SizeKey = tuple[tuple[str, int], ...]
+
+
+def budget_bytes(task: Task) -> int:
+    """All arenas together; room for two of the largest public size at least."""
+    return max(BUDGET_BYTES, 2 * max(shared_bytes(buffer_specs(task, shape.dims)) for shape in task.shapes))
+
+
+class SharedBuffersCache:
+    """Each has a number, its slot, by which the worker knows it; a slot is given again when its arena is given up."""
+
+    def __init__(self, task: Task, *, budget: int | None = None, card: bool = False) -> None:
+        """`budget` in bytes; default: `budget_bytes`."""
+        self._task, self._card = task, card
+        self._budget = budget_bytes(task) if budget is None else budget
+        self._held: dict[SizeKey, tuple[int, SharedBuffers]] = {}
+
+    def of(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
+        """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
+        if self._held and (last := next(reversed(self._held.values())))[1].dims == dims:
+            return *last, False
+        key = tuple(sorted(dims.items()))
+        new = key not in self._held
+        if new:
+            self._make_room(shared_bytes(buffer_specs(self._task, dims)))
+            slot = min(set(range(len(self._held) + 1)) - {slot for slot, _ in self._held.values()})
+            self._held[key] = (slot, (CardSharedBuffers if self._card else SharedBuffers)(self._task, dims))
+        else:
+            self._held[key] = self._held.pop(key)  # the order of the dict is that of use
+        slot, arena = self._held[key]
+        return slot, arena, new
+
+    def close(self) -> None:
+        """Give all of them up."""
+        for _, arena in self._held.values():
+            arena.close()
+        self._held.clear()
+
+    def _make_room(self, wanted: int) -> None:
+        while self._held and sum(arena.size for _, arena in self._held.values()) + wanted > self._budget:
+            _, arena = self._held.pop(next(iter(self._held)))
+            arena.close()
+
+
+# The shared memory of a worker whose arrays lie on a card: with room for second copies, and for words.
+
+MESSAGE_BYTES = 1 << 16
+"""Bytes for what judge and worker tell each other about one call, beyond a frame."""
+
+
+class CardSharedBuffers(SharedBuffers):
+    """An arena that is copied to and from a card; the worker lays the card's memory out alike."""
+
+    def layout(self) -> dict[str, object]:
+        """What the worker must know, more than of an arena alone."""
+        by_placement = [list(guard_bands(self.rooms, places)) for places in self.offsets]
+        return {
+            **super().layout(),
+            "spans": [[found[0].offset, found[-1].offset + found[-1].length] for found in by_placement],
+            "bands": [[[band.offset, band.length] for band in found] for found in by_placement],
+            "seconds": self._seconds,
+            "words": self._words,
+        }
+
+    def say(self, words: bytes) -> None:
+        """Leave words for the worker. Raises ValueError for more than WORDS bytes."""
+        if len(words) > MESSAGE_BYTES:
+            raise ValueError(f"{len(words)} bytes of words where {MESSAGE_BYTES} have room")
+        ctypes.memmove(self._base + self._words, words.ljust(MESSAGE_BYTES, b"\0"), MESSAGE_BYTES)
+
+    def said(self) -> bytes:
+        """The worker's words in their place. A claim."""
+        return ctypes.string_at(self._base + self._words, MESSAGE_BYTES).rstrip(b"\0")
+
+    def seconds(self) -> dict[str, Array]:
+        """What is judged, as it was after everything on the card had ended."""
+        return {room.name: self._seen(room, self._seconds[room.name]).copy() for room in self.rooms if room.judged}
+
+    def _more(self, end: int) -> int:
+        cursor, self._seconds = end, dict[str, int]()
+        for room in self.rooms:
+            if room.judged:
+                self._seconds[room.name] = cursor
+                cursor = -(-(cursor + room.nbytes) // PAGE) * PAGE
+        self._words = cursor
+        return cursor + MESSAGE_BYTES - end

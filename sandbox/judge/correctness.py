@@ -1,0 +1,458 @@
+"""One call of a candidate and everything that is held against it: the same for tests and for timings."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.inputs import (
+    MIXES,
+    PARTS,
+    SPIKING,
+    axis_lengths,
+    change_one_element,
+    draw,
+    draw_sizes,
+    is_integer_like,
+    make_probes,
+)
+from ridgeline.sandbox.judge.numerics import (
+    Fault,
+    IntegerRange,
+    RoundingNoise,
+    compare,
+    compare_exact,
+    find_discontinuities,
+    measure_integer_ranges,
+    measure_rounding_noise,
+)
+from ridgeline.sandbox.judge.options import Options, QuestionAnswer, answer_no, answer_yes
+from ridgeline.sandbox.judge.pool import PoisonPool
+from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
+
+Arrays = Mapping[str, NDArray[np.generic]]
+KeepConstants = Callable[[dict[str, NDArray[np.generic]]], Arrays]
+MOST_FAULT_LINES = 3
+"""Of one call that are told."""
+INTEGER_RANGE_DRAWS = (1.0, 0.5, 0.25, 0.0)
+"""How far a mix goes, until the reference has numbers."""
+LOST_TO_ROUNDING = 2.0**-10
+LOST_TO_ROUNDING_UNITS = 16
+"""Units of rounding, or share of a result, that the trusted program may be off with outliers in its inputs."""
+GENTLER_REACH = 2.0**-16
+"""Of a type's range that results with outliers may fill: a product on the way to them may be larger than they are."""
+GENTLER_REACH_HALF = 0.25
+LONE_MIXES = 4.0
+"""Times its row's largest number: the scale of each element where inputs have outliers. Blocked ways of summing and
+convolving let an outlier's rounding reach what it is no part of; what is looked for there is wrong by far more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What is right for some inputs, in float64: exactly, and as a trusted program of the same data types has it."""
+
+    inputs: Arrays
+    oracle: dict[str, NDArray[np.float64]]
+    trusted: dict[str, NDArray[np.float64]]
+    lone: bool = False
+    """The inputs have outliers, so that a row is judged by its largest number."""
+    judged: frozenset[str] | None = None
+    """The outputs whose numbers are held against anybody; all where it is None."""
+
+    def judges(self, name: str) -> bool:
+        """Whether this output, or mutated input, is."""
+        return self.judged is None or name in self.judged
+
+
+def truth_of(reference: Reference, inputs: Arrays) -> Truth:
+    """About one call."""
+    return truths_of(reference, [inputs])[0]
+
+
+def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
+    """About several, which the reference is asked about at once."""
+    answers = reference.both(many)
+    return [
+        Truth(inputs=inputs, oracle=one["oracle"], trusted=one["trusted"])
+        for inputs, one in zip(many, answers, strict=True)
+    ]
+
+
+def draw_mixes_with_truth(
+    bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, kept: KeepConstants
+) -> list[Truth]:
+    """The same as `settled` for several mixes, with one question to the reference where none needs gentler values."""
+    drawn = [kept(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
+    try:
+        first = truths_of(bench.reference, drawn)
+    except ReferenceFailed:  # of one of them: each is asked about alone
+        return [draw_with_truth(bench, dims, mix, kept=kept) for mix in mixes]
+    return [draw_with_truth(bench, dims, mix, kept=kept, first=one) for mix, one in zip(mixes, first, strict=True)]
+
+
+def draw_with_truth(
+    bench: "CallJudge", dims: Mapping[str, int], mix: str, *, kept: KeepConstants, first: Truth | None = None
+) -> Truth:
+    """Inputs of a mix, and what is right for them; `kept` puts constant inputs in their place. `first`: of values that
+    go as far as the mix does, where they were drawn before.
+
+    Outliers and empty rows of masks may have no numbers as their results, or none in the task's own types, where
+    ordinary values do: that is held against nobody, and gentler ones are drawn. Where ordinary values have none either,
+    as where scores are masked with infinity, the operator is one for which "the same infinities" is what is right.
+    Where outliers leave only some outputs without numbers, every other time they stay, and the rest is judged alone:
+    else one output that overflows would keep large numbers from all others.
+    Raises ReferenceFailed where the reference has no answer to ordinary values either.
+    """
+    bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(is_integer_like(one) for one in bench.task.inputs))
+    found: list[Truth] = []
+    far: Truth | None = None
+    for reach in INTEGER_RANGE_DRAWS if bends else INTEGER_RANGE_DRAWS[:1]:
+        try:
+            found.append(first or truth_of(bench.reference, kept(draw(bench.task, dims, mix, bench.rng, reach=reach))))
+        except ReferenceFailed:
+            if not bends or not reach:
+                raise
+            continue
+        first = None
+        if not bends:
+            return found[-1]
+        floats = [name for name in judged_names(bench.task) if is_float(bench.task.dtype_of(name))]
+        clear = frozenset(name for name in floats if _is_representable(bench.task, found[-1], name))
+        if len(clear) == len(floats):
+            return _spike_reach(bench, dims, far, replace(found[-1], lone=mix.endswith(SPIKING)))
+        if clear and far is None and mix.endswith(SPIKING):
+            far = replace(found[-1], lone=True, judged=clear)
+    return _spike_reach(bench, dims, far, replace(found[-1], lone=True)) if mix.endswith(SPIKING) else found[0]
+
+
+def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far: Truth | None, near: Truth) -> Truth:
+    """What goes as far as some outputs allow, or what all have numbers for: in turns for each size, first by chance."""
+    if far is None:
+        return near
+    size = tuple(sorted(dims.items()))
+    bench.turns[size] = not bench.turns.get(size, bool(bench.rng.integers(2)))
+    return far if bench.turns[size] else near
+
+
+def _is_representable(task: Task, truth: Truth, name: str) -> bool:
+    """Whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
+    dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
+    room = GENTLER_REACH_HALF if dtype == "float16" else GENTLER_REACH
+    largest = room * min(LARGEST[dtype], LARGEST["float32"])
+    if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
+        return False
+    return _norm(usual - right) <= max(LOST_TO_ROUNDING, LOST_TO_ROUNDING_UNITS * unit(dtype)) * _norm(right)
+
+
+def _norm(values: NDArray[np.float64]) -> float:
+    """Its L2 norm, added up here: a library's threads would wait for processors that a worker or the reference has."""
+    flat = values.reshape(-1)
+    return math.sqrt(float(np.einsum("i,i->", flat, flat)))
+
+
+def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:
+    """The right answer, as bytes to leave in the outputs of a later call with other inputs."""
+    return {one.name: from_float64(truth.trusted[one.name], one.dtype) for one in task.outputs}
+
+
+def judged_names(task: Task) -> tuple[str, ...]:
+    """Arrays whose contents after the call are judged."""
+    return (
+        *(one.name for one in task.outputs),
+        *(one.name for one in task.inputs if one.constness == "mutated"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallJudge:
+    """Where calls are judged: the task, who knows what is right, and which defences stand."""
+
+    task: Task
+    reference: Reference
+    options: Options
+    rng: np.random.Generator
+    turns: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+    """By size: whether `settled` last kept outliers that not all outputs have numbers for."""
+
+    def wrong(self, sealed: SealedCall, truth: Truth, *, exact: bool = False) -> tuple[str, ...]:
+        """Everything wrong with one call, one line each; empty when it was right.
+
+        `exact`: where right programs have no freedom, nothing but the exact numbers is right.
+        """
+        if found := self.surroundings(sealed):
+            return found
+        return tuple(describe_fault(fault) for fault in self._numbers(sealed, truth, exact=exact)[:MOST_FAULT_LINES])
+
+    def surroundings(self, sealed: SealedCall) -> tuple[str, ...]:
+        """What the call did to memory that is none of its business, and after it had said that it was done."""
+        found: list[str] = []
+        if self.options.on("input_hash"):
+            found += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
+        if self.options.on("guards"):
+            found += [f"memory beside {name} was overwritten" for name in sealed.guards_broken]
+        for name, late in (sealed.late or {}).items():
+            if late.tobytes() != sealed.outputs[name].tobytes():
+                found.append(f"output {name} went on changing after the call had returned")
+        return tuple(found)
+
+    def _numbers(self, sealed: SealedCall, truth: Truth, *, exact: bool) -> tuple[Fault, ...]:
+        """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
+        suspected = self._faults(sealed, truth, {}, exact=exact)
+        rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
+        whole = any(fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected)
+        if not rounded and not whole:
+            return suspected
+        known: dict[str, RoundingNoise | IntegerRange] = dict(self.sensitivity(truth)) if rounded else {}
+        if whole:
+            known |= measure_integer_ranges(
+                self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
+            )
+        found = self._faults(sealed, truth, known, exact=exact)
+        if not any(fault.kind in ("relative_l2", "max_norm") for fault in found):
+            return found
+        excused = self._excused(sealed, truth, found)
+        return found if excused is None else self._faults(sealed, excused, known, exact=exact)
+
+    def _excused(self, sealed: SealedCall, truth: Truth, found: Sequence[Fault]) -> Truth | None:
+        """The same, with either value right where a rounding of the inputs makes an element jump between two."""
+        names = {fault.output for fault in found if fault.kind in ("relative_l2", "max_norm")}
+        got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
+        sides = find_discontinuities(
+            self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle, got=got
+        )
+        if not sides:
+            return None
+        trusted = {
+            name: np.where((side == truth.oracle[name]) | np.isnan(side), truth.trusted[name], side)
+            for name, side in sides.items()
+        }
+        return replace(truth, oracle={**truth.oracle, **sides}, trusted={**truth.trusted, **trusted})
+
+    def sensitivity(self, truth: Truth) -> dict[str, RoundingNoise]:
+        """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
+        found = measure_rounding_noise(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
+        return (
+            {name: _limit_by_row_peak(one, truth.oracle[name]) for name, one in found.items()} if truth.lone else found
+        )
+
+    def _faults(
+        self, sealed: SealedCall, truth: Truth, known: Mapping[str, RoundingNoise | IntegerRange], *, exact: bool
+    ) -> tuple[Fault, ...]:
+        judged = compare_exact if exact else compare
+        return tuple(
+            fault
+            for name in judged_names(self.task)
+            if truth.judges(name)
+            for fault in judged(
+                sealed.outputs[name],
+                truth.oracle[name],
+                truth.trusted[name],
+                dtype=self.task.dtype_of(name),
+                precision=self.task.precision,
+                output=name,
+                noise=known.get(name),
+            )
+        )
+
+
+def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> RoundingNoise:
+    """The same for rows with outliers: no element is more certain than its row's largest number is."""
+    sizes = np.abs(np.where(np.isfinite(exact), exact, 0.0))
+    largest = sizes.max(axis=-1 if sizes.ndim > 1 else None, keepdims=True)
+    return replace(noise, spread=np.maximum(noise.spread, LONE_MIXES * largest))
+
+
+def describe_fault(fault: Fault) -> str:
+    """One line."""
+    return f"{fault.output}: {fault.kind}: {fault.detail} ({fault.measured:.3g}, allowed {fault.allowed:.3g})"
+
+
+# Is it correct? Public sizes, sizes nobody has seen, many kinds of values, in secret order, in fresh processes.
+
+Opened = Callable[[], AbstractContextManager[Session]]
+"""A fresh worker with the candidate in it."""
+LARGE_ELEMENTS = 1 << 21
+"""Elements of a call from which on a size is tried with fewer kinds of values: it is judged again when timed."""
+SMALL_ELEMENTS = 1 << 20
+"""Elements below which a size is tried with those that bend a part twice as often: each hits by chance."""
+MIX_REPEATS = 4
+"""Calls of a small size for each kind that bends a part, half as many of a larger one."""
+MIX_REPEATS_LARGE = 3
+"""Kinds of values for a large or an unseen size, and sizes for probes."""
+MOST_WRONG_LINES = 6
+PING_SHARE = 0.3
+"""Of tests that an empty call comes before."""
+TELLING_MIXES = ("normal", "wide", "cancel")
+"""Kinds of values for a size that is too large for all of them: together they show most shortcuts."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One call to be judged."""
+
+    name: str
+    shape: Shape
+    inputs: Mapping[str, NDArray[np.generic]]
+    exact: bool = False
+    truth: Truth | None = None
+    """What is right, where it was asked for when the values were drawn."""
+
+
+class Constants:
+    """Inputs that a task declares constant keep their values for each size in the life of a process."""
+
+    def __init__(self, task: Task) -> None:
+        self._names = tuple(one.name for one in task.inputs if one.constness == "const")
+        self._first: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
+
+    def kept(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        """The inputs with the constant ones as they were first drawn for that size."""
+        size = tuple(sorted(shape.dims.items()))
+        first = self._first.setdefault(size, {name: inputs[name] for name in self._names})
+        return {name: np.ascontiguousarray(array) for name, array in {**inputs, **first}.items()}
+
+
+@dataclass(kw_only=True)
+class CorrectnessTests:
+    """Judges what a session's candidate computes."""
+
+    bench: CallJudge
+    calls: int = 0
+    """Judged so far."""
+    _decoys: dict[str, dict[str, NDArray[np.generic]]] = field(default_factory=dict)
+    _poisons: dict[str, PoisonPool] = field(default_factory=dict)
+    _first: dict[str, Case] = field(default_factory=dict)
+    _consts: "Constants" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.task, self.options, self.rng = self.bench.task, self.bench.options, self.bench.rng
+        self._consts = Constants(self.task)
+
+    def check(self, opened: Opened) -> QuestionAnswer:
+        """Public sizes in one fresh process, then everything else in another, each in secret order."""
+        for cases in (self._public, self._private):
+            self._consts = Constants(self.task)
+            with opened() as session:
+                if broken := session.open():
+                    return answer_no(f"{broken.reason}: {broken.detail}")
+                if lines := self._run(session, self._shuffled(cases())):
+                    return answer_no(*lines[:MOST_WRONG_LINES])
+        return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
+
+    def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
+        """What was wrong; ends with the first case that is."""
+        for made in cases:
+            for case in made():
+                if lines := self._one(session, case):
+                    return [f"{case.name}: {line}" for line in lines]
+        return []
+
+    def _one(self, session: Session, case: Case) -> Sequence[str]:
+        if not self.options.on("fresh_values"):  # what a careless harness does: one set of values for each size
+            case = self._first.setdefault(case.shape.label, case)
+        inputs = self._consts.kept(case.shape, case.inputs)
+        truth = case.truth or truth_of(self.bench.reference, inputs)
+        placement = int(self.rng.integers(2)) if self.options.on("addresses") else 0
+        if self.rng.random() < PING_SHARE:
+            session.ping()  # as before timings: what comes with one shall not tell one from the other
+        sealed = session.call(
+            case.shape.dims,
+            inputs,
+            placement=placement,
+            poison=self._poison(case.shape, truth),
+            timeout_s=self.options.call_s,
+        )
+        self.calls += 1
+        if isinstance(sealed, BrokenWorker):
+            return [f"{sealed.reason}: {sealed.detail}"]
+        self._decoys[case.shape.label] = decoy_of(self.task, truth)
+        return self.bench.wrong(sealed, truth, exact=case.exact)
+
+    def _poison(self, shape: Shape, truth: Truth) -> dict[str, NDArray[np.generic]]:
+        """Without the defence: what a careless harness leaves there, the right answer."""
+        if not self.options.on("poison"):
+            return decoy_of(self.task, truth)
+        if shape.label not in self._poisons:
+            self._poisons[shape.label] = PoisonPool(self.task, shape.dims, self.rng)
+        return self._poisons[shape.label].next(self._decoys.get(shape.label))
+
+    def _shuffled(self, cases: Iterator[Callable[[], Iterator[Case]]]) -> list[Callable[[], Iterator[Case]]]:
+        found = list(cases)
+        self.rng.shuffle(found)
+        return found
+
+    def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
+        for shape in self.task.shapes:
+            for mix in list_mixes(self.task, shape) if self.options.on("mixes") else MIXES[:1]:
+                yield self._drawn(shape, mix)
+
+    def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
+        unseen = draw_sizes(self.task, self.rng) if self.options.on("held_out") else ()
+        for shape in unseen:
+            mixed = [*self._some(MIXES), self._some(PARTS)[0]]
+            for mix in mixed if self.options.on("mixes") else MIXES[:1]:
+                yield self._drawn(shape, mix)
+        small = [
+            shape for shape in (*self.task.shapes, *unseen) if element_count(self.task, shape) < LARGE_ELEMENTS
+        ] or [self.task.shapes[0]]
+        for shape in self._some(small):
+            if self.options.on("probes"):
+                yield self._probed(shape)
+            if self.options.on("near_pairs"):
+                yield self._near(shape)
+        for shape in self._some(self.task.shapes):
+            yield self._drawn(shape, MIXES[0])
+
+    def _drawn(self, shape: Shape, mix: str) -> Callable[[], Iterator[Case]]:
+        def cases() -> Iterator[Case]:
+            truth = draw_with_truth(self.bench, shape.dims, mix, kept=lambda drawn: self._consts.kept(shape, drawn))
+            yield Case(name=f"{shape.label}, {mix}", shape=shape, inputs=truth.inputs, truth=truth)
+
+        return cases
+
+    def _probed(self, shape: Shape) -> Callable[[], Iterator[Case]]:
+        def cases() -> Iterator[Case]:
+            for probe in make_probes(self.task, shape.dims, self.rng):
+                name = f"{shape.label}, probe {probe.name}"
+                yield Case(name=name, shape=shape, inputs=probe.inputs, exact=probe.exact)
+
+        return cases
+
+    def _near(self, shape: Shape) -> Callable[[], Iterator[Case]]:
+        """Two calls in a row whose inputs differ in one element: an answer found by a sample of the values is wrong."""
+
+        def cases() -> Iterator[Case]:
+            inputs = draw(self.task, shape.dims, MIXES[0], self.rng)
+            yield Case(name=f"{shape.label}, {MIXES[0]}", shape=shape, inputs=inputs)
+            for one in self.task.inputs:
+                if one.constness != "const":
+                    changed, place = change_one_element(inputs, one, self.rng)
+                    name = f"{shape.label}, {one.name}{list(place)} changed"
+                    yield Case(name=name, shape=shape, inputs=changed)
+
+        return cases
+
+    def _some(self, found: Sequence[T]) -> list[T]:
+        picked = self.rng.permutation(len(found))[:MIX_REPEATS_LARGE]
+        return [found[int(place)] for place in picked]
+
+
+def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
+    """Kinds of values that a public size is tested with, each as often as it is named: the larger it is, the fewer."""
+    size = element_count(task, shape)
+    if size >= LARGE_ELEMENTS:
+        return tuple(mix for mix in MIXES if mix in TELLING_MIXES)
+    return *MIXES, *(MIX_REPEATS if size < SMALL_ELEMENTS else MIX_REPEATS // 2) * PARTS
+
+
+def element_count(task: Task, shape: Shape) -> int:
+    """Elements of one call."""
+    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in (*task.inputs, *task.outputs))
