@@ -41,15 +41,15 @@ Arrays = Mapping[str, NDArray[np.generic]]
 KeepConstants = Callable[[dict[str, NDArray[np.generic]]], Arrays]
 MOST_FAULT_LINES = 3
 """Of one call that are told."""
-INTEGER_RANGE_DRAWS = (1.0, 0.5, 0.25, 0.0)
+REACHES_TRIED = (1.0, 0.5, 0.25, 0.0)
 """How far a mix goes, until the reference has numbers."""
-LOST_TO_ROUNDING = 2.0**-10
-LOST_TO_ROUNDING_UNITS = 16
+LOST_SHARE = 2.0**-10
+LOST_UNITS = 16
 """Units of rounding, or share of a result, that the trusted program may be off with outliers in its inputs."""
-GENTLER_REACH = 2.0**-16
+RANGE_SHARE = 2.0**-16
 """Of a type's range that results with outliers may fill: a product on the way to them may be larger than they are."""
-GENTLER_REACH_HALF = 0.25
-LONE_MIXES = 4.0
+RANGE_SHARE_HALF = 0.25
+ROW_PEAK_FACTOR = 4.0
 """Times its row's largest number: the scale of each element where inputs have outliers. Blocked ways of summing and
 convolving let an outlier's rounding reach what it is no part of; what is looked for there is wrong by far more."""
 
@@ -113,7 +113,7 @@ def draw_with_truth(
     bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(is_integer_like(one) for one in bench.task.inputs))
     found: list[Truth] = []
     far: Truth | None = None
-    for reach in INTEGER_RANGE_DRAWS if bends else INTEGER_RANGE_DRAWS[:1]:
+    for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
         try:
             found.append(first or truth_of(bench.reference, kept(draw(bench.task, dims, mix, bench.rng, reach=reach))))
         except ReferenceFailed:
@@ -144,11 +144,11 @@ def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far: Truth | None,
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
     """Whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
     dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
-    room = GENTLER_REACH_HALF if dtype == "float16" else GENTLER_REACH
+    room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
     largest = room * min(LARGEST[dtype], LARGEST["float32"])
     if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
         return False
-    return _norm(usual - right) <= max(LOST_TO_ROUNDING, LOST_TO_ROUNDING_UNITS * unit(dtype)) * _norm(right)
+    return _norm(usual - right) <= max(LOST_SHARE, LOST_UNITS * unit(dtype)) * _norm(right)
 
 
 def _norm(values: NDArray[np.float64]) -> float:
@@ -266,7 +266,7 @@ def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> Roun
     """The same for rows with outliers: no element is more certain than its row's largest number is."""
     sizes = np.abs(np.where(np.isfinite(exact), exact, 0.0))
     largest = sizes.max(axis=-1 if sizes.ndim > 1 else None, keepdims=True)
-    return replace(noise, spread=np.maximum(noise.spread, LONE_MIXES * largest))
+    return replace(noise, spread=np.maximum(noise.spread, ROW_PEAK_FACTOR * largest))
 
 
 def describe_fault(fault: Fault) -> str:
@@ -282,9 +282,9 @@ LARGE_ELEMENTS = 1 << 21
 """Elements of a call from which on a size is tried with fewer kinds of values: it is judged again when timed."""
 SMALL_ELEMENTS = 1 << 20
 """Elements below which a size is tried with those that bend a part twice as often: each hits by chance."""
-MIX_REPEATS = 4
+PARTIAL_MIX_CALLS = 4
 """Calls of a small size for each kind that bends a part, half as many of a larger one."""
-MIX_REPEATS_LARGE = 3
+FEW_MIXES = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_WRONG_LINES = 6
 PING_SHARE = 0.3
@@ -441,7 +441,7 @@ class CorrectnessTests:
         return cases
 
     def _some(self, found: Sequence[T]) -> list[T]:
-        picked = self.rng.permutation(len(found))[:MIX_REPEATS_LARGE]
+        picked = self.rng.permutation(len(found))[:FEW_MIXES]
         return [found[int(place)] for place in picked]
 
 
@@ -450,7 +450,7 @@ def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
     size = element_count(task, shape)
     if size >= LARGE_ELEMENTS:
         return tuple(mix for mix in MIXES if mix in TELLING_MIXES)
-    return *MIXES, *(MIX_REPEATS if size < SMALL_ELEMENTS else MIX_REPEATS // 2) * PARTS
+    return *MIXES, *(PARTIAL_MIX_CALLS if size < SMALL_ELEMENTS else PARTIAL_MIX_CALLS // 2) * PARTS
 
 
 def element_count(task: Task, shape: Shape) -> int:

@@ -44,7 +44,7 @@ def draw(
     """
     if mix not in (*MIXES, *PARTS):
         raise KeyError(mix)
-    part, mix = mix.startswith(PARTIAL_MIXES), mix.removeprefix(PARTIAL_MIXES)
+    part, mix = mix.startswith(PARTIAL_PREFIX), mix.removeprefix(PARTIAL_PREFIX)
     shapes = {one.name: axis_lengths(one, dims) for one in task.inputs}
     chosen, lines = leading_input(task, shapes, rng), bool(rng.integers(2))
     found: dict[str, Raw] = {}
@@ -252,9 +252,9 @@ SPIKE_WHOLE = 10.0
 """The largest where an output is a whole number: what does not fit its type is nobody's fault."""
 SPIKED = 0.5
 """Share of rows with outliers."""
-LONE_SPIKES = 256
+SPIKE_EVERY = 256
 """One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
-MOST_LONE_SPIKES = 1024
+MOST_SPIKES = 1024
 OUTLIERS_IN_ALL = 5
 """Outliers of a call that is ordinary but for them, at most: each from another part of their range. With fewer of them,
 a look at half of the call is likelier to meet none."""
@@ -386,7 +386,7 @@ def _outliers(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray
     """Rows and columns: one to three in half of many rows, more in a single one."""
     count, length = shape
     if count == 1:
-        number = min(max(1, length // LONE_SPIKES), MOST_LONE_SPIKES)
+        number = min(max(1, length // SPIKE_EVERY), MOST_SPIKES)
         return np.zeros(number, np.intp), rng.integers(length, size=number)
     picked = rng.permutation(count)[: max(1, round(count * SPIKED))]
     rows = np.repeat(picked, rng.integers(1, 4, size=len(picked)))
@@ -436,10 +436,10 @@ MIXED: Mapping[str, Mix] = {
 SPIKING = "spike"
 MIXES = (*MIXED, SPIKING)
 """The first is the declared distribution itself."""
-PARTIAL_MIXES = "partly "
+PARTIAL_PREFIX = "partly "
 """Before the name of a mix: it bends one line, or the far part of each row, of otherwise ordinary values. What looks at
 a sample of a call, or at how its rows begin, before it takes a shortcut, is not warned."""
-PARTS = tuple(f"{PARTIAL_MIXES}{mix}" for mix in (SPIKING, "shift", "offset"))
+PARTS = tuple(f"{PARTIAL_PREFIX}{mix}" for mix in (SPIKING, "shift", "offset"))
 """Not of milder ones: a plain loop that adds a thousand small numbers to one that is 2^23 times as large is honest."""
 ALONG = 0.85
 """Share of lines of the first input that are rows: a result mostly sums over those. Of other inputs any line."""
@@ -479,11 +479,11 @@ INTEGER_CAP = 4096
 """Elements of an index that are bent in a task that has floats: of more, all naming one place, the sum of a plain loop
 in float32 is off by more than the judge can tell from a mistake."""
 INDEX_TYPES = ("int32", "int64")
-ORDINARY_MIXES = 1 / 32
+ORDINARY_SHARE = 1 / 32
 """Share of elements left as they were where all others are at one end."""
-FEW_INTEGERS = 3
+TIED_VALUES = 3
 """Different values in a row of ties."""
-LONE_SHARE = 64
+LONE_EVERY = 64
 """One of so many elements of a row stands out; at least one."""
 
 
@@ -564,7 +564,7 @@ def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
 
 def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Nearly all at the high end: what adds them up in too few bits overflows."""
-    return np.where(rng.random(rows.shape) < ORDINARY_MIXES, rows, span.last)
+    return np.where(rng.random(rows.shape) < ORDINARY_SHARE, rows, span.last)
 
 
 def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
@@ -594,7 +594,7 @@ def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> R
         found[np.arange(count), places] = 1 - found[:, 0]
         return found
     hot = rng.integers(span.low, span.last + 1, size=(count, 1))
-    return np.where(rng.random(rows.shape) < 1 / LONE_SHARE, rows, hot)
+    return np.where(rng.random(rows.shape) < 1 / LONE_EVERY, rows, hot)
 
 
 def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
@@ -608,8 +608,8 @@ def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> 
 def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Half of the rows hold few different values, some hold one, and some repeat another row."""
     count = len(rows)
-    values = rng.integers(span.low, span.last + 1, size=(count, FEW_INTEGERS))
-    few = np.take_along_axis(values, rng.integers(FEW_INTEGERS, size=rows.shape), axis=1)
+    values = rng.integers(span.low, span.last + 1, size=(count, TIED_VALUES))
+    few = np.take_along_axis(values, rng.integers(TIED_VALUES, size=rows.shape), axis=1)
     one = np.broadcast_to(values[:, :1], rows.shape)
     kind = rng.integers(0, 6, size=(count, 1)) if count > 1 else np.zeros((1, 1), np.int64)
     found: Rows = np.where(
@@ -622,10 +622,10 @@ def _lone_extremes(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> R
     """A few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
     count, length = rows.shape
     near = min(max(0, span.low), span.last)
-    width = max(1, (span.last - span.low) // LONE_SHARE)
+    width = max(1, (span.last - span.low) // LONE_EVERY)
     start = min(max(near - width // 2, span.low), max(span.last - width + 1, span.low))
     found = start + rng.integers(0, width, size=rows.shape)
-    for _ in range(max(1, length // (8 * LONE_SHARE))):
+    for _ in range(max(1, length // (8 * LONE_EVERY))):
         found[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.last), size=count)
     return found
 
@@ -650,7 +650,7 @@ INTEGER_MIXES: Mapping[str, IntegerMix] = {
 RICH_BITS = 13
 """More than the 11 of TF32 and float16, few enough that 2048 such numbers add up below 2**24."""
 RICH_TERMS = 1024
-STEP_BITS = 2.0**17
+STEPS_PER_UNIT = 2.0**17
 SMALLEST_INTEGERS = 8
 """0 to 7: 4096 products add up beyond what a float16 sum holds exactly, and far below 2**24."""
 
@@ -722,7 +722,7 @@ def _fraction_steps(values: Raw | Floats) -> Raw | Floats:
     """
     if values.dtype != np.float64:
         return values
-    return np.clip(np.round(values * STEP_BITS) / STEP_BITS, -4 + 1 / STEP_BITS, 4 - 1 / STEP_BITS)
+    return np.clip(np.round(values * STEPS_PER_UNIT) / STEPS_PER_UNIT, -4 + 1 / STEPS_PER_UNIT, 4 - 1 / STEPS_PER_UNIT)
 
 
 def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

@@ -149,7 +149,7 @@ class CandidateJudgment:
         if not self.options.on("static"):
             return None
         texts = {
-            side: {path.name: _format_gain(path) for path in one.files}
+            side: {path.name: _read_text(path) for path in one.files}
             for side, one in (("a", self.old), ("b", self.new))
         }
         first = (*self.task.outputs, *(one for one in self.task.inputs if one.constness == "mutated"))[0]
@@ -257,5 +257,5 @@ def _trimmed_mean(values: Sequence[float]) -> float:
     return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
-def _format_gain(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.task import Input, Output, Shape, Task, Tensor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.correctness import INTEGER_RANGE_DRAWS, CallJudge, Constants, truth_of
+from ridgeline.sandbox.judge.correctness import REACHES_TRIED, CallJudge, Constants, truth_of
 from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
@@ -99,7 +99,7 @@ SHORT_US = 20.0
 TIMED_CALLS = 5
 OTHER_DRAWS = 4
 """Values of an input of which one must change something."""
-LARGE_BYTES = 1 << 18
+LARGE_ELEMENTS = 1 << 18
 """Elements of a call from which on it is not asked about again and again."""
 INITIAL = {"ones": 1.0, "zeros": 0.0}
 """What parameters begin with in a framework."""
@@ -112,7 +112,9 @@ def lint_task(task: Task, reference: Reference, *, opened: Opened | None = None)
     """
     smallest = min(task.shapes, key=lambda one: _element_count(task, one))
     telling = max(
-        (one for one in task.shapes if _element_count(task, one) < LARGE_BYTES), key=_dims_text(task), default=smallest
+        (one for one in task.shapes if _element_count(task, one) < LARGE_ELEMENTS),
+        key=_size_key(task),
+        default=smallest,
     )
     looked = _Lint(task, reference, smallest)
     found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *looked.far()]
@@ -321,7 +323,7 @@ def _judged_outputs(task: Task) -> tuple[Tensor, ...]:
     return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
 
 
-def _dims_text(task: Task) -> Callable[[Shape], int]:
+def _size_key(task: Task) -> Callable[[Shape], int]:
     return lambda shape: _element_count(task, shape)
 
 
@@ -337,13 +339,13 @@ FAR_OFF = "offset"
 """The mix of large numbers that differ little: many are near what they are compared with."""
 REPETITIONS = 8
 """Draws of it: what it bends, and how, is a matter of chance."""
-TURN_SHARE = 3
+ROLLED_BY = 3
 """Elements by which an input is rolled: places in it must follow."""
 SMALL_ELEMENTS = 1 << 20
 """Elements of a call from which on each mix is tried once."""
 PATIENCE_S = 60.0
 """For all kinds of values together."""
-MOST_TIED = 0.5
+MOST_UNJUDGED = 0.5
 """Share of the whole numbers that may hang on rounding, and so go unjudged, before the task judges nothing."""
 Arrays = Mapping[str, Raw]
 
@@ -381,7 +383,7 @@ def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str,
     bends = any(is_integer_like(one) for one in task.inputs)
 
     def milder(mix: str) -> Iterator[Arrays]:
-        for reach in INTEGER_RANGE_DRAWS if bends or mix == SPIKING else INTEGER_RANGE_DRAWS[:1]:
+        for reach in REACHES_TRIED if bends or mix == SPIKING else REACHES_TRIED[:1]:
             yield draw(task, shape.dims, mix, rng, reach=reach)
 
     for mix in (*MIXES, *((TIES,) * (REPETITIONS - 1) if often else ())):
@@ -405,7 +407,7 @@ def find_rounded_integers(task: Task, reference: Reference, shape: Shape) -> Ite
         if name in found:
             open_ |= found[name].low != found[name].high
         share = float(np.mean(open_))
-        if share > MOST_TIED:
+        if share > MOST_UNJUDGED:
             text = f"{name}: rounding decides {share:.0%} of it, which cannot be judged; judge what it is made from"
             yield LintFinding(rule="rounding-decides", wrong=True, text=text)
         elif share:
@@ -460,12 +462,12 @@ def find_arbitrary(
         there = np.take_along_axis(values, _as_indices(right[name], values.shape, axis), axis)
         if there.min() == there.max():
             continue  # anything names those
-        turned = {**inputs, one.name: np.ascontiguousarray(np.roll(inputs[one.name], TURN_SHARE, axis))}
+        turned = {**inputs, one.name: np.ascontiguousarray(np.roll(inputs[one.name], ROLLED_BY, axis))}
         try:
             moved = reference.oracle(turned)[name]
         except ReferenceFailed:
             continue
-        if _names_elements(moved, np.roll(values, TURN_SHARE, axis), axis, there):
+        if _names_elements(moved, np.roll(values, ROLLED_BY, axis), axis, there):
             text = (
                 f"{name}: is a place among equal elements of {one.name}, and which of them is left open, so right"
                 " kernels are refused; have the reference take the first (stable=True), or leave the place out"

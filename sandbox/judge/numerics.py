@@ -41,14 +41,14 @@ BF16_SPLIT_ERROR = 2.0**-20
 """float32 from two bfloat16 terms each keeps 16 bits of a factor; times c2 = 32 that is twice its largest error."""
 DRIFT_PER_TERM = 0.25
 """Equal numbers added one by one err by up to this times n of these moves: every step rounds the same way."""
-EQUAL_SHARE = 8
+EQUAL_PARTS = 8
 """One part of so many of a row that is equal makes sums of it drift."""
 ROWS_SAMPLED = 64
 """Looked at for that."""
 INTERMEDIATE_ERROR = 0.8
 """Half precision: one result inside the operator may be rounded to the type, as the weights of attention are before
 their product with the values. That errs by 0.58 of a unit round-off; an fp8 factor by 9."""
-MOVE_LIMITS = {"bfloat16": 3}
+LARGEST_MOVES = {"bfloat16": 3}
 LARGEST_MOVE = 31
 """Units in the last place. Moves of one size would cancel exactly in differences, and show no noise where there is."""
 PERTURBED_PAIRS = 8
@@ -199,13 +199,13 @@ def _pool_neighbours(squares: Floats) -> Floats:
 
 def _has_equal_runs(raw: Raw, rng: np.random.Generator) -> bool:
     """Whether some row, or the array, is equal to a large part. Of a sorted row, equal numbers are neighbours."""
-    if raw.size < EQUAL_SHARE:
+    if raw.size < EQUAL_PARTS:
         return False
     rows = raw.reshape(-1, raw.shape[-1])[rng.permutation(raw.size // raw.shape[-1])[:ROWS_SAMPLED]]
     for sample in (rows, rows.reshape(1, -1)):
-        apart = max(1, sample.shape[1] // EQUAL_SHARE)
+        apart = max(1, sample.shape[1] // EQUAL_PARTS)
         ordered = np.sort(sample, axis=1)
-        if sample.shape[1] >= EQUAL_SHARE and (ordered[:, apart:] == ordered[:, :-apart]).any():
+        if sample.shape[1] >= EQUAL_PARTS and (ordered[:, apart:] == ordered[:, :-apart]).any():
             return True
     return False
 
@@ -236,7 +236,7 @@ def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) ->
     """
     free = [one for one in task.inputs if is_continuous(one)]
     coarsest = max(free, key=lambda one: unit(one.dtype)).dtype if free else "float64"
-    largest = MOVE_LIMITS.get(coarsest, LARGEST_MOVE)
+    largest = LARGEST_MOVES.get(coarsest, LARGEST_MOVE)
     moved = {}
     for one in free:
         sizes = rng.integers(1, largest + 1, size=inputs[one.name].shape)
@@ -249,11 +249,11 @@ def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) ->
 
 def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
     """The inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
-    free = {one.name: _sum_unit(one.dtype) for one in task.inputs if is_continuous(one)}
+    free = {one.name: _sum_dtype(one.dtype) for one in task.inputs if is_continuous(one)}
     values = {one.name: _cast_wide(inputs[one.name], one.dtype) for one in task.inputs if one.name in free}
     coarsest = max(free.values(), key=unit)
     factor = max(1, round(error_limit(coarsest, task.precision).product / unit(coarsest)))
-    largest = LARGEST_MOVE if factor == 1 else MOVE_LIMITS["bfloat16"]
+    largest = LARGEST_MOVE if factor == 1 else LARGEST_MOVES["bfloat16"]
     for _ in range(PERTURBED_PAIRS):
         sizes = rng.integers(1, largest + 1, size=HASH_RANGE) * factor
         signs = rng.integers(0, 2, size=HASH_RANGE) == 1
@@ -266,7 +266,7 @@ def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Genera
             yield {**inputs, **moved}
 
 
-def _sum_unit(dtype: DType) -> DType:
+def _sum_dtype(dtype: DType) -> DType:
     return "float64" if dtype == "float64" else "float32"
 
 

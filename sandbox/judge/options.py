@@ -26,8 +26,8 @@ Defence = Literal[
     "static",
 ]
 """Each can be switched off, to show what it alone keeps out; a verdict reached so says which were off."""
-CARD_DEFENCES = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
-CARD_LANGUAGES = ("/dev/nvidia0", "/dev/kfd")
+CARD_LANGUAGES = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
+CARD_NODES = ("/dev/nvidia0", "/dev/kfd")
 """Where the drivers show that there is a card."""
 DEFENCES: frozenset[Defence] = frozenset(get_args(Defence))
 
@@ -63,7 +63,7 @@ class Options(Value):
         """The same with the device decided."""
         if self.device != "auto":
             return self
-        card = task.language in CARD_DEFENCES and any(Path(node).exists() for node in CARD_LANGUAGES)
+        card = task.language in CARD_LANGUAGES and any(Path(node).exists() for node in CARD_NODES)
         return self.model_copy(update={"device": "cuda" if card else "cpu"})
 
 

@@ -21,11 +21,11 @@ Array = NDArray[np.generic]
 RowPlace = tuple[int, int]
 ROW_FACTOR = 4
 """The array is so many times as large as the input: what the judge's own caches hold of it then matters little."""
-SPARE_ROWS = 1 << 16
+SPARE_ELEMENTS = 1 << 16
 """Elements beyond the input at least, so that a small one has as many places to begin at."""
-LARGE_BYTES = 1 << 20
+LARGE_ELEMENTS = 1 << 20
 """Elements from which on the array is one such number longer, not four times as long."""
-SIGN_BITS = ("normal", "uniform")
+SIGNED_DISTRIBUTIONS = ("normal", "uniform")
 """Distributions that are as before when signs are turned."""
 KEPT_MANTISSA_BITS = 2
 """Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth."""
@@ -206,7 +206,7 @@ class PoisonPool:
 
 def _row_length(shape: tuple[int, ...]) -> int:
     count = math.prod(shape)
-    return count + LARGE_BYTES if count > LARGE_BYTES else ROW_FACTOR * count + SPARE_ROWS
+    return count + LARGE_ELEMENTS if count > LARGE_ELEMENTS else ROW_FACTOR * count + SPARE_ELEMENTS
 
 
 def _long_rows(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
@@ -253,7 +253,7 @@ def _keep_inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array
 def _sign_and_mantissa_mask(one: Input, count: int, rng: np.random.Generator) -> Array:
     """Bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
     bits = np.dtype(f"uint{8 * np.dtype(STORAGE[one.dtype]).itemsize}")
-    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGN_BITS and one.within is None else 0
+    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGNED_DISTRIBUTIONS and one.within is None else 0
     mask = sign | ((1 << (MANTISSA_BITS[one.dtype] - KEPT_MANTISSA_BITS)) - 1)
     drawn = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
     found: Array = np.bitwise_and(drawn, np.array(mask, dtype=bits))

@@ -105,11 +105,11 @@ FEW_VALUES = 8
 """Of fewer elements all are compared, and none may be a plain 0 or 1."""
 DISTINCT_VALUES = 4
 """Values of a sample that must differ for equality to mean something."""
-MEMBER_SHARE = 64
+MEMBER_ELEMENTS = 64
 """Elements of an output from which on single values can be found again in it."""
 NEARER_FACTOR = 0.05
 """Of the distance between neighbours in the output: a stranger's value lies a quarter away."""
-REPEATED_SIGHTINGS = 10.0
+FARTHER_FACTOR = 10.0
 """So much farther from the inputs a value must lie than from the output to be none of theirs."""
 
 
@@ -227,14 +227,14 @@ def _is_part_of_output(one: LaunchArgument, right: RightOutput) -> bool:
     known = np.unique(right.values[np.isfinite(right.values)])
     values = np.unique(one.lying[np.isfinite(one.lying)])
     values = values[~np.isin(values, (0.0, 1.0, -1.0))]
-    if len(known) < max(MEMBER_SHARE, right.values.size // 4) or len(values) < MEMBER_SHARE // 4:
+    if len(known) < max(MEMBER_ELEMENTS, right.values.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
         return False
     nearest, between = _nearest_distances(values, known)
     if np.median(nearest) > NEARER_FACTOR * np.median(between):
         return False
     floats = [np.unique(array[np.isfinite(array)]) for array in right.given.values()]
     return all(
-        np.median(_nearest_distances(values, array)[0]) > REPEATED_SIGHTINGS * np.median(nearest)
+        np.median(_nearest_distances(values, array)[0]) > FARTHER_FACTOR * np.median(nearest)
         for array in floats
         if len(array) > 1
     )
@@ -257,7 +257,7 @@ TRACE_REPORT = TypeAdapter(dict[OperatorKind, dict[str, OperatorCounts]])
 MINOR_OPERATORS = 1 / 16
 """Share of the task's elements below which an operator only finishes what a kernel did: adding up the sums of blocks
 takes a thousandth, one pass over a single input or output a quarter and more."""
-RARE_CALLS = 1 / 256
+MANY_OUTPUTS_SHARE = 1 / 256
 """Share of the task's elements from which on outputs are many: then twice the outputs are what an operator is held
 against, since inputs may hardly be read. Of fewer, as sums have, an operator may add up what blocks left."""
 MOST_LISTED = 6
@@ -344,7 +344,7 @@ class TracedOperators(Value):
 
 def least_share(elements: int, outputs: int) -> float:
     """Elements above which an operator has a real share of a task with so many, `outputs` of them results."""
-    return MINOR_OPERATORS * (min(elements, 2 * outputs) if outputs > RARE_CALLS * elements else elements)
+    return MINOR_OPERATORS * (min(elements, 2 * outputs) if outputs > MANY_OUTPUTS_SHARE * elements else elements)
 
 
 def read_trace_report(report: bytes) -> TracedOperators | None:

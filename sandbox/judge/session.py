@@ -576,10 +576,10 @@ SPARE_SIGNS = 1 << 16
 SUM_DEVIATIONS = 6.0
 """Standard deviations of a sum of errors with random signs (measurement 2.6)."""
 
-EXACT_SUMS = 1e-11
+SUM_TOLERANCE = 1e-11
 """Two programs that add the same float64 numbers in other orders differ by less, as a share of the numbers' size."""
 
-WIDE_SUMS = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+BITS_MULTIPLIER = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 
 
 def read_proof(words: bytes) -> OutputProof:
@@ -634,7 +634,7 @@ def element_bits(raw: Array, asked: ProofRequest) -> int:
     kind = np.uint8 if raw.itemsize == 1 else np.dtype(f"int{8 * raw.itemsize}")
     values = np.ascontiguousarray(raw).reshape(-1).view(kind)[at].astype(np.int64)
     with np.errstate(over="ignore"):
-        return int((values * ((at * WIDE_SUMS + first) | 1)).sum())
+        return int((values * ((at * BITS_MULTIPLIER + first) | 1)).sum())
 
 
 def is_proof_true(said: OutputSums, raw: Array, dtype: DType, row: NDArray[np.int8], asked: ProofRequest) -> bool:
@@ -646,7 +646,7 @@ def is_proof_true(said: OutputSums, raw: Array, dtype: DType, row: NDArray[np.in
     if not np.isfinite(numbers).all():
         return True  # sums that are no numbers say nothing, and everything is here
     size = float(np.sqrt(np.square(numbers).sum())) * math.sqrt(max(raw.size, 1))
-    return bool((np.abs(there - said.sums) <= EXACT_SUMS * size + np.finfo(float).tiny).all())
+    return bool((np.abs(there - said.sums) <= SUM_TOLERANCE * size + np.finfo(float).tiny).all())
 
 
 def are_sums_near(a: OutputSums, b: OutputSums, *, count: int, apart: float) -> bool:

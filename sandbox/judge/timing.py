@@ -129,7 +129,7 @@ CLAIM_SHARE = 0.8
 STANDARD_ERRORS = 3.0
 """The wall clock must show this share of a claimed gain, within so many of its standard errors (measurement 2.7)."""
 
-SHOWN_SHARE = 2.0
+SHOWN_ERRORS = 2.0
 """A gain is more than so many standard errors of what shows it."""
 CLAIM_TRIM = 0.2
 """Share of pairs cut at either end before the judge's clock is asked: the machine has other work too."""
@@ -152,7 +152,7 @@ def floor_us(
 
 def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
     """Least time in microseconds to move the bytes; 0 where either number is unknown."""
-    return FLOOR_MARGIN * _claimed_slopes(bytes_min, copy_gbps)
+    return FLOOR_MARGIN * _microseconds(bytes_min, copy_gbps)
 
 
 def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
@@ -166,7 +166,7 @@ def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
 
 def flops_floor_us(flops: float | None, peak_gflops: float | None) -> float:
     """Least time in microseconds of the nominal operations; 0 where either number is unknown."""
-    return FLOOR_MARGIN * _claimed_slopes(flops, peak_gflops)
+    return FLOOR_MARGIN * _microseconds(flops, peak_gflops)
 
 
 def is_possible(time_us: float, *, bytes_us: float, flops_us: float, empty_us: float) -> PossibleTime:
@@ -219,7 +219,7 @@ def _trim(values: list[float]) -> list[float]:
     return sorted(values)[cut : len(values) - cut]
 
 
-def _claimed_slopes(amount: float | None, giga_per_second: float | None) -> float:
+def _microseconds(amount: float | None, giga_per_second: float | None) -> float:
     if not amount or not giga_per_second:
         return 0.0
     return amount / (giga_per_second * 1e3)
@@ -285,7 +285,7 @@ LOOK_SHARE = 0.25
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
 PROCESS_CHECK_SHARE = 0.03
 """Of timed calls after which processes that came beside either worker are looked for, secretly; a look takes 1 ms."""
-AUDITED_BYTES = 1 << 31
+POOL_BYTES = 1 << 31
 """Of random rows of all sizes that are kept for the process pairs to come; sizes beyond that draw theirs each time."""
 LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
@@ -356,7 +356,7 @@ class TimedPairs:
             InputPool(self.bench.task, shape.dims, self.bench.rng),
             PoisonPool(self.bench.task, shape.dims, self.bench.rng),
         )
-        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= AUDITED_BYTES:
+        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= POOL_BYTES:
             self._drawn[shape.label] = found
         return found
 
@@ -364,7 +364,7 @@ class TimedPairs:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         for label, gains in self.gains.items():
             wall, claimed = measure_claims(gains)
-            if claimed > 0 and not wall.mean_us > SHOWN_SHARE * wall.error_us:
+            if claimed > 0 and not wall.mean_us > SHOWN_ERRORS * wall.error_us:
                 return (
                     f"{label}: only the worker's own timer shows the gain of {claimed:.1f} us "
                     f"(the judge's clock: {wall.mean_us:.1f} +- {wall.error_us:.1f} us)"

@@ -306,7 +306,7 @@ OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't al
 """What a program says that asked for more than it may have."""
 REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
-WARM_MODULES = "/isolate/stem.py"
+FORK_SERVER_FRAMES = "/isolate/stem.py"
 """In lines of a traceback that lie below the worker's own program."""
 MOST_PRINTED_CHARS = 2000
 """Characters of the end of what it printed that are kept."""
@@ -400,7 +400,7 @@ class Worker:
     def said(self) -> str:
         """The end of what it printed."""
         lines = self._process.said().strip().splitlines() if self._process is not None else []
-        return "\n".join(line for line in lines if WARM_MODULES not in line)[-MOST_PRINTED_CHARS:]
+        return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
         """End it, and everything it started."""
