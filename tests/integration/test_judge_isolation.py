@@ -385,7 +385,7 @@ def test_a_daemon_outlives_a_bare_process():
 JUDGE = """
 import os, sys, time
 from pathlib import Path
-from ridgeline.sandbox.judge import starting, stems
+from ridgeline.sandbox.judge import isolation
 from ridgeline.sandbox.judge.isolation import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 start = isolation.StartRequest(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
