@@ -25,14 +25,14 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Literal
 
-from ridgeline.sandbox.environment import MARK, SECRET
-from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.sandbox.harness.isolate import filters, kernel
 from ridgeline.sandbox.harness.isolate.plan import Mounts, Plan, packed
 from ridgeline.sandbox.harness.isolate.room import NOBODY
 from ridgeline.sandbox.harness.isolate.stem import LONGEST
 from ridgeline.sandbox.harness.isolate.watch import HEAD, status_of
-from ridgeline.sandbox.reap import exited_within, sweep
+from ridgeline.sandbox.isolation.environment import MARK, SECRET
+from ridgeline.sandbox.isolation.kill_tree import exited_within, sweep
 
 # What a worker sees of this machine: systems programs and libraries, its interpreter, and what it was given.
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import DType, Task
-from ridgeline.sandbox.errors import WorldError
 from ridgeline.sandbox.judge.children import Answer, Child, ChildLimits, ChildLost
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import Constness, Task, Tensor
-from ridgeline.sandbox.errors import WorldError
 from ridgeline.sandbox.judge.dtypes import STORAGE, address, memcmp, same_bytes
 from ridgeline.sandbox.judge.inputs import axis_lengths
 

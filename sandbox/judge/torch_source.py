@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.errors import WorldError
 from ridgeline.sandbox.judge.children import Child, ChildLimits, ChildLost
 
 HOST = Path(__file__).parents[1] / "harness" / "torch_host.py"

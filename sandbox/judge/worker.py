@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.environment import of_card
-from ridgeline.sandbox.fresh import fresh_folder
 from ridgeline.sandbox.harness.judge_frames import (
     BIND,
     BOUND,
@@ -35,9 +33,11 @@ from ridgeline.sandbox.harness.judge_frames import (
     packed,
     unpacked,
 )
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.environment import of_card
+from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.judge.freeze import add_built_file
 from ridgeline.sandbox.judge.isolation import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
-from ridgeline.sandbox.process import run
 
 # The judge's end of the wire: it sends one frame, takes one, and believes nothing about the other end.
 

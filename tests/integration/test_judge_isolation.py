@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
-from ridgeline.sandbox.environment import MARK
-from ridgeline.sandbox.errors import ProgramMissing, WorldError
+from ridgeline.graph.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.isolation.environment import MARK
 from ridgeline.sandbox.judge import isolation
 from ridgeline.sandbox.judge.isolation import (
     ConfinedProcess,
