@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,11 @@ def repository(start: Path) -> Path | None:
 def around(here: Path) -> list[Path]:
     """Every campaign of a folder: itself, those below it, its repository's and its demos'."""
     return [*_around(here)]
+
+
+def id_of(campaign: Path) -> str:
+    """A name for addresses that is no path and the same after a restart. `campaign`: resolved."""
+    return sha256(str(campaign).encode()).hexdigest()[:12]
 
 
 def below(folder: Path) -> tuple[list[Path], bool]:

@@ -9,7 +9,8 @@ from typing import Any
 from ridgeline.agent.notify import hook
 from ridgeline.agent.outcome import Status
 from ridgeline.agent.progress import Progress
-from ridgeline.agent.wanted import wanted
+from ridgeline.agent.served import link
+from ridgeline.agent.wanted import question_of, wanted
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Body, Concluded, RoundClosed
 from ridgeline.graph.state import State
@@ -51,7 +52,9 @@ class Live:
         for body in self._tell() if node in CLOSING else ():
             if isinstance(body, RoundClosed) and body.accepted:
                 verdict = body.judged.verdict
-                self._hook.tell("accepted", round=body.round, said=verdict.sentence, gain=verdict.gain)
+                change = proposed(body.judged).hypothesis.change
+                about = {"round": body.round, "change": change, "link": link(self._folder, round=body.round)}
+                self._hook.tell("accepted", **about, said=verdict.sentence, gain=verdict.gain)
 
     def _tell(self) -> list[Body]:
         """What the ledger has gained."""
@@ -65,11 +68,13 @@ class Live:
     def ended(self, status: Status, *, problem: str = "") -> None:
         """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
         self._write(status, problem=problem if status == "stopped" else "")
-        about = {"round": self._now["round"], "said": problem, "next": f"ridgeline resume {self._folder}"}
+        about = {"round": self._now["round"], "change": self._now["detail"], "said": problem}
+        about |= {"next": f"ridgeline resume {self._folder}"}
         if status == "stopped":
             self._hook.tell("stopped", **about)
         elif status == "waiting":
-            self._hook.tell("waiting", **about, request=wanted(self._folder))
+            page = wanted(self._folder)
+            self._hook.tell("waiting", **about, request=page, link=link(self._folder, question=question_of(page)))
         elif status == "concluded" and self._seen > self._begun:
             self._concluded()
 

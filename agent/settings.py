@@ -30,6 +30,9 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_MODEL_PRICE",
         "RIDGELINE_GATE",
         "RIDGELINE_NOTIFY",
+        "RIDGELINE_SMTP",
+        "RIDGELINE_TOKEN",
+        "RIDGELINE_URL",
         "RIDGELINE_QUIET_S",
     }
 )

@@ -13,6 +13,11 @@ def wanted(campaign: Path) -> str | None:
     return asked[0].page if asked else open_request(campaign)
 
 
+def question_of(page: str | None) -> str | None:
+    """Key of the question to a person that a page of `wanted` asks; None for one to a model."""
+    return Path(page).stem if page and Path(page).parent.name == FOLDER else None
+
+
 def decided(campaign: Path) -> Decided | None:
     """What was decided and not gone on with; None while a process works on it, and after its end.
 

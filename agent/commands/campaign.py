@@ -65,8 +65,12 @@ Approve = Annotated[
 ]
 Notify = Annotated[
     str | None,
-    typer.Option(help="Command that reads a JSON object when it waits, keeps or stops. Env: RIDGELINE_NOTIFY."),
+    typer.Option(
+        help="Who is told when it waits, keeps a change, stops or ends: ntfy:TOPIC, slack:URL of a webhook,"
+        " mailto:ADDRESS, or a command that reads a JSON object. Env: RIDGELINE_NOTIFY."
+    ),
 ]
+NotifyTest = Annotated[bool, typer.Option("--notify-test", help="Send --notify a test message, and start nothing.")]
 Wiki = Annotated[
     list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
 ]
@@ -100,9 +104,13 @@ def run(  # noqa: PLR0913 -- one parameter per option of the command line
     directory: Directory = None,
     wiki: Wiki = None,
     notify: Notify = None,
+    notify_test: NotifyTest = False,
     as_json: Json = False,
 ) -> None:
     """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
+    if notify_test:
+        _try_out(notify, as_json=as_json)
+        return
     loaded = _loaded(contract, wiki or [])
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
@@ -237,6 +245,17 @@ def _notified(command: str | None) -> tuple[str, ...]:
     words = parsed(command, "--notify")
     allow(words)
     return words
+
+
+def _try_out(command: str | None, *, as_json: bool) -> None:
+    from ridgeline.agent.notify import VARIABLE, Hook, parsed
+
+    text, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify")
+    Hook(parsed(text, origin) if text.strip() else (), Path.cwd()).try_out()
+    if as_json:
+        console.emit({"sent": True})
+    else:
+        console.say("sent; look whether it arrived")
 
 
 def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":

@@ -35,7 +35,6 @@ KEPT = 6
 """Campaigns whose whole record is held in memory."""
 PARTS = 48
 """Parts of pages that are held as they were rendered."""
-DIGITS = 12
 T = TypeVar("T")
 Stamp = tuple[int, int]
 
@@ -145,7 +144,7 @@ class Catalogue:
             if time.monotonic() - self._scanned >= RESCAN_S:
                 found = [path.resolve() for folder in self._folders for path in _of(folder)]
                 found += _beside(self._below or ())
-                self._known = {sha256(str(path).encode()).hexdigest()[:DIGITS]: path for path in found}
+                self._known = {campaigns.id_of(path): path for path in found}
                 self._scanned = time.monotonic()
             return self._known
 
@@ -178,7 +177,7 @@ class Catalogue:
             parts.append(
                 (name, stamp_of(path), _changed(path / campaigns.STATUS), asked, self._current(name, path) is not None)
             )
-        return sha256(repr(parts).encode()).hexdigest()[:DIGITS]
+        return sha256(repr(parts).encode()).hexdigest()[:16]
 
     def asking(self) -> int:
         """How many questions wait for a person."""

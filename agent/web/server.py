@@ -10,6 +10,7 @@ from types import FrameType
 import uvicorn
 
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.served import announced
 from ridgeline.agent.web.application import application
 from ridgeline.agent.web.gatekeeper import LOOPBACK, Access, make_token
 from ridgeline.agent.web.going_on import Continuing
@@ -63,7 +64,11 @@ def listen(asked: Listening, say: Callable[[str], None]) -> None:
             limit_concurrency=200,
             timeout_graceful_shutdown=5,
         )
-        with contextlib.suppress(KeyboardInterrupt):  # the way to end it: nothing was interrupted
+        folders, url = asked.folders, _address(asked, port, None)
+        with (
+            announced(url, folders),
+            contextlib.suppress(KeyboardInterrupt),
+        ):  # the way to end it: nothing was interrupted
             _Server(config, streams).run(sockets=[taken])
 
 

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,14 @@ import pytest
 from ridgeline.agent import notify
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.campaign import drive
+from ridgeline.agent.campaigns import id_of
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.live import Live
 from ridgeline.agent.progress import SilentProgress
+from ridgeline.agent.served import announced, link
 from ridgeline.graph.approval import Decision
+from ridgeline.graph.trial import proposed
+from ridgeline.sandbox.store.caches import cache_folder
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 from tests.text_project import files
@@ -159,6 +165,190 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     assert sum("left with 7" in record.getMessage() for record in caplog.records) == 3
 
 
+def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypatch):
+    made = make_campaign(
+        tmp_path, "speed 120", None, limits=make_limits(target_peak_fraction=None, approve="change", max_rounds=1)
+    )
+    notify.keep(tmp_path, words := (script("cat >> told"),))
+    notify.allow(words)
+    live = Live(tmp_path, made.ports, SilentProgress())
+    with announced("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
+        drive(made.saver, made.request, made.ports, live)
+    with announced("http://127.0.0.1:8765/", (tmp_path.parent,)):
+        live.ended("waiting", problem="waits")
+    (one,) = ApprovalFiles(tmp_path).waiting()
+    ApprovalFiles(tmp_path).decide(
+        Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
+    )
+    monkeypatch.setenv("RIDGELINE_URL", "https://box.example/ridgeline/")
+    live = Live(tmp_path, made.ports, SilentProgress())
+    drive(made.saver, made.request, made.ports, live)
+    live.ended("concluded")
+    monkeypatch.delenv("RIDGELINE_URL")
+    live.ended("stopped", problem="the disk is full")
+    waiting, accepted, concluded, stopped = events(tmp_path)
+    name, change = id_of(tmp_path.resolve()), made.history().rounds[0].judged
+    change = proposed(change).hypothesis.change
+    assert waiting["link"] == f"http://127.0.0.1:8765/queue/{name}/{one.request.key}"
+    assert accepted["link"] == f"https://box.example/ridgeline/c/{name}/r/2"
+    assert concluded["link"] == f"https://box.example/ridgeline/c/{name}"
+    assert stopped["link"] is None, "no server shows it"
+    assert waiting["change"] == accepted["change"] == change
+    assert waiting["title"] == f"{tmp_path.name} waits for you: {change}"
+    assert accepted["title"].startswith(f"{tmp_path.name}: kept: {change}, +2")
+    assert concluded["title"].startswith(f"{tmp_path.name} concluded: 1.2")
+
+
+def test_a_server_that_is_gone_or_shows_other_folders_is_not_linked(tmp_path):
+    campaign = tmp_path / "here" / "toy"
+    campaign.mkdir(parents=True)
+    with announced("http://127.0.0.1:8765/", (tmp_path / "elsewhere",)):
+        assert link(campaign) is None
+    with announced("http://127.0.0.1:8765/", (tmp_path / "here",)):
+        assert link(campaign) == f"http://127.0.0.1:8765/c/{id_of(campaign)}"
+        (record,) = cache_folder("serve").glob("*.json")
+        record.rename(record.with_name(f"{2**22 + 1}.json"))
+        assert link(campaign) is None
+        record.with_name(f"{2**22 + 1}.json").unlink()
+
+
+SERVER = """
+import http.server, json, sys
+class Kept(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        text = self.rfile.read(int(self.headers["content-length"])).decode()
+        said = {"path": self.path, "login": self.headers["authorization"], "body": json.loads(text)}
+        print(json.dumps(said), flush=True)
+        self.send_response(500 if "broken" in self.path else 200)
+        self.end_headers()
+    def log_message(self, *about): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Kept)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+MAIL = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+client, _ = server.accept()
+lines, data = client.makefile("rb"), False
+client.sendall(b"220 here\\r\\n")
+for line in lines:
+    print(line.decode().rstrip(), flush=True)
+    data = data and line != b".\\r\\n" or line == b"data\\r\\n"
+    if line == b"data\\r\\n": client.sendall(b"354 go on\\r\\n")
+    elif not data: client.sendall(b"250 good\\r\\n")
+"""
+
+
+@pytest.fixture
+def server():
+    """`server(program)` -> the process and its port; a program of its own, as tests have no network."""
+    running = []
+
+    def start(program: str) -> tuple[subprocess.Popen, int]:
+        process = subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        return process, int(process.stdout.readline())
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_ntfy_and_slack_are_told_in_their_own_words(server, campaign, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_URL", "http://box:8765")
+    process, port = server(SERVER)
+    about = {"round": 3, "said": "keep <this> & that? \u00e9", "change": "unroll by 4"}
+    for address in (
+        f"ntfy:http://ada:s3cret@127.0.0.1:{port}/kernels",
+        f"slack:http://127.0.0.1:{port}/services/T/B/X",
+    ):
+        notify.Hook(notify.parsed(address, "--notify"), campaign).tell("waiting", **about, next="ridgeline resume x")
+    ntfy, slack = (json.loads(process.stdout.readline()) for _ in range(2))
+    page = f"http://box:8765/c/{id_of(campaign)}"
+    assert (ntfy["path"], ntfy["login"]) == ("/", "Basic YWRhOnMzY3JldA==")
+    assert ntfy["body"] == {
+        "topic": "kernels",
+        "title": "campaign waits for you: unroll by 4",
+        "message": "keep <this> & that? \u00e9\nridgeline resume x",
+        "priority": 4,
+        "tags": ["raised_hand"],
+        "click": page,
+    }
+    assert (slack["path"], slack["login"]) == ("/services/T/B/X", None)
+    said = "keep &lt;this&gt; &amp; that? \u00e9\nridgeline resume x"
+    assert slack["body"]["text"] == f"*campaign waits for you: unroll by 4*\n{said}\n<{page}|Open the page>"
+
+
+def test_mail_goes_through_the_server_that_is_named(server, campaign, monkeypatch):
+    process, port = server(MAIL)
+    monkeypatch.setenv("RIDGELINE_SMTP", f"smtp://127.0.0.1:{port}")
+    about = {"round": 3, "said": "8 of 8 rounds", "speedup": 1.5}
+    notify.Hook(notify.parsed("mailto:ada@example.org", "--notify"), campaign).tell("concluded", **about)
+    mail = process.stdout.read()
+    assert "rcpt TO:<ada@example.org>" in mail
+    assert "Subject: campaign concluded: 1.50x" in mail
+    assert "8 of 8 rounds" in mail
+
+
+def test_mail_goes_through_sendmail_where_there_is_one(script, campaign, monkeypatch):
+    program = Path(script(f"cat > {campaign}/mail"))
+    program.rename(program.with_name("sendmail"))
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    notify.Hook(notify.parsed("mailto:ada@example.org", "--notify"), campaign).tell("stopped", round=3, said="why")
+    mail = (campaign / "mail").read_text()
+    assert "To: ada@example.org" in mail
+    assert "Subject: campaign stopped in round 3" in mail
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("ntfy:", "ntfy: needs an address"),
+        ("ntfy:ftp://host/topic", "ntfy: needs an address"),
+        ("slack:hooks.slack.com", "slack: needs an address"),
+        ("mailto:ada", "mailto: needs addresses"),
+        ("mailto:ada@example.org", "no sendmail; export RIDGELINE_SMTP"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_at_once(address, words, monkeypatch):
+    monkeypatch.setattr("ridgeline.agent.messenger.SENDMAIL", ())
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError, match=words):
+        notify.parsed(address, "--notify")
+
+
+def test_a_secret_address_is_told_to_nobody(server, campaign, caplog):
+    _, port = server(SERVER)
+    address = f"slack:http://127.0.0.1:{port}/broken/SECRET"
+    notify.keep(campaign, (address,))
+    assert (campaign / notify.FILE).stat().st_mode & 0o077 == 0
+    notify.hook(campaign, {})
+    notify.Hook((address,), campaign).tell("stopped", round=1, said="")
+    assert "slack at 127.0.0.1 was not given on this machine" in caplog.text
+    assert "slack at 127.0.0.1 answered 500" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_trying_out_a_notification_starts_nothing(cli, make_repository, script, tmp_path, monkeypatch, server):
+    project = make_repository(files())
+    monkeypatch.chdir(tmp_path)
+    assert cli("run", project, "--notify-test", "--notify", script("cat > told")).code == 0
+    (event,) = events(tmp_path)
+    assert (event["event"], event["title"]) == ("test", "Ridgeline: a test")
+    done = cli("run", project, "--notify-test", "--notify", script("exit 9"), "--json")
+    assert (done.code, done.json["error"].startswith("--notify-test: ")) == (2, True)
+    assert "left with 9" in done.complaint
+    assert "give --notify or export RIDGELINE_NOTIFY" in cli("run", project, "--notify-test").complaint
+    process, port = server(SERVER)
+    monkeypatch.setenv("RIDGELINE_NOTIFY", f"ntfy:http://127.0.0.1:{port}/kernels")
+    assert cli("run", project, "--notify-test", "--json").json == {"sent": True}
+    assert json.loads(process.stdout.readline())["body"]["title"] == "Ridgeline: a test"
+    assert not (project / "agent").exists()
+
+
 @pytest.mark.slow
 def test_the_command_of_a_run_survives_its_resume(cli, make_repository, script, caplog):
     caplog.set_level(logging.ERROR)
@@ -166,7 +356,8 @@ def test_the_command_of_a_run_survives_its_resume(cli, make_repository, script, 
     hook = script("cat >> told")
     asked = cli("run", project, "--approve", "target", "--max-rounds", "1", "--notify", hook, "--json")
     assert asked.code == 3, asked.err
-    folder = Path(asked.json["dir"]) if asked.out else next((project / "agent" / "workspace").iterdir())
+    assert asked.json["exit_code"] == 3
+    (folder,) = (project / "agent" / "workspace").iterdir()
     assert [event["event"] for event in events(folder)] == ["waiting"]
     assert cli("resume", folder).code == 3
     assert [event["event"] for event in events(folder)] == ["waiting", "waiting"]
