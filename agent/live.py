@@ -11,6 +11,9 @@ from ridgeline.agent.outcome import Status
 from ridgeline.agent.progress import Progress
 from ridgeline.agent.served import link
 from ridgeline.agent.wanted import question_of, wanted
+from ridgeline.graph.documents.result import accepted_line, notice
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.result import result
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Body, Concluded, RoundClosed
 from ridgeline.graph.state import State
@@ -54,7 +57,7 @@ class Live:
                 verdict = body.judged.verdict
                 change = proposed(body.judged).hypothesis.change
                 about = {"round": body.round, "change": change, "link": link(self._folder, round=body.round)}
-                self._hook.tell("accepted", **about, said=verdict.sentence, gain=verdict.gain)
+                self._hook.tell("accepted", **about, said=accepted_line(body), gain=verdict.gain)
 
     def _tell(self) -> list[Body]:
         """What the ledger has gained."""
@@ -83,7 +86,9 @@ class Live:
         done = self._ports.ledger.lines()[-1].body
         if isinstance(done, Concluded):
             about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
-            self._hook.tell("concluded", **about, said=done.stop_reason, speedup=done.speedup)
+            known = fold(self._ports.ledger.lines())
+            assert known is not None
+            self._hook.tell("concluded", **about, said=notice(result(known)), speedup=done.speedup)
 
     def _rounds(self) -> int:
         return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from ridgeline.graph.policy.result import Result
 from ridgeline.graph.values import Cost, Value
 
 Status = Literal["running", "stopped", "concluded", "waiting", "decided", "interrupted", "no_device"]
@@ -22,10 +23,7 @@ class Seen(Value):
 
 
 class Outcome(Value):
-    """Numbers are plain: `baseline` and `best` are the aggregate of `metric` over the same shapes.
-
-    A concluded campaign measured both again, side by side; before that they are from different minutes.
-    """
+    """Everything about the gain is of `result`, from the final test alone."""
 
     campaign: str
     dir: str
@@ -38,9 +36,6 @@ class Outcome(Value):
     accepted: int
     rolled_back: int
     metric: str
-    baseline: float | None
-    """None when the campaign ended before its baseline."""
-    best: float | None
     speedup: float | None
     """Time of the original / time of the best version, from the final test; None when there was none."""
     speedup_lower: float | None
@@ -48,6 +43,8 @@ class Outcome(Value):
     best_commit: str | None
     branch: str
     cost: Cost
+    result: Result | None
+    """What was kept, how sure that is, what is not settled, and how to merge it; None before the first event."""
     report: str
     """Path of the final report."""
     noise: Seen | None

@@ -5,7 +5,7 @@ from ridgeline.agent.wanted import wanted
 from ridgeline.agent.wiring import Place
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.calibration import alarms
-from ridgeline.graph.policy.final import numbers
+from ridgeline.graph.policy.result import result
 from ridgeline.graph.policy.sequential import visible
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.standing import History
@@ -26,13 +26,12 @@ def without_device(place: Place, request: Request, ports: Ports, why: str) -> Ou
         accepted=0,
         rolled_back=0,
         metric=", ".join(request.contract.scoring.primary_metric),
-        baseline=None,
-        best=None,
         speedup=None,
         speedup_lower=None,
         best_commit=None,
         branch="",
         cost=Cost(),
+        result=None,
         report=str(place.campaign_dir / "performance.md"),
         noise=None,
         preset=request.limits.preset,
@@ -45,28 +44,28 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     """How the campaign stands now."""
     known = fold.fold(ports.ledger.lines())
     assert known is not None
-    done, opened, found = known.concluded, known.opened, numbers(known)
+    opened, found = known.opened, result(known)
+    final = found.final
     return Outcome(
         campaign=opened.target.campaign,
         dir=str(place.campaign_dir),
-        status="concluded" if done else status,
-        stop_reason=done.stop_reason if done else "",
+        status="concluded" if found.concluded else status,
+        stop_reason=found.stop_reason,
         rounds=len(known.rounds),
         accepted=len(fold.accepted(known)),
         rolled_back=len(fold.rolled_back(known)),
         metric=opened.target.primary_metric,
-        baseline=found.baseline,
-        best=found.best,
-        speedup=done.speedup if done else None,
-        speedup_lower=done.speedup_lower if done else None,
-        best_commit=fold.standing(known).commit if known.baseline else None,
+        speedup=final.speedup if final else None,
+        speedup_lower=final.lower if final else None,
+        best_commit=found.best_commit if known.baseline else None,
         branch=opened.branch,
-        cost=fold.total_cost(known) if known.baseline else Cost(),
+        cost=found.cost,
+        result=found,
         report=str(place.campaign_dir / "final_report.md"),
         noise=_seen(known),
         preset=opened.limits.preset,
         planner=opened.planner,
-        request=wanted(place.campaign_dir) if status == "waiting" and not done else None,
+        request=wanted(place.campaign_dir) if status == "waiting" and not found.concluded else None,
     )
 
 

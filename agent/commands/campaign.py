@@ -294,15 +294,17 @@ def pairs(option: str, texts: list[str]) -> dict[str, str]:
 
 
 def _summary(outcome: "Outcome") -> None:
-    console.say(f"campaign   {outcome.campaign} ({outcome.status}: {outcome.stop_reason or 'not concluded'})")
-    console.say(f"rounds     {outcome.rounds}: {outcome.accepted} kept, {outcome.rolled_back} rolled back")
-    if outcome.baseline is not None and outcome.best is not None:
-        console.say(
-            f"{outcome.metric:<10} {outcome.baseline:.4g} -> {outcome.best:.4g} (geometric mean over the shapes)"
-        )
-    if outcome.speedup is not None:
-        lower = f", at least {outcome.speedup_lower:.3f}x with confidence" if outcome.speedup_lower is not None else ""
-        console.say(f"speedup    {outcome.speedup:.3f}x{lower} (final test against the original)")
+    """The first screen: a line where one is enough, else a heading and its lines."""
+    from ridgeline.graph.documents.result import first_screen
+
+    console.say(f"campaign   {outcome.campaign} ({outcome.status})")
+    for name, lines in first_screen(outcome.result) if outcome.result else ():
+        if len(lines) == 1:
+            console.say(f"{name.lower():<10} {lines[0]}")
+            continue
+        console.say(name.lower())
+        for line in lines:
+            console.say(f"  {line}")
     if outcome.best_commit:
         console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
     console.say(f"report     {outcome.report}")

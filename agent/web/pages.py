@@ -11,7 +11,7 @@ from ridgeline.agent.web.going_on import said
 from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, because, chosen, cost_line, night, screen
 from ridgeline.agent.web.live import beat
 from ridgeline.agent.web.paged import Paged
-from ridgeline.graph.documents.conclusion import headline
+from ridgeline.graph.documents.conclusion import first
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.noise import noise_lines
 from ridgeline.graph.documents.report_html import cost_rows, facts, predicted
@@ -128,11 +128,11 @@ def _course(whole: Whole) -> dict[str, object]:
         course.pass_over(body)
     log = "\n".join(course.take(body) for body in whole.bodies[-LOG_LINES:])
     if history is None:
-        return {"log": log, "ended": "", "headline": "", "facts": (), "trend": "", "roofline": "", "noise": ""}
+        return {"log": log, "ended": "", "first": "", "facts": (), "trend": "", "roofline": "", "noise": ""}
     return {
         "log": log,
         "ended": history.concluded.stop_reason if history.concluded else "",
-        "headline": headline(history).replace("&lt;", "<"),
+        "first": markdown(first(history)),
         "facts": facts(history),
         "trend": trend_plot(history),
         "roofline": roofline_plot(history),

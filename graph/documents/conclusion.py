@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.results import versus
+from ridgeline.graph.documents.result import best_so_far, first_screen_markdown, shapes_note, shapes_table
+from ridgeline.graph.documents.result import headline as said_of
+from ridgeline.graph.documents.results import readings
 from ridgeline.graph.documents.roofline import nothing_to_gain
-from ridgeline.graph.documents.text import cell, interval, line, minute, number, percent, table, times
+from ridgeline.graph.documents.text import cell, interval, line, minute, table
 from ridgeline.graph.evidence import Benchmark
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.policy.attribution import attribute, overfit_in_lineage
+from ridgeline.graph.policy.attribution import overfit_in_lineage
 from ridgeline.graph.policy.attribution import table as attribution_rows
 from ridgeline.graph.policy.audit import settled
 from ridgeline.graph.policy.budgets import device_minutes
-from ridgeline.graph.policy.history import accepted, best_round, rolled_back, total_cost
+from ridgeline.graph.policy.history import accepted, rolled_back, total_cost
+from ridgeline.graph.policy.result import Result, result
 from ridgeline.graph.record import Attribution, Concluded, RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
@@ -57,46 +60,50 @@ def satisfied(concluded: Concluded) -> str:
 
 def headline(history: History) -> str:
     """The one number: champion against original, from the pre-registered final test; or why there is none."""
-    concluded = history.concluded
-    if concluded is None:
-        return "No headline yet: the final test of champion against original runs when the campaign concludes."
-    if said := nothing_to_gain(history):
-        return said
-    if concluded.speedup is None:
-        why = line(concluded.final_note) or "no version was kept"
-        return f"No speedup is claimed: {why}."
-    level = 100 * (1 - history.limits.alpha)
-    bound = f", at least {times(concluded.speedup_lower)} at {level:g}% confidence" if concluded.speedup_lower else ""
-    note = f" {line(concluded.final_note)}" if concluded.final_note else ""
-    return f"Speedup over the original: {times(concluded.speedup)}{bound} (interleaved, fresh processes).{note}"
+    return nothing_to_gain(history) or said_of(result(history))
+
+
+def first(history: History) -> str:
+    """The first screen of every page."""
+    return first_screen_markdown(result(history), nothing_to_gain(history))
 
 
 def versus_text(history: History) -> str:
-    """Baseline against best, shape by shape: the quick command's numbers, and the project's where both were taken."""
-    found = figures.best(history)
-    if found is None or history.baseline is None:
+    """Original against best, shape by shape, of the final test; then what the benchmarks read, each at its time."""
+    best = figures.best(history)
+    if best is None or history.baseline is None:
         return "There is no baseline yet."
-    number_of_best, run = found
-    if number_of_best == 1:
+    if best[0] == 1:
         return "The original is still the best version: no change was kept."
-    quick = versus(history.baseline.quick, run, history.contract)
-    text = f"Quick command, round 1 against round {number_of_best}:\n\n{quick}"
-    end = history.concluded
-    first = (end.baseline_again or history.baseline.project) if end else None
-    if end and end.project and first:
-        text += f"\n\n{_full(first, end.project, history)}"
-    return text
+    found = result(history)
+    text = f"{shapes_table(found.final)}\n\n{shapes_note(found.final)}" if found.final else _without_test(found)
+    return f"{text}\n\n{_readings(history, best)}"
 
 
-def _full(first: Benchmark, last: Benchmark, history: History) -> str:
-    again = bool(history.concluded and history.concluded.baseline_again)
-    when = (
-        "both measured at the end, because only numbers taken at about the same time can be compared: where they "
-        "differ from those of an earlier round, the machine was busier or quieter then"
-        if again
-        else "baseline measured in round 1"
+def _without_test(found: Result) -> str:
+    so_far = best_so_far(found)
+    return f"There is no final test to compare them by; {so_far}." if found.concluded else f"{so_far.capitalize()}."
+
+
+def _readings(history: History, best: tuple[int, Benchmark]) -> str:
+    """Of the quick command, and of the project's benchmark where it ran on the best version."""
+    baseline, end = history.baseline, history.concluded
+    assert baseline is not None
+    kept = next(closed for closed in history.rounds if closed.round == best[0])
+    text = (
+        "Readings are single runs at the times named. The machine differs between them, so they are not divided by one "
+        f"another. Quick command, original {minute(baseline.opened_at)}, best {minute(kept.closed_at)}:\n\n"
+        f"{readings(baseline.quick, best[1], history.contract)}"
     )
-    return f"Full validation with the project's benchmark, {when}:\n\n{versus(first, last, history.contract)}"
+    if end is None or end.project is None:
+        return text
+    first, when = baseline.project, minute(baseline.opened_at)
+    if end.baseline_again is not None:
+        first, when = end.baseline_again, minute(end.closed_at)
+    return (
+        f"{text}\n\nFull validation with the project's benchmark, original {when}, best {minute(end.closed_at)}:\n\n"
+        f"{readings(first, end.project, history.contract)}"
+    )
 
 
 def effective(history: History) -> str:
@@ -107,11 +114,16 @@ def effective(history: History) -> str:
             cell(figures.hypothesis(closed).change),
             f"{figures.hypothesis(closed).bucket}, {figures.hypothesis(closed).category}",
             interval(closed.judged.verdict.gain, closed.judged.verdict.lower, closed.judged.verdict.upper),
+            f"`{closed.commit[:12]}`" if closed.commit else "not committed",
             cell(closed.reflection.attribution),
         )
         for closed in accepted(history)
     ]
-    return table(("Version", "Change", "Kind", "Gain over the best before", "Why"), rows) if rows else "None was kept."
+    return (
+        table(("Version", "Change", "Kind", "Gain over the best before", "Commit", "Why"), rows)
+        if rows
+        else "None was kept."
+    )
 
 
 def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
@@ -145,14 +157,13 @@ def next_steps(history: History) -> list[str]:
 
 def audit(history: History) -> str:
     """Rules 14.12: where the gain comes from, and what of it a training step would see."""
-    found = history.concluded.attribution if history.concluded else None
-    if found is None and accepted(history):
-        found = attribute(history)
+    known = result(history)
+    found = known.attribution
     if found is None:
         return "Nothing was kept: there is no gain to attribute."
     rows = [tuple(cell(item) for item in entry) for entry in attribution_rows(found)]
     header = ("Source", "Buckets", "Benchmark gain", "Real-training-equivalent gain")
-    return f"{table(header, rows)}\n\n{_closing(found, history)}{_sources(history)}"
+    return f"{table(header, rows)}\n\n{_closing(found, known, history)}{_sources(history)}"
 
 
 def _sources(history: History) -> str:
@@ -176,19 +187,24 @@ def _found(closed: RoundClosed) -> tuple[Finding, ...]:
     return chosen.audit if chosen else ()
 
 
-def _closing(found: Attribution, history: History) -> str:
+def _closing(found: Attribution, known: Result, history: History) -> str:
+    source = "final test" if known.final else "product of the rounds' paired gains; there is no final test"
     lines = (
-        f"- Headline: {found.headline:+.2f}%",
+        f"- Headline: {found.headline:+.2f}% ({source})",
         f"- Real-training equivalent: {found.real:+.2f}%",
         f"- Gap: {found.gap:+.2f} points ({found.method})",
-        f"- Verdict: {_verdict(found, history)}",
+        f"- Verdict: {_verdict(found, known, history)}",
     )
     return "\n".join(lines)
 
 
-def _verdict(found: Attribution, history: History) -> str:
+def _verdict(found: Attribution, known: Result, history: History) -> str:
     limit = f"{100 * history.limits.inflation_gap_limit:g}%"
     match found.verdict:
+        case "clean" if known.unsettled:
+            count = len(known.unsettled)
+            points = "1 point is" if count == 1 else f"{count} points are"
+            return f"not settled - gap < {limit} by the declared buckets, and {points} open, named at the top"
         case "clean":
             return f"clean - gap < {limit}"
         case "inflated":
@@ -222,25 +238,3 @@ def costs(history: History) -> str:
         ("Money", dollars),
     )
     return table(("Cost", "Amount"), rows)
-
-
-def lineage(history: History) -> str:
-    """Aggregate of every kept version against round 1, in order: the curve of the campaign."""
-    baseline = history.baseline
-    if baseline is None or best_round(history) is None:
-        return ""
-    rows = []
-    for closed in accepted(history):
-        run = figures.candidate(closed)
-        found = figures.of(run.rows, history.contract.scoring) if run else None
-        gains = figures.against(run.rows, baseline.quick.rows, history.contract.scoring) if run else None
-        rows.append(
-            (
-                f"round-{closed.round}",
-                number(found.step if found else None),
-                percent(gains.step if gains else None),
-                f"`{(closed.commit or '')[:12]}`" if closed.commit else "not committed",
-            )
-        )
-    unit = cell(figures.metric_unit(history.contract))
-    return table(("Version", f"{unit} (geomean)", "vs baseline", "Commit"), rows)

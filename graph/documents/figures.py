@@ -28,14 +28,6 @@ class Figures(Value):
     """Rows that were measured and did not pass; they are not in the averages."""
 
 
-class Gains(Value):
-    """Relative changes against another benchmark on the same shapes, positive is better."""
-
-    step: float
-    forward: float
-    backward: float | None
-
-
 def forward_column(scoring: Scoring) -> str:
     """Column of the forward pass: the one that decides when the contract names no pair."""
     return scoring.forward or scoring.primary_metric[0]
@@ -75,22 +67,6 @@ def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
         step=score.geomean([score.row_score(row, scoring) for row in good]) if scoring.combined else average,
         shapes=len(good) + failed,
         failed=failed,
-    )
-
-
-def against(rows: Iterable[Row], reference: Iterable[Row], scoring: Scoring) -> Gains | None:
-    """Change from `reference` to `rows` over the shapes that passed in both; None when there is none."""
-    mine, theirs = {r.label: r for r in passed(rows)}, {r.label: r for r in passed(reference)}
-    common = [label for label in mine if label in theirs]
-    new = of((mine[label] for label in common), scoring)
-    old = of((theirs[label] for label in common), scoring)
-    if new is None or old is None:
-        return None
-    higher = score.higher_wins(scoring)
-    return Gains(
-        step=score.gain(new.step, old.step, higher),
-        forward=score.gain(new.forward, old.forward, higher),
-        backward=score.gain(new.backward, old.backward, higher) if new.backward and old.backward else None,
     )
 
 

@@ -57,14 +57,13 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
 def round_memory(history: History, closed: RoundClosed) -> str:
     """v<N-1> of round N: the fields of rules 16.1, the later ones of 16.2, and ours."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
-    prior = figures.before(history, closed.round)
     chosen = figures.applied(closed.judged)
     commit = closed.commit or (chosen.commit if chosen else "")
     memory: Entry = {
         "version": f"v{closed.round - 1}",
         "masked": closed.round - 1 in masked(history),
         "timestamp": closed.closed_at,
-        "performance": _performance(history, figures.candidate(closed), prior[1] if prior else None),
+        "performance": _performance(history, figures.candidate(closed), verdict.gain),
         "optimization": _optimization(hypothesis, closed),
         "profile_evidence": _profile(
             figures.profile(closed), closed.bottleneck, closed.bottleneck_evidence, hypothesis.evidence
@@ -108,9 +107,10 @@ def _finite(value: Json) -> Json:
             return value
 
 
-def _performance(history: History, run: Benchmark | None, prior: Benchmark | None) -> Entry:
+def _performance(history: History, run: Benchmark | None, gain: float | None) -> Entry:
+    """Readings of the version, and its measured `gain` over the best before it in per cent of each quantity."""
     scoring, ceilings = history.contract.scoring, history.roofline.ceilings if history.roofline else None
-    new, old = _speeds(history, run), _speeds(history, prior)
+    new = _speeds(history, run)
     shapes: Entry = {}
     for item in figures.passed(run.rows) if run else ():
         shapes[item.label] = figures.time_us((item,), scoring)
@@ -123,9 +123,9 @@ def _performance(history: History, run: Benchmark | None, prior: Benchmark | Non
         "tflops_peak_utilization_pct": _share(new["tflops"], flops / 1000 if flops else None),
         "bandwidth_peak_utilization_pct": _share(new["bandwidth_gbps"], copy),
         "comparison_with_previous": {
-            "latency_delta": _change(new["latency_us"], old["latency_us"]),
-            "tflops_delta": _change(new["tflops"], old["tflops"]),
-            "bandwidth_delta": _change(new["bandwidth_gbps"], old["bandwidth_gbps"]),
+            "latency_delta": None if gain is None or new["latency_us"] is None else 100 * (1 / (1 + gain) - 1),
+            "tflops_delta": None if gain is None or new["tflops"] is None else 100 * gain,
+            "bandwidth_delta": None if gain is None or new["bandwidth_gbps"] is None else 100 * gain,
         },
         "latency_us_by_shape": shapes,
     }
@@ -149,11 +149,6 @@ def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
 def _share(value: float | None, ceiling: float | None) -> float | None:
     """Per cent of a measured ceiling; None where either is unknown."""
     return 100 * value / ceiling if value is not None and ceiling else None
-
-
-def _change(new: float | None, old: float | None) -> float | None:
-    """Per cent from the best version before to this one."""
-    return 100 * (new / old - 1) if new is not None and old else None
 
 
 def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:

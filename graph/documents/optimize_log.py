@@ -6,8 +6,11 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.conclusion import ineffective_rows, termination
 from ridgeline.graph.documents.memo import once
-from ridgeline.graph.documents.results import aggregate_table, shape_table, versus
+from ridgeline.graph.documents.result import product_line
+from ridgeline.graph.documents.results import aggregate_table, readings, shape_table
 from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, table
+from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.policy.result import Product, products
 from ridgeline.graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
@@ -38,7 +41,7 @@ def _baseline(history: History) -> str:
         opened=history.opened,
         check=baseline.test.kind,
         rows=shape_table(baseline.quick.rows, contract),
-        aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
+        aggregate=aggregate_table(baseline.quick.rows, contract),
         bottleneck=baseline.bottleneck,
         command=code(command(contract.quick_command)),
     )
@@ -55,11 +58,11 @@ def _entries(history: History) -> list[str]:
     since: list[RoundClosed] = []
     opened, baseline = history.opened, history.baseline
     assert baseline is not None
-    for closed in history.rounds:
+    for closed, so_far in zip(history.rounds, products(history)[1:], strict=True):
         since.append(closed)
         entries.append(once(_round, opened, closed))
         if closed.accepted:
-            entries.append(once(_snapshot, opened.contract, baseline, *since))
+            entries.append(_best_after(closed, so_far) + once(_snapshot, opened.contract, baseline, *since))
             since = []
         entries += between[closed.round]
     return entries
@@ -97,18 +100,27 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
 
 
 def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed) -> str:
-    """The dated view of rules 24.9: best version, directions, and what failed since the view before."""
+    """Of the dated view of rules 24.9: readings, directions, and what failed since the view before."""
     closed = since[-1]
     run = figures.candidate(closed)
     return (
-        f"\n## Current Best (after round-{closed.round}, {minute(closed.closed_at)})\n\n"
-        + (versus(baseline.quick, run, contract) if run else "Not measured.")
+        (_read(baseline, run, closed, contract) if run else "Not measured.")
         + f"\n\n## Directions to Try (after round-{closed.round})\n\n"
         + _directions(since)
         + f"\n\n## Verified Ineffective Directions (after round-{closed.round})\n\n"
         + _ineffective(since)
         + "\n"
     )
+
+
+def _best_after(closed: RoundClosed, so_far: Product) -> str:
+    """Its heading and what is known of the best version's gain over the original."""
+    return f"\n## Current Best (after round-{closed.round}, {minute(closed.closed_at)})\n\n{product_line(so_far)}\n\n"
+
+
+def _read(baseline: BaselineClosed, run: Benchmark, closed: RoundClosed, contract: Contract) -> str:
+    when = f"original {minute(baseline.opened_at)}, best {minute(closed.closed_at)}"
+    return f"Readings of the quick command ({when}):\n\n{readings(baseline.quick, run, contract)}"
 
 
 def _directions(since: tuple[RoundClosed, ...]) -> str:

@@ -14,6 +14,7 @@ from ridgeline.graph.documents.roofline import against, ceiling_lines
 from ridgeline.graph.documents.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.policy.budgets import device_minutes
 from ridgeline.graph.policy.history import accepted, total_cost
+from ridgeline.graph.policy.result import Claim, claim, result
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, Value
@@ -58,7 +59,7 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
         reason=line(ended.stop_reason) if ended else "",
         created=opened.target.created,
         closed=minute(ended.closed_at) if ended else "",
-        headline=conclusion.headline(history).replace("&lt;", "<"),
+        first=markdown(conclusion.first(history)),
         facts=facts(history),
         parts=[_shown(part) for part in _parts(history)],
         tried=[(one, Markup(one.html)) for one in _tried(history, diffs)],
@@ -69,11 +70,10 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
 
 def facts(history: History) -> list[tuple[str, str]]:
     """The numbers that a reader looks for first."""
-    spent, done = _spent(history), history.concluded
+    spent = _spent(history)
     kept = len(accepted(history))
-    level = f"{100 * (1 - history.limits.alpha):g} % confidence"
-    speed = [("Speedup", times(done.speedup))] if done and done.speedup else []
-    speed += [(f"at least ({level})", times(done.speedup_lower))] if done and done.speedup_lower else []
+    told = claim(result(history))
+    speed = _told(told) if told else []
     return [
         *speed,
         ("Kept", f"{kept} of {len(history.rounds)}"),
@@ -83,6 +83,12 @@ def facts(history: History) -> list[tuple[str, str]]:
         ("Tokens", f"{spent.tokens}"),
         ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
     ]
+
+
+def _told(told: Claim) -> list[tuple[str, str]]:
+    level = f" ({100 * told.level:g} % confidence)" if told.level is not None else ""
+    name = "Speedup" if told.from_final else "Best so far"
+    return [(name, times(told.speedup)), *([(f"at least{level}", times(told.lower))] if told.lower else [])]
 
 
 def _spent(history: History) -> Cost:
@@ -105,7 +111,7 @@ def _parts(history: History) -> list[Part]:
         ("course", "Course", trend if history.rounds else markdown("No round has closed yet.")),
         ("versus", "Original against best", markdown(conclusion.versus_text(history))),
         ("roofline", "Roofline", _roofline(history)),
-        ("kept", "What was kept", markdown(_kept(history))),
+        ("kept", "What was kept", markdown(conclusion.effective(history))),
         ("lost", "What did not work", markdown(lost(history))),
         ("predictions", "Predictions against measurements", markdown(predicted(history))),
         ("audit", "Where the gain comes from", markdown(conclusion.audit(history))),
@@ -149,11 +155,6 @@ def _roofline(history: History) -> Markup:
         else Markup("")
     )
     return plot + note + markdown(f"{lines}\n\n{against(history)}")
-
-
-def _kept(history: History) -> str:
-    lineage = conclusion.lineage(history)
-    return conclusion.effective(history) + (f"\n\n{lineage}" if lineage else "")
 
 
 def lost(history: History) -> str:

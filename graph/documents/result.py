@@ -3,10 +3,14 @@
 Everything here renders `ridgeline.graph.policy.result.Result`; no number is computed.
 """
 
-from ridgeline.graph.documents.text import cell, clip, interval, line, number, table, times
+from ridgeline.graph.documents.text import cell, clip, code, interval, line, number, percent, table, times
 from ridgeline.graph.policy.result import FinalTest, Kept, Product, Result, ShapeGain, Unsettled
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import proposed
+
+MERGE = "Merge"
+LONGEST = 400
+"""Characters of any one text of somebody else's."""
 
 
 def headline(found: Result) -> str:
@@ -18,7 +22,7 @@ def headline(found: Result) -> str:
             f"(final test: {test.pairs} interleaved pairs of fresh processes, {len(test.shapes)} shapes)."
         )
     if found.concluded:
-        return f"No speedup is claimed: {line(found.no_claim)}."
+        return f"No speedup is claimed: {clip(found.no_claim, LONGEST)}."
     return f"No headline yet: {found.no_claim}. {best_so_far(found).capitalize()}."
 
 
@@ -26,8 +30,12 @@ def best_so_far(found: Result) -> str:
     """For a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
     if found.final is not None:
         return f"best {_sure(found.final)}"
-    so_far = found.product
-    if so_far is None or not so_far.kept:
+    return "best so far 1x: the original" if found.product is None else product_line(found.product)
+
+
+def product_line(so_far: Product) -> str:
+    """`best so far 2.915x, at least 2.812x at 96 % confidence, the product of the paired gains of 4 rounds`."""
+    if not so_far.kept:
         return "best so far 1x: the original"
     rounds = f"{so_far.kept} round{'s' if so_far.kept > 1 else ''}"
     return f"best so far {_bounded(so_far)}, the product of the paired gains of {rounds}"
@@ -44,20 +52,50 @@ def best_in_short(found: Result) -> str:
     return f"best so far {times(so_far.speedup, 2)}{least}"
 
 
-def first_screen(found: Result, costs: str = "") -> list[tuple[str, list[str]]]:
-    """(heading, lines) of plain text: what was kept, how sure, what is not settled, why it stopped, cost, how to merge.
+def first_screen(found: Result, costs: str = "", *, said: str = "") -> list[tuple[str, list[str]]]:
+    """(heading, lines) of plain text: how much and how sure, what was kept, what is open, why it stopped, cost, merge.
 
-    `costs`: one line of what it cost; `ridgeline.graph.documents.conclusion.cost_line` makes it.
+    `costs` stands in the place of the line of costs, `said` in that of the headline, of a campaign that found nothing
+    to gain.
     """
     parts = [
-        ("Result", [headline(found)]),
+        ("Result", [said or headline(found)]),
         (f"Kept {len(found.kept)} of {found.rounds}", [kept_line(one) for one in found.kept]),
         ("Not settled", unsettled_lines(found)),
-        ("Stopped", [line(found.stop_reason) or "not yet"]),
-        ("Cost", [costs] if costs else []),
-        ("Merge", list(found.merge)),
+        ("Stopped", [clip(found.stop_reason, LONGEST) or "not yet"]),
+        ("Cost", [costs or cost_line(found)]),
+        (MERGE, list(found.merge)),
     ]
     return [(name, lines) for name, lines in parts if lines]
+
+
+def first_screen_markdown(found: Result, said: str = "") -> str:
+    """The same for a page: what comes before everything else."""
+    parts = []
+    for name, lines in first_screen(found, said=said):
+        safe = [code(one) if name == MERGE else line(one, 2 * LONGEST) for one in lines]
+        body = safe[0] if name in ("Result", "Stopped", "Cost") else "\n".join(f"- {one}" for one in safe)
+        parts.append(body if name == "Result" else f"**{name}**\n\n{body}")
+    return "\n\n".join(parts)
+
+
+def notice(found: Result) -> str:
+    """The first screen on a phone, most important first: whoever cuts it cuts its end."""
+    told = f"{_sure(found.final)}" if found.final else headline(found).rstrip(".")
+    kept = ", ".join(f"{clip(one.change, 40)} {percent(one.gain, 1)}" for one in found.kept)
+    parts = [told, f"kept {len(found.kept)} of {found.rounds}{': ' if kept else ''}{kept}"]
+    parts += (
+        [f"not settled: {', '.join(dict.fromkeys(one.kind for one in found.unsettled))}"] if found.unsettled else []
+    )
+    return "; ".join((*parts, clip(found.stop_reason, 80), *found.merge[:1]))
+
+
+def cost_line(found: Result) -> str:
+    """`12.3 min, 240 s of commands, GPU 152 s at most, 12000 tokens, 0.1200 USD`."""
+    cost = found.cost
+    gpu = f", GPU {60 * found.gpu_minutes:.0f} s at most" if found.gpu_minutes else ""
+    money = "money UNKNOWN (a price was not known)" if cost.dollars is None else f"{cost.dollars:.4f} USD"
+    return f"{cost.wall_seconds / 60:.1f} min, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 
 def kept_line(one: Kept) -> str:
@@ -69,7 +107,7 @@ def kept_line(one: Kept) -> str:
 
 def unsettled_lines(found: Result) -> list[str]:
     """`round 2: suspicious: ...`; empty where all is settled."""
-    return [f"{_where(one)}{one.kind}: {line(one.text, 300)}" for one in found.unsettled]
+    return [f"{_where(one)}{one.kind}: {clip(one.text, LONGEST)}" for one in found.unsettled]
 
 
 def shapes_table(test: FinalTest) -> str:

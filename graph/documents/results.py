@@ -1,12 +1,12 @@
 """Tables of measured rows: one shape a line, in the columns that the contract declares."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.text import cell, interval, number, percent, quantity, row, table, unit
+from ridgeline.graph.documents.text import cell, interval, number, percent, quantity, table
 from ridgeline.graph.evidence import Benchmark, Row
+from ridgeline.graph.policy.result import Product
 from ridgeline.graph.verdict import ShapeChange, Verdict
 
 
@@ -46,65 +46,41 @@ def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: Shap
     )
 
 
-def aggregate_table(rows: Sequence[Row], contract: Contract, *, baseline: Sequence[Row], best: Sequence[Row]) -> str:
-    """Geometric means over the PASS rows against round 1 and against the best version, same shapes on both sides."""
+def aggregate_table(
+    rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None, so_far: Product | None = None
+) -> str:
+    """Geometric means over the PASS rows, and beside the deciding one the gains that were measured.
+
+    `verdict`: of the candidate whose rows these are; `so_far`: the best version's gain before it. Nothing is divided
+    here: rows of two runs are of two minutes.
+    """
     found = figures.of(rows, contract.scoring)
     if found is None:
         return "No shape passed: there is no aggregate."
-    first = figures.against(rows, baseline, contract.scoring)
-    last = figures.against(rows, best, contract.scoring)
-    name = figures.metric_unit(contract)
-    lines = [("Forward", found.forward, *_both(first, last, "forward"))]
+    lines: list[tuple[str, float | None]] = [("Forward", found.forward)]
     if found.backward is not None:
-        lines.append(("Backward", found.backward, *_both(first, last, "backward")))
-        lines.append(("Combined step", found.step, *_both(first, last, "step")))
-    return table(
-        ("Aggregate (geomean)", cell(name), "vs baseline", "vs current best"),
-        ((label, number(value), percent(a, 3), percent(b, 3)) for label, value, a, b in lines),
-    )
+        lines += [("Backward", found.backward), ("Combined step", found.step)]
+    gain = verdict.gain if verdict else None
+    whole = so_far.speedup * (1 + gain) - 1 if so_far is not None and gain is not None else None
+    seen = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
+    cells = [(label, number(value), "-", "-") for label, value in lines]
+    cells[-1] = (*cells[-1][:2], percent(whole), seen)
+    return table(("Aggregate (geomean)", cell(figures.metric_unit(contract)), "vs baseline", "vs current best"), cells)
 
 
-def _both(
-    first: figures.Gains | None, last: figures.Gains | None, what: Literal["forward", "backward", "step"]
-) -> tuple[float | None, float | None]:
-    """One kind of gain against the baseline and against the best version."""
-    kinds = [
-        {"forward": gains.forward, "backward": gains.backward, "step": gains.step} if gains else {}
-        for gains in (first, last)
-    ]
-    return kinds[0].get(what), kinds[1].get(what)
-
-
-def versus(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
-    """Baseline against the best version: one row a shape in every metric, with the aggregate last."""
-    scoring, metrics = contract.scoring, metric_columns(contract)
+def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
+    """What one command read of the original and of the best version, shape by shape, each at its own time."""
+    metrics = metric_columns(contract)
     first = {item.label: item for item in figures.passed(baseline.rows)}
     last = {item.label: item for item in figures.passed(best.rows)}
     header = ["Shape"]
     for name in metrics:
-        header += [f"{cell(name)}, baseline", f"{cell(name)}, best"]
-    body = [
-        (cell(label), *_pairs(item, last[label], metrics), percent(_row_gain(item, last[label], contract)))
-        for label, item in first.items()
-        if label in last
-    ]
-    gains = figures.against(best.rows, baseline.rows, scoring)
-    old = figures.of((first[x] for x in first if x in last), scoring)
-    new = figures.of((last[x] for x in first if x in last), scoring)
-    text = table((*header, "Improvement"), body)
-    if gains and old and new:
-        word = f"{number(old.step)} -> {number(new.step)} {cell(unit(figures.forward_column(scoring)))}"
-        closing = ["**geomean**", word, *["" for _ in range(2 * len(metrics) - 1)], f"**{percent(gains.step)}**"]
-        text += "\n" + row(closing)
-    return text
+        header += [f"{cell(name)}, original", f"{cell(name)}, best"]
+    body = [(cell(label), *_pairs(item, last[label], metrics)) for label, item in first.items() if label in last]
+    return table(header, body)
 
 
 def _pairs(old: Row, new: Row, metrics: Iterable[str]) -> tuple[str, ...]:
     before = {named.name: named.value for named in old.metrics}
     after = {named.name: named.value for named in new.metrics}
     return tuple(number(side.get(name), 4) for name in metrics for side in (before, after))
-
-
-def _row_gain(old: Row, new: Row, contract: Contract) -> float | None:
-    gains = figures.against((new,), (old,), contract.scoring)
-    return gains.step if gains else None

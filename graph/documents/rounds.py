@@ -21,11 +21,13 @@ from ridgeline.graph.documents.transfer import transfer_check
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
 from ridgeline.graph.policy.early import silent
 from ridgeline.graph.policy.history import best_profile
+from ridgeline.graph.policy.result import product
 from ridgeline.graph.policy.roofline import bound_of
 from ridgeline.graph.record import BaselineClosed, RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Artifact
+from ridgeline.graph.verdict import Verdict
 from ridgeline.prompts.render import render
 
 Documents = dict[str, str | Artifact]
@@ -98,7 +100,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
         checked=baseline.test,
         silent=silent(baseline.test.printed),
         rows=shape_table(baseline.quick.rows, contract),
-        aggregate=aggregate_table(baseline.quick.rows, contract, baseline=(), best=()),
+        aggregate=aggregate_table(baseline.quick.rows, contract),
         project_rows=shape_table(baseline.project.rows, contract),
         bottleneck=baseline.bottleneck,
         bound=bound_of(baseline.shapes) if baseline.shapes or roof is None else roof.bound,
@@ -154,7 +156,6 @@ def validation(history: History, closed: RoundClosed) -> str:
     contract = history.contract
     run, test, failed = figures.candidate(closed), figures.test(closed), figures.failure(closed)
     prior = figures.before(history, closed.round)
-    baseline = history.baseline.quick.rows if history.baseline else ()
     detail = _broken(closed) or (failed.detail if failed else "")
     return render(
         "validation.v1.md",
@@ -166,7 +167,9 @@ def validation(history: History, closed: RoundClosed) -> str:
         run=run,
         files=[f"artifacts/{name}" for name in _raw(closed)],
         rows=shape_table(run.rows, contract, closed.judged.verdict) if run else "",
-        aggregate=aggregate_table(run.rows, contract, baseline=baseline, best=prior[1].rows if prior else ())
+        aggregate=aggregate_table(
+            run.rows, contract, closed.judged.verdict, product(figures.until(history, closed.round))
+        )
         if run
         else "Not measured.",
         best_round=prior[0] if prior else 1,
@@ -246,7 +249,7 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
         evidence=line(closed.bottleneck_evidence),
         chain=[line(item) for item in hypothesis.evidence],
         best_version=prior[0] - 1 if prior else 0,
-        performance=_performance(history, prior[1] if prior else None, run),
+        performance=_performance(history, prior[1] if prior else None, run, closed.judged.verdict),
         status="not reached" if test is None else test.kind,
         detail=line(test.detail, 300) if test else "",
         correctness=contract.correctness.kind,
@@ -254,7 +257,7 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
     )
 
 
-def _performance(history: History, old: Benchmark | None, new: Benchmark | None) -> str:
+def _performance(history: History, old: Benchmark | None, new: Benchmark | None, verdict: Verdict) -> str:
     if old is None or new is None:
         return "Not measured."
     scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)
@@ -265,10 +268,8 @@ def _performance(history: History, old: Benchmark | None, new: Benchmark | None)
     if before is None or after is None:
         return "No shape passed in both versions."
     slow, fast = figures.time_us(first, scoring), figures.time_us(last, scoring)
-    gains = figures.against(last, first, scoring)
-    body = [
-        (f"{cell(unit)} (geomean)", number(before.step), number(after.step), percent(gains.step if gains else None))
-    ]
+    body = [(f"{cell(unit)} (geomean)", number(before.step), number(after.step))]
     if slow and fast:
-        body.append(("latency (us, geomean)", number(slow), number(fast), percent(fast / slow - 1)))
-    return table(("Metric", "Best before", "This version", "Change"), body)
+        body.append(("latency (us, geomean)", number(slow), number(fast)))
+    read = table(("Reading", "Best before", "This version"), body)
+    return f"Measured gain: {interval(verdict.gain, verdict.lower, verdict.upper)}.\n\n{read}"

@@ -2,13 +2,17 @@
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.figures import Figures, Gains
+from ridgeline.graph.documents.figures import Figures
 from ridgeline.graph.documents.memo import once
 from ridgeline.graph.documents.text import cell, interval, number, percent, row
 from ridgeline.graph.evidence import Benchmark
-from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.policy.result import Product, products
+from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
+
+VERSUS = "{vs baseline}"
+"""Stands in a remembered row for the cell that the rounds before it decide."""
 
 
 def columns(unit: str) -> tuple[str, ...]:
@@ -33,7 +37,10 @@ def trend(history: History) -> str:
     rows: list[str] = []
     if history.baseline is not None:
         rows.append(_baseline(history, history.baseline.quick))
-        rows += [once(_round, history.contract.scoring, history.baseline, closed) for closed in history.rounds]
+        rows += [
+            once(_round, history.contract.scoring, closed).replace(VERSUS, versus(so_far, closed), 1)
+            for closed, so_far in zip(history.rounds, products(history), strict=False)
+        ]
     return render(
         "performance_trend.v1.md",
         campaign=history.opened.target.campaign,
@@ -53,14 +60,14 @@ def _baseline(history: History, run: Benchmark) -> str:
     return row(("1", "BASELINE", "unmodified code", *_numbers(found), "-", finding))
 
 
-def _round(scoring: Scoring, baseline: BaselineClosed, closed: RoundClosed) -> str:
+def _round(scoring: Scoring, closed: RoundClosed) -> str:
+    """Without what depends on the rounds before."""
     run = figures.candidate(closed)
     found = figures.of(run.rows, scoring) if run else None
-    gains = figures.against(run.rows, baseline.quick.rows, scoring) if run else None
     level = f" ({run.level}, {len(run.rows)} shapes)" if run else ""
     description = cell(figures.hypothesis(closed).change, 120) + level
     status = "ACCEPTED" if closed.accepted else "ROLLBACK"
-    return row((str(closed.round), status, description, *_numbers(found), versus(gains), finding(closed)))
+    return row((str(closed.round), status, description, *_numbers(found), VERSUS, finding(closed)))
 
 
 def _numbers(found: Figures | None) -> tuple[str, ...]:
@@ -71,11 +78,12 @@ def _numbers(found: Figures | None) -> tuple[str, ...]:
     )
 
 
-def versus(gains: Gains | None) -> str:
-    """`step +a%, fwd +b%, bwd +c%` in three decimals; `bwd -` without a backward pass."""
-    if gains is None:
+def versus(so_far: Product, closed: RoundClosed) -> str:
+    """`step +a%`: the candidate's measured gain and those of the rounds kept before it, multiplied."""
+    gain = closed.judged.verdict.gain
+    if gain is None:
         return "-"
-    return f"step {percent(gains.step, 3)}, fwd {percent(gains.forward, 3)}, bwd {percent(gains.backward, 3)}"
+    return f"step {percent(so_far.speedup * (1 + gain) - 1, 3)}"
 
 
 def finding(closed: RoundClosed) -> str:

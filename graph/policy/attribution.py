@@ -1,7 +1,7 @@
 """Rule 11 at the end: how much of the headline reaches a real training step (rules 14.11, 14.12)."""
 
 from collections.abc import Sequence
-from math import expm1, log1p
+from math import expm1, log, log1p
 
 from ridgeline.graph.policy.history import accepted, lineage, overfit
 from ridgeline.graph.record import Attribution, RoundClosed
@@ -17,17 +17,17 @@ Claim = tuple[Bucket, float, float | None]
 """Bucket, benchmark gain, and for W1 the most that a training step can gain; None is no proven bound."""
 
 
-def attribute(history: History, *, headline: float | None = None) -> Attribution:
+def attribute(history: History) -> Attribution:
     """Re-attribution over the accepted lineage, in per cent.
 
     Gains are summed as logarithms and turned back at the end, because round gains multiply: adding their per cents
-    would show a gap where there is none. `headline` is the measured gain of best over original as a fraction; without
-    it the headline is the product of the lineage's own benchmark gains, free of drift between two separate runs.
+    would show a gap where there is none. The headline here is the product of the lineage's own benchmark gains;
+    `apportion` holds it to the final test.
     """
     claims = [_claim(closed) for closed in lineage(history)]
     structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
     cache = sum(log1p(_bounded(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
-    total = sum(log1p(bench) for _, bench, _ in claims) if headline is None else log1p(headline)
+    total = sum(log1p(bench) for _, bench, _ in claims)
     found = _attribution(
         structural=100 * expm1(structural),
         weight_cache=100 * expm1(cache),
@@ -37,6 +37,26 @@ def attribute(history: History, *, headline: float | None = None) -> Attribution
         method="round gains multiplied (sum of log gains)",
     )
     return found.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else found
+
+
+def apportion(found: Attribution, speedup: float, *, limit: float = GAP_PERCENT) -> Attribution:
+    """The gain that the final test measured, divided among the sources as the rounds' own gains are, on a log scale.
+
+    `speedup`: original over best; `limit` in per cent. So the parts make up the headline, and not a second one.
+    """
+    whole = log1p(found.headline / 100)
+    share = log(speedup) / whole if whole else 0.0
+    parts = (found.structural, found.weight_cache, found.real)
+    structural, cache, real = (100 * expm1(share * log1p(part / 100)) for part in parts)
+    scaled = _attribution(
+        structural=structural,
+        weight_cache=cache,
+        real=real,
+        headline=100 * (speedup - 1),
+        limit=limit,
+        method="gain of the final test, divided by the logarithms of the round gains",
+    )
+    return scaled.model_copy(update={"verdict": "rolled-back"}) if found.verdict == "rolled-back" else scaled
 
 
 def attribute_percent(rounds: Sequence[Claim], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:

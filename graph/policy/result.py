@@ -5,22 +5,23 @@ final paired test (`Result.final`, with a bound, and per shape). Before it, `Res
 product of the kept rounds' own paired gains. Nothing else may compute a ratio of best over original; benchmark runs of
 different minutes are readings.
 
-For a page, a notification or JSON: `claim(found)` is the speedup to tell, with `lower` and `level`, and `from_final`
-says which of the two it is. `best_so_far(found)`, `headline(found)` and `first_screen(found)` in
-`ridgeline.graph.documents.result` are its words.
+`claim(result(history))` is the speedup to tell, with `lower`, `level` and `from_final`. Its words, such as
+`best_so_far`, `headline` and `first_screen`, are in `ridgeline.graph.documents.result`.
 """
 
-from collections.abc import Iterable
-from math import exp, fsum, isfinite, log1p, prod
+from collections.abc import Iterable, Sequence
+from math import exp, isfinite, log1p, nan
 from typing import Literal
 
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.attribution import apportion, attribute
 from ridgeline.graph.policy.audit import NOTHING, said, settled
+from ridgeline.graph.policy.budgets import device_minutes
 from ridgeline.graph.policy.gates import UNEXPLAINED
 from ridgeline.graph.policy.paired import fixed_test
-from ridgeline.graph.record import Concluded, RoundClosed
+from ridgeline.graph.record import Attribution, Concluded, RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, find, proposed
 from ridgeline.graph.values import Cost, Engine, Value
@@ -37,9 +38,8 @@ class ShapeGain(Value):
     """Median time of one call in microseconds, like `best_us`, of the same process pairs."""
     best_us: float
     speedup: float
-    """Time of the original over time of the best version."""
     lower: float | None
-    """The bounds hold for all shapes and both sides at once, at the test's level; None of a single pair."""
+    """Both bounds hold for all shapes at once, at the test's level; None of a single pair."""
     upper: float | None
 
 
@@ -50,9 +50,9 @@ class Claim(Value):
     lower: float | None
     """One-sided lower confidence bound; None where nothing bounds it."""
     level: float | None
-    """Confidence of `lower` as a share, for example 0.99; None where there is no bound."""
+    """Its confidence as a share, for example 0.99."""
     from_final: bool
-    """True: the final test. False: the product of the kept rounds' paired gains."""
+    """Else it is the product of the kept rounds' paired gains."""
 
 
 class FinalTest(Value):
@@ -60,9 +60,8 @@ class FinalTest(Value):
 
     speedup: float
     lower: float | None
-    """One-sided."""
     level: float
-    """Confidence of `lower` as a share, for example 0.99."""
+    """One-sided confidence of `lower` as a share, for example 0.99."""
     pairs: int
     engine: Engine
     shapes: tuple[ShapeGain, ...]
@@ -97,11 +96,11 @@ class Kept(Value):
 
 
 class Unsettled(Value):
-    """What a reader must know before relying on the result, and what no check of this campaign settled."""
+    """What no check of this campaign settled."""
 
     kind: Literal["own work", "unexplained", "suspicious", "precision", "audit", "attribution", "final test"]
     rounds: tuple[int, ...]
-    """Of the kept changes that it is about; empty where it is about the whole result."""
+    """Kept ones that it is about; empty: the whole result."""
     text: str
 
 
@@ -112,7 +111,7 @@ class Result(Value):
     concluded: bool
     final: FinalTest | None
     no_claim: str
-    """Why there is no final test; empty where there is one."""
+    """Why there is no final test."""
     product: Product | None
     """None before the baseline."""
     kept: tuple[Kept, ...]
@@ -121,22 +120,17 @@ class Result(Value):
     unsettled: tuple[Unsettled, ...]
     stop_reason: str
     """Empty while the campaign has not concluded."""
+    attribution: Attribution | None
+    """Where the gain comes from, its headline being the final test's, or the product before it. None: no gain."""
     cost: Cost
+    gpu_minutes: float
+    """At most; see `ridgeline.graph.policy.budgets.device_minutes`."""
     base_commit: str
     best_commit: str
     branch: str | None
-    """The branch that ends in the best version; None where nothing is committed to one."""
-
-    @property
-    def merge(self) -> tuple[str, ...]:
-        """Commands that bring the kept changes home, one way each; empty where nothing was kept."""
-        if not self.kept:
-            return ()
-        pack = f"ridgeline report {self.campaign} --pack PACK && git am --keep-non-patch PACK/patches/*.patch"
-        if self.branch is None:
-            return (pack,)
-        pull = f"git push origin {self.branch} && gh pr create --head {self.branch} --fill"
-        return (f"git merge {self.branch}", pack, pull)
+    """Its tip is the best version; None where nothing is committed to one."""
+    merge: tuple[str, ...]
+    """Commands that bring the kept changes home, one way each; empty where nothing was kept."""
 
 
 def result(history: History) -> Result:
@@ -145,6 +139,8 @@ def result(history: History) -> Result:
     kept = fold.lineage(history)
     final = final_test(done, history.limits)
     best = fold.standing(history).commit if history.baseline else opened.base_commit
+    found = _attribution(history, final)
+    cost = fold.total_cost(history) if history.baseline else Cost()
     on_branch = bool(kept) and all(closed.commit for closed in kept) and opened.target.git_branch != "none"
     return Result(
         campaign=opened.target.campaign,
@@ -154,12 +150,15 @@ def result(history: History) -> Result:
         product=product(history) if history.baseline else None,
         kept=tuple(_kept(closed) for closed in kept),
         rounds=len(history.rounds),
-        unsettled=_unsettled(history, done, kept),
+        unsettled=_unsettled(history, kept, final, found),
         stop_reason=done.stop_reason if done else "",
-        cost=fold.total_cost(history) if history.baseline else Cost(),
+        attribution=found,
+        cost=cost,
+        gpu_minutes=device_minutes(history, cost),
         base_commit=opened.base_commit,
         best_commit=best,
         branch=opened.branch if on_branch else None,
+        merge=_merge(opened.target.campaign, opened.branch if on_branch else None) if kept else (),
     )
 
 
@@ -204,22 +203,35 @@ def final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
     )
 
 
-def product(history: History, *, until: int | None = None) -> Product:
-    """Of the rounds before number `until`, or of all: gains of the kept multiplied, and their lower bounds likewise."""
-    kept = [one for one in fold.lineage(history) if until is None or one.round < until]
-    verdicts = [closed.judged.verdict for closed in history.rounds if until is None or closed.round < until]
-    tested = sum(verdict.lower is not None for verdict in verdicts)
-    lows = [closed.judged.verdict.lower for closed in kept]
-    known = [low for low in lows if low is not None]
-    bounded = bool(kept) and len(known) == len(lows)
-    level = 1 - tested * history.limits.alpha
-    return Product(
-        speedup=exp(fsum(log1p(closed.judged.verdict.gain or 0.0) for closed in kept)),
-        lower=prod(1 + low for low in known) if bounded else None,
-        level=level if bounded and level > 0 else None,
-        kept=len(kept),
-        tested=tested,
-    )
+def product(history: History) -> Product:
+    """Of the kept rounds: their gains multiplied, and their lower bounds likewise."""
+    return products(history)[-1]
+
+
+def products(history: History) -> tuple[Product, ...]:
+    """As it stood before each round, in order, and as it stands now."""
+    kept = {closed.round for closed in fold.lineage(history)}
+    found = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
+    whole, low = 0.0, 1.0
+    for closed in history.rounds:
+        verdict, last = closed.judged.verdict, found[-1]
+        tested, count = last.tested + (verdict.lower is not None), last.kept
+        if closed.round in kept:
+            count += 1
+            whole += log1p(verdict.gain or 0.0)
+            low *= nan if verdict.lower is None else 1 + verdict.lower
+        lower = low if count and isfinite(low) else None
+        level = 1 - tested * history.limits.alpha
+        held = level if lower is not None and level > 0 else None
+        found.append(Product(speedup=exp(whole), lower=lower, level=held, kept=count, tested=tested))
+    return tuple(found)
+
+
+def _merge(campaign: str, branch: str | None) -> tuple[str, ...]:
+    pack = f"ridgeline report {campaign} --pack PACK && git am --keep-non-patch PACK/patches/*.patch"
+    if branch is None:
+        return (pack,)
+    return (f"git merge {branch}", pack, f"git push origin {branch} && gh pr create --head {branch} --fill")
 
 
 def _no_claim(done: Concluded | None) -> str:
@@ -242,15 +254,24 @@ def _kept(closed: RoundClosed) -> Kept:
     )
 
 
-def _unsettled(history: History, done: Concluded | None, kept: Iterable[RoundClosed]) -> tuple[Unsettled, ...]:
-    rounds = tuple(kept)
-    found = [one for closed in rounds for one in _of_round(closed, history)]
-    if done is not None and rounds:
-        if done.final_note and done.final is not None:
-            found.append(Unsettled(kind="final test", rounds=(), text=done.final_note))
-        if done.attribution is not None and done.attribution.verdict != "clean":
-            text = f"{done.attribution.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
-            found.append(Unsettled(kind="attribution", rounds=(), text=text))
+def _attribution(history: History, final: FinalTest | None) -> Attribution | None:
+    if not fold.accepted(history):
+        return None
+    done = history.concluded
+    found = (done.attribution if done else None) or attribute(history)
+    limit = 100 * history.limits.inflation_gap_limit
+    return apportion(found, final.speedup, limit=limit) if final is not None else found
+
+
+def _unsettled(
+    history: History, kept: Sequence[RoundClosed], final: FinalTest | None, sources: Attribution | None
+) -> tuple[Unsettled, ...]:
+    found = [one for closed in kept for one in _of_round(closed, history)]
+    if kept and final is not None and history.concluded is not None and history.concluded.final_note:
+        found.append(Unsettled(kind="final test", rounds=(), text=history.concluded.final_note))
+    if sources is not None and sources.verdict != "clean":
+        text = f"{sources.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
+        found.append(Unsettled(kind="attribution", rounds=(), text=text))
     together: dict[tuple[str, str], Unsettled] = {}
     for one in found:
         same = together.get((one.kind, one.text))

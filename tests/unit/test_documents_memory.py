@@ -222,7 +222,7 @@ def test_numbers_are_the_measured_ones() -> None:
     assert found["tflops"] == pytest.approx(0.110)
     assert found["bandwidth_gbps"] is None
     assert found["tflops_peak_utilization_pct"] == pytest.approx(110.0)
-    assert found["comparison_with_previous"]["tflops_delta"] == pytest.approx(100 * (110 / 108 - 1))
+    assert found["comparison_with_previous"]["tflops_delta"] == pytest.approx(10.0)
     assert set(found["latency_us_by_shape"]) == {"small", "medium", "large"}
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from ridgeline.graph.documents.conclusion import audit
-from ridgeline.graph.policy.attribution import attribute, attribute_percent, overfit_in_lineage, table
+from ridgeline.graph.policy.attribution import apportion, attribute, attribute_percent, overfit_in_lineage, table
 from ridgeline.graph.policy.history import best_round, lineage
-from tests.builders import make_history, make_hypothesis, make_limits, make_round
+from tests.builders import make_history, make_hypothesis, make_round
 
 
 def accepted(number, gain, bucket="K1", bound=None):
@@ -59,12 +59,19 @@ def test_a_bounded_cache_leaves_its_excess_in_the_gap():
     assert found.verdict == "inflated"
 
 
-def test_a_measured_headline_may_be_given():
-    found = attribute(make_history(accepted(2, 0.10)), headline=0.13)
-    assert found.gap == pytest.approx(3.0)
-    assert found.verdict == "inflated"
-    loose = make_history(accepted(2, 0.10), limits=make_limits(inflation_gap_limit=0.05))
-    assert attribute(loose, headline=0.13).verdict == "clean"
+def test_the_gain_of_the_final_test_is_divided_as_the_rounds_gains_are():
+    found = attribute(make_history(accepted(2, 0.21), accepted(3, 0.1, "W1", 0.0)))
+    held = apportion(found, 1.331**2)
+    assert held.headline == pytest.approx(100 * (1.331**2 - 1))
+    assert held.structural == pytest.approx(100 * (1.21**2 - 1))
+    assert (held.weight_cache, held.verdict) == (pytest.approx(0.0), "inflated")
+    assert held.gap == pytest.approx(held.headline - held.real)
+
+
+def test_a_final_test_below_the_rounds_leaves_no_second_headline():
+    held = apportion(attribute(make_history(accepted(2, 0.10))), 1.011)
+    assert (held.headline, held.real, held.verdict) == (pytest.approx(1.1), pytest.approx(1.1), "clean")
+    assert apportion(attribute(make_history()), 1.0).headline == 0.0
 
 
 def test_nothing_accepted_is_clean():

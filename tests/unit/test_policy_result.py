@@ -82,7 +82,7 @@ def test_the_shapes_of_the_final_test_average_to_its_headline(name):
 
 
 def test_the_first_screen_says_what_how_sure_what_is_open_why_and_how_to_merge():
-    screen = dict(first_screen(result(recorded("softmax_c_mailbox")), "30 s"))
+    screen = dict(first_screen(result(recorded("softmax_c_mailbox"))))
     assert list(screen) == ["Result", "Kept 4 of 6", "Not settled", "Stopped", "Cost", "Merge"]
     assert "26.180x, at least 25.408x at 99 % confidence" in screen["Result"][0]
     assert "Process two rows of up to 512 columns in lockstep: +7.71%" in screen["Kept 4 of 6"][1]
