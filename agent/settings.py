@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.limits import PRESETS, RETIRED, Limits
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.kind import device_kind
 from ridgeline.sandbox.store.nearness import nearest
@@ -131,6 +131,8 @@ def resolve(layers: Iterable[Layer]) -> Settings:
 
 
 def _setting(key: str, value: Raw, origin: str) -> Setting:
+    if key in RETIRED:
+        raise UserError(f"{origin}: {key} was removed, because nothing ever read it; leave it out")
     if key not in Limits.model_fields:
         raise UserError(f"{origin}: unknown setting {key!r}; {nearest(key, Limits.model_fields)}")
     return Setting(key=key, value=value, origin=origin)

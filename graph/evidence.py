@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ridgeline.graph.kernel_profile import KernelProfile, Rung
-from ridgeline.graph.values import Artifact, Engine, Named, Value
+from ridgeline.graph.values import Answer, Artifact, Engine, Named, Value
 
 Level = Literal["quick", "full"]
 Check = Literal["PASS", "FAIL", "ERROR"]
@@ -135,6 +135,8 @@ class TestResult(Value):
     seconds: float
     printed: Annotated[Printed | None, Field(exclude_if=_unsaid)] = None
     """By which a run that ended early is told from one that passed; None in records older than this field."""
+    own_work: Annotated[Answer | None, Field(exclude_if=_unsaid)] = None
+    """What Ridgeline's judge said of whose work the result is; None where another test ran, or nobody was asked."""
 
     @model_validator(mode="after")
     def _pass_is_pass(self) -> Self:

@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ridgeline.graph.approval import GATES, Gate, Late
 from ridgeline.graph.values import Value
 
 Preset = Literal["evidence", "campaign", "router", "autonomous"]
+
+
+RETIRED = frozenset({"chain_tolerance", "hit_rate_min", "stagnation_new_directions"})
+"""Settings that older campaigns have on record and that no rule ever read."""
 
 
 def _plain(default: object) -> Callable[[object], bool]:
@@ -58,9 +62,7 @@ class Limits(Value):
     noise_sigma_fraction: float = 0.5
     min_remeasure: int = 3
     borderline_full_limit: float = 0.05
-    chain_tolerance: float = 0.01
     inflation_gap_limit: float = 0.01
-    hit_rate_min: float = 0.50
     noise_threshold: float = 0.01
     repeat_same_direction: int = 2
     measurement_suspect_delta: float = 0.30
@@ -78,7 +80,6 @@ class Limits(Value):
     stagnation_rollbacks: int = 2
     stagnation_same_category: int = 3
     stagnation_same_bottleneck: int = 4
-    stagnation_new_directions: int = 3
     split: bool = True
     mask_fraction: float = 0.5
     max_restarts: int = 1
@@ -115,6 +116,14 @@ class Limits(Value):
     gpu_retry_interval_s: float = 600
     gpu_max_wait_s: float = 3600
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, values: object) -> object:
+        """Ledgers and requests of older campaigns still name them."""
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if key not in RETIRED}
+
     @field_validator("approve", mode="before")
     @classmethod
     def _words(cls, value: object) -> object:
@@ -139,3 +148,16 @@ PRESETS: dict[Preset, Limits] = {
     ),
 }
 """`campaign` is design documents 000 and 001, `router` is 002, `autonomous` is 003 (rules 24)."""
+
+DOCUMENTS: dict[Preset, str] = {
+    "campaign": "design documents 000 and 001",
+    "router": "design document 002",
+    "autonomous": "design document 003",
+}
+"""Whose rules a preset follows where it does not follow Ridgeline's own; `evidence` is Ridgeline's own."""
+
+
+def by_document(limits: Limits) -> str:
+    """Whose rule it is that decides, in words for a reason."""
+    source = DOCUMENTS.get(limits.preset)
+    return f"by the rule of preset `{limits.preset}`" + (f" ({source})" if source else "")

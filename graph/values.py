@@ -12,6 +12,8 @@ Engine = Literal["wall", "event", "graph", "profiler"]
 """What took a time. Numbers of two engines are never compared."""
 Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
 """Rule 11: K = kernel work, W1 = bounded weight cache, W2 and W3 = benchmark-only, forbidden."""
+FORBIDDEN_BUCKETS: frozenset[Bucket] = frozenset({"W2", "W3"})
+"""Caches keyed on what changes in every training step: only a benchmark that reuses its tensors hits them."""
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
 

@@ -42,7 +42,8 @@ MeasuredReason = Literal[
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
 unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
-rejected: by a person. core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy."""
+rejected: by a person. core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy,
+which undoes only what was not proven (`policy/objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 
 

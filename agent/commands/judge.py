@@ -154,9 +154,11 @@ def _refuse(found: "TimingRefused") -> NoReturn:
 
 
 def _tell(found: "Judgment") -> None:
-    for question, answered in (("correct", found.correct), ("faster", found.faster), ("own work", found.own_work)):
-        console.say(f"{question}: {answered.answer}")
-        for line in answered.evidence:
+    from ridgeline.sandbox.judge.options import OWN_WORK
+
+    for question, answered in (("correct: ", found.correct), ("faster: ", found.faster), (OWN_WORK, found.own_work)):
+        console.say(f"{question}{answered.answer}")
+        for line in "\n".join(answered.evidence).splitlines():
             console.say(f"  {line}")
     console.say(f"{found.calls} judged calls, isolation: {found.isolation}")
     if found.defences_off:

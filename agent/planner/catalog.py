@@ -11,6 +11,7 @@ from typing import get_args
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.policy import predict
 from ridgeline.graph.policy.change import forbidden
+from ridgeline.graph.policy.sentence import cause, measured, worst_shape
 from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, proposed
 from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
@@ -482,8 +483,7 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
     if failed is not None:
         first = (failed.detail.strip().splitlines() or [""])[0][:200]
         return f"Ended before it could be measured ({failed.reason}): {first}"
-    gain = judged.verdict.gain
-    time = f"{gain:+.1%}" if gain is not None else "not resolved"
+    time = measured(judged.verdict)
     if checked.before is None or checked.after is None:
         return f"{checked.counter} was expected {checked.expected} and was not measured here; result {time}."
     ratio = f" ({checked.after / checked.before:.2f}x)" if checked.before else ""
@@ -494,12 +494,18 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
 def _cause(judged: Judged, checked: PredictionCheck) -> str:
     failed = find(judged, Failed)
     if failed is not None:
-        return f"the change did not survive: {failed.reason}"
+        return cause(failed)
+    verdict = judged.verdict
+    seen = f"{measured(verdict)} ({verdict.reason})"
+    if lost := worst_shape(verdict):
+        return f"{lost}; all shapes together {seen}"
+    if verdict.faster == "yes":
+        return f"{seen}; not kept because {verdict.sentence.partition(' because ')[2]}"
     if checked.outcome == "confirmed":
-        return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits"
+        return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits: {seen}"
     if checked.outcome == "refuted":
-        return f"{checked.counter} did not move as predicted: the change did not do here what the card says"
-    return f"no effect beyond the noise ({judged.verdict.reason})"
+        return f"{checked.counter} did not move as predicted: the change did not do here what the card says: {seen}"
+    return seen
 
 
 def _next(asked: Hypothesis, *, accepted: bool) -> str:

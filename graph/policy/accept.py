@@ -2,18 +2,19 @@
 
 from typing import assert_never
 
-from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.evidence import Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy import autonomous, campaign, interleaved
 from ridgeline.graph.policy.audit import notes
-from ridgeline.graph.policy.gates import before_numbers, closer_look, isa, skew, suspicion, unread
+from ridgeline.graph.policy.gates import before_numbers, suspicion, unread
+from ridgeline.graph.policy.objections import objections, unexplained_note, weigh
 from ridgeline.graph.policy.outcome import Outcome, settle
 from ridgeline.graph.policy.readings import Readings, readings
 from ridgeline.graph.policy.sentence import cause, sentence
 from ridgeline.graph.standing import Standing
-from ridgeline.graph.trial import Applied, Failed, Traced, Verified, find
+from ridgeline.graph.trial import Applied, Broken, Failed, Traced, Verified, find
 from ridgeline.graph.values import Answer
-from ridgeline.graph.verdict import Verdict
+from ridgeline.graph.verdict import Reason, Verdict
 
 
 def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_profile: Profiled | None) -> Verdict:
@@ -41,9 +42,13 @@ def _weighed(
     trial: Traced, found: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
 ) -> Outcome:
     own = _preset(trial, found, standing, limits, best_profile=best_profile)
-    final = skew(own, standing, limits) or isa(own, best_profile, trial.profile, limits) or own
-    final = closer_look(final, trial, found, standing)
-    notes = (*final.notes, *unread(final, best_profile, trial.profile), *suspicion(final, limits))
+    final = weigh(own, objections(own, trial, found, standing, limits, before=best_profile), limits)
+    notes = (
+        *final.notes,
+        *unexplained_note(final, found, standing),
+        *unread(final, best_profile, trial.profile),
+        *suspicion(final, limits),
+    )
     return final.model_copy(update={"notes": notes})
 
 
@@ -64,16 +69,22 @@ def _preset(
 
 
 def _failed(trial: Failed) -> Verdict:
-    verified = find(trial, Verified)
-    correct: Answer = "yes" if verified is not None and verified.test.passed else "unverified"
-    if trial.reason == "tampered":
-        correct = "unverified"
+    tested = find(trial, Verified) or find(trial, Broken)
+    test = tested.test if tested is not None else None
+    own: Answer = (test.own_work if test is not None else None) or "unverified"
     return Verdict(
         decision="rolled_back",
         reason=trial.reason,
-        correct="no" if trial.reason == "incorrect" else correct,
+        correct=_correct(trial.reason, test),
         faster="unverified",
-        own_work="no" if trial.reason in ("tampered", "overfit", "convicted") else "unverified",
+        own_work="no" if trial.reason in ("tampered", "overfit", "convicted") else own,
         notes=(trial.detail,) if trial.detail else (),
         sentence=sentence(trial, "rolled_back", why=cause(trial)),
     )
+
+
+def _correct(reason: Reason, test: TestResult | None) -> Answer:
+    """The judge looks at whose work it is only where the results are right."""
+    if reason == "incorrect":
+        return "yes" if test is not None and test.own_work == "no" else "no"
+    return "yes" if test is not None and test.passed and reason != "tampered" else "unverified"

@@ -3,7 +3,7 @@
 import statistics
 
 from ridgeline.graph.evidence import Profiled
-from ridgeline.graph.limits import Limits
+from ridgeline.graph.limits import Limits, by_document
 from ridgeline.graph.policy.divergence import class_gains, losing, named, split, target_class
 from ridgeline.graph.policy.gates import same_rung, suspicious
 from ridgeline.graph.policy.outcome import Outcome, accept, averaged, faster, losses, lost, reject
@@ -99,7 +99,10 @@ def _kernel_time(
     """Rules 11.5. A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
     times = _times(before, after)
     if times is None and _kernel(before) is not None:
-        why = "kernel time was read of the best version and could not be read of the candidate in the same way"
+        why = (
+            "kernel time was read of the best version and could not be read of the candidate in the same way, and"
+            f" {by_document(limits)} it decides, whatever was timed ({kept.gain or 0.0:+.1%})"
+        )
         return reject("trace_not_improved", why, faster="unverified", gain=kept.gain, shapes=kept.shapes)
     if times is None:
         note = "kernel time was not measured for both versions here; the benchmark's times decide alone"
@@ -111,7 +114,7 @@ def _kernel_time(
     benchmark = f"the benchmark alone changed by {kept.gain or 0.0:+.1%}"
     return reject(
         "trace_not_improved",
-        f"{note} did not improve beyond noise; {benchmark}",
+        f"{note} did not improve beyond noise, and {by_document(limits)} it decides; {benchmark}",
         faster="no" if change <= 0 else "unverified",
         gain=change,
         shapes=kept.shapes,

@@ -2,7 +2,7 @@
 
 from ridgeline.graph.policy.change_kinds import kinds
 from ridgeline.graph.policy.change_words import coupled, settings
-from ridgeline.graph.values import Hypothesis
+from ridgeline.graph.values import FORBIDDEN_BUCKETS, Hypothesis
 
 _NEEDED = (
     ("claim", "what is expected to improve, and why"),
@@ -38,7 +38,7 @@ def single_change(hypothesis: Hypothesis) -> str | None:
 
 def forbidden(hypothesis: Hypothesis) -> str | None:
     """Why rule 11 drops this direction before it is tried; None when it may be tried (F046)."""
-    if hypothesis.bucket in {"W2", "W3"}:
+    if hypothesis.bucket in FORBIDDEN_BUCKETS:
         return f"bucket {hypothesis.bucket}: a cache that only a benchmark's repeated tensors can hit"
     if hypothesis.bucket == "W1" and not (hypothesis.real_gain_bound or 0.0) > 0:
         return "bucket W1 without a bound; give real_gain_bound = quantisation time / step time"

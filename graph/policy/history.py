@@ -21,10 +21,7 @@ from ridgeline.graph.record import (
 )
 from ridgeline.graph.standing import History, Standing
 from ridgeline.graph.trial import Applied, Timed, Traced, find
-from ridgeline.graph.values import Bucket, Cost, Named
-
-FORBIDDEN: frozenset[Bucket] = frozenset({"W2", "W3"})
-"""Caches keyed on what changes every training step (rules 14.2)."""
+from ridgeline.graph.values import FORBIDDEN_BUCKETS, Cost, Named
 
 _noise: dict[tuple[int, ...], tuple[tuple[Comparison, ...], Noise | None]] = {}
 """The last answer, by the identity of the frozen runs it was made of; it holds on to them, so no other can take it."""
@@ -176,7 +173,7 @@ def lineage(history: History) -> tuple[RoundClosed, ...]:
 
 def overfit(closed: RoundClosed) -> bool:
     """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve (rules 14.2)."""
-    return closed.bucket in FORBIDDEN
+    return closed.bucket in FORBIDDEN_BUCKETS
 
 
 def accepted(history: History) -> tuple[RoundClosed, ...]:

@@ -7,9 +7,10 @@ from typing import Literal, assert_never
 
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.divergence import class_gains, split
+from ridgeline.graph.policy.objections import skewed_gain
 from ridgeline.graph.policy.outcome import Outcome, accept, losses, reject
 from ridgeline.graph.policy.readings import Readings, guarded, reference
-from ridgeline.graph.policy.score import delta, exceeds, metric_names
+from ridgeline.graph.policy.score import metric_names
 from ridgeline.graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
 from ridgeline.graph.trial import Stage
@@ -32,7 +33,7 @@ def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant |
     done, steps = len(found.comparisons) + len(found.lost), (0, *limits.looks)
     if done == len(steps) - 1:
         return None
-    if found.comparisons and _settled(estimate(found.comparisons, standing.noise, limits), limits):
+    if found.comparisons and _settled(estimate(found.comparisons, standing.noise, limits), standing, limits):
         return None
     return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
 
@@ -46,22 +47,12 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
         why = "candidate and best were never timed side by side"
         return reject("undecided", why, faster="unverified", notes=lost)
     seen = estimate(found.comparisons, standing.noise, limits)
-    shapes = tuple(
-        ShapeChange(
-            label=s.label,
-            config_class=s.config_class,
-            gain=math.expm1(s.theta),
-            lower=_gain(s.lower),
-            upper=_gain(s.upper),
-        )
-        for s in seen.shapes
-    )
+    shapes = _changes(seen)
     core = _losers(seen, limits, guarded(standing, "full"))
     stand = "lost" if core and stand_of(seen, limits) == "faster" else stand_of(seen, limits)
     kept = _decide(trial, seen, [shape for shape in shapes if shape.label in core], stand, shapes=shapes, limits=limits)
     bounds = {"lower": _gain(seen.lower), "upper": _gain(seen.upper)}
-    kept = kept.model_copy(update={**bounds, "notes": (*kept.notes, *lost)})
-    return (_other_metrics(kept, found, standing, limits) if kept.decision == "accepted" else None) or kept
+    return kept.model_copy(update={**bounds, "notes": (*kept.notes, *lost)})
 
 
 def stand_of(seen: Estimate, limits: Limits) -> Stand:
@@ -75,11 +66,30 @@ def stand_of(seen: Estimate, limits: Limits) -> Stand:
     return "unpromising" if seen.pairs >= limits.screen_pairs and seen.theta < seen.required else "undecided"
 
 
-def _settled(seen: Estimate, limits: Limits) -> bool:
-    """Nothing more to learn. A winner with a shape that looks slower is measured on: the guard must be resolved."""
+def _settled(seen: Estimate, standing: Standing, limits: Limits) -> bool:
+    """Nothing more to learn.
+
+    A winner with a shape that looks slower, or without a gain on skewed shapes, is measured on: that must be resolved.
+    """
     stand = stand_of(seen, limits)
-    at_risk = any(shape.theta < math.log1p(-limits.shape_guard) for shape in seen.shapes)
-    return stand != "undecided" and not (stand == "faster" and at_risk)
+    if stand == "faster":
+        skewed = [shape for shape in _changes(seen) if shape.label in standing.contract.skew_shapes]
+        at_risk = any(shape.theta < math.log1p(-limits.shape_guard) for shape in seen.shapes)
+        return not at_risk and not (skewed and skewed_gain(math.expm1(seen.theta), skewed, limits) == "unresolved")
+    return stand != "undecided"
+
+
+def _changes(seen: Estimate) -> tuple[ShapeChange, ...]:
+    return tuple(
+        ShapeChange(
+            label=s.label,
+            config_class=s.config_class,
+            gain=math.expm1(s.theta),
+            lower=_gain(s.lower),
+            upper=_gain(s.upper),
+        )
+        for s in seen.shapes
+    )
 
 
 def _decide(
@@ -96,18 +106,19 @@ def _decide(
     divided = split(shapes, losing, trial=trial, limits=limits, gain=gain, faster=answer)
     if divided and stand in ("lost", "not_better"):
         return divided
+    also = f", and {losses(slower)}" if slower else ""
     match stand:
         case "faster":
             return accept(gain, shapes, limits, lower=math.expm1(seen.lower))
         case "lost":
             return reject("core_regression", losses(slower), faster=answer, gain=gain, shapes=shapes)
         case "not_better":
-            return reject("not_better", _not_better(seen), faster=answer, gain=gain, shapes=shapes)
+            return reject("not_better", f"{_not_better(seen)}{also}", faster=answer, gain=gain, shapes=shapes)
         case "unpromising":
-            why = f"{gain:+.1%} in {_pairs(seen)}: below the margin of {_required(seen)}, so not confirmed"
+            why = f"{gain:+.1%} in {_pairs(seen)}: below the margin of {_required(seen)}, so not confirmed{also}"
             return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
         case "undecided":
-            why = f"{gain:+.1%} in {_pairs(seen)} does not settle it (at least {_shown(seen.lower)})"
+            why = f"{gain:+.1%} in {_pairs(seen)} does not settle it (at least {_shown(seen.lower)}){also}"
             return reject("undecided", why, faster=answer, gain=gain, shapes=shapes)
         case _:  # pragma: no cover - mypy proves that no stand is left
             assert_never(stand)
@@ -117,19 +128,6 @@ def _losers(seen: Estimate, limits: Limits, core: Sequence[str]) -> frozenset[st
     hard = math.log1p(-limits.core_shape_regress_limit)
     confident = {shape.label for shape in seen.shapes if shape.slower}
     return frozenset(confident | {shape.label for shape in seen.shapes if shape.label in core and shape.theta <= hard})
-
-
-def _other_metrics(kept: Outcome, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
-    """Of several independent metrics, pairs time only one thing; none of the others may fall beyond noise (8.7)."""
-    run, best = found.run("candidate", "full", 0), reference(found, standing, "full")
-    if len(metric_names(standing.contract.scoring)) < 2 or run is None or best is None:
-        return None
-    metrics = delta(run, best, standing.contract.scoring, labels=standing.all_shapes).metrics
-    falling = [f"{item.name} {item.value:+.1%}" for item in metrics if exceeds(-item.value, limits.noise_threshold)]
-    if not falling:
-        return None
-    why = f"another primary metric fell: {', '.join(falling)}"
-    return kept.model_copy(update={"decision": "rolled_back", "reason": "not_better", "why": why})
 
 
 def _needs_best(found: Readings, standing: Standing) -> bool:

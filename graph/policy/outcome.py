@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.score import at_least, exceeds
 from ridgeline.graph.policy.sentence import sentence
-from ridgeline.graph.trial import Traced
-from ridgeline.graph.values import Answer, Value
+from ridgeline.graph.trial import Traced, proposed
+from ridgeline.graph.values import FORBIDDEN_BUCKETS, Answer, Value
 from ridgeline.graph.verdict import Decision, Reason, ShapeChange, Verdict
 
 CORRECT: dict[Reason, Answer] = {"check_failed": "no", "incorrect": "no", "build_failed": "unverified"}
@@ -36,14 +36,27 @@ def settle(trial: Traced, outcome: Outcome) -> Verdict:
         reason=outcome.reason,
         correct=CORRECT.get(outcome.reason, "yes"),
         faster=outcome.faster,
-        own_work="no" if outcome.reason == "overfit" else "unverified",
+        own_work=_own_work(trial),
         gain=outcome.gain,
         lower=outcome.lower,
         upper=outcome.upper,
         shapes=outcome.shapes,
         notes=outcome.notes,
-        sentence=sentence(trial, outcome.decision, why=outcome.why, trade_off=outcome.reason == "faster_trade_off"),
+        sentence=sentence(
+            trial,
+            outcome.decision,
+            why=outcome.why,
+            trade_off=outcome.reason == "faster_trade_off",
+            helped=outcome.faster,
+        ),
     )
+
+
+def _own_work(trial: Traced) -> Answer:
+    """As the judge answered; without one, only a cache that Rule 11 forbids is known to be no work."""
+    if answered := trial.timed.verified.test.own_work:
+        return answered
+    return "no" if proposed(trial).hypothesis.bucket in FORBIDDEN_BUCKETS else "unverified"
 
 
 def accept(gain: float, shapes: Sequence[ShapeChange], limits: Limits, *, lower: float | None = None) -> Outcome:

@@ -104,8 +104,8 @@ def _ungoverned(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contr
     if contract.scoring.time_ms is None:
         return "the contract names no time column (scoring.time_ms)"
     found = shares(rows, roofs, contract.scoring)
-    if lost := [row.label for row in rows if row.label not in found]:
-        return f"no floor or no time for {', '.join(lost)}"
+    if lost := [row for row in rows if row.label not in found]:
+        return _unplaced(lost, roofs, contract)
     if not found:
         return "no shape was measured"
     label, most = max(found.items(), key=lambda item: item[1])
@@ -114,6 +114,22 @@ def _ungoverned(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contr
     if device.machine.kind == "cpu" and contract.threads > 1:
         return f"the ceilings are those of one thread, the kernel uses {contract.threads}"
     return _cached(roofs, device)
+
+
+def _unplaced(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> str:
+    """What is missing of rows that have no share of a peak: their work, their time, or a ceiling for that work."""
+    if contract.work.flops is None and contract.work.bytes is None:
+        return "the contract declares no `work:` (operations and bytes of a shape), from which floors follow"
+    timed = {row.label for row in rows if _time_ms(row, contract) > 0}
+    if untimed := [row.label for row in rows if row.label not in timed]:
+        return f"no time of {', '.join(untimed)} was measured"
+    floored = {roof.label for roof in roofs if roof.floor_us is not None}
+    names = ", ".join(row.label for row in rows if row.label not in floored) or ", ".join(row.label for row in rows)
+    return f"no ceiling of this machine bounds the declared work of {names}"
+
+
+def _time_ms(row: Row, contract: Contract) -> float:
+    return next((item.value for item in row.metrics if item.name == contract.scoring.time_ms), 0.0)
 
 
 def _cached(roofs: Sequence[ShapeRoof], device: Device) -> str:

@@ -87,3 +87,19 @@ def answer_no(*evidence: str) -> QuestionAnswer:
 def answer_unverified(*evidence: str) -> QuestionAnswer:
     """No answer: it counts as a pass nowhere."""
     return QuestionAnswer(answer="unverified", evidence=evidence)
+
+
+OWN_WORK = "own work: "
+"""How the line of a judgement begins that says whose work the result is."""
+
+
+def own_work_said(output: str) -> Answer | None:
+    """What `ridgeline judge` printed of own work; None without that line, unverified where it stands there twice.
+
+    Evidence is indented and workers print into nothing, so that a candidate cannot say it.
+    """
+    found = [line.removeprefix(OWN_WORK) for line in output.splitlines() if line.startswith(OWN_WORK)]
+    if not found:
+        return None
+    known: tuple[Answer, ...] = get_args(Answer)
+    return next((one for one in known if found == [one]), "unverified")

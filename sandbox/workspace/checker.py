@@ -7,6 +7,7 @@ from typing import Literal
 
 from ridgeline.graph.contract import Argv
 from ridgeline.graph.evidence import Exit, Printed, TestResult
+from ridgeline.sandbox.judge.options import own_work_said
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.commands import Commands, Ran, fill, said, tail
 from ridgeline.sandbox.workspace.correctness import Unreadable, wrong
@@ -53,7 +54,8 @@ class ContractChecker:
             wanted = any("{csv}" in word for word in command)
             data = path.read_bytes() if path.is_file() else None
         kind, detail = self._judge(ran, data, wanted)
-        result = _result(kind, commit, detail, ran.exit.seconds)
+        own_work = own_work_said(ran.exit.output) if self._commands.contract.judged else None
+        result = _result(kind, commit, detail, ran.exit.seconds).model_copy(update={"own_work": own_work})
         return result.model_copy(update={"printed": self._printed(ran.exit, data)}) if result.passed else result
 
     def _printed(self, exit: Exit, data: bytes | None) -> Printed:

@@ -5,7 +5,8 @@ import pytest
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Origin
 from ridgeline.graph.policy.bottleneck import classify
-from ridgeline.graph.policy.gates import isa, unread
+from ridgeline.graph.policy.gates import unread
+from ridgeline.graph.policy.objections import resources
 from ridgeline.graph.policy.outcome import Outcome
 from ridgeline.graph.policy.predict import check
 from ridgeline.graph.values import Prediction
@@ -84,8 +85,8 @@ ACCEPTED = Outcome(decision="accepted", reason="faster", why="", faster="yes")
         (on("isa", occupancy=50), on("counters", occupancy=25), None),
     ],
 )
-def test_new_spills_reject_where_both_are_seen_in_the_same_way(before, after, reason):
-    found = isa(ACCEPTED, before, after, make_limits())
+def test_new_spills_speak_against_a_gain_where_both_are_seen_in_the_same_way(before, after, reason):
+    found = resources(before, after, make_limits())
     assert (found.reason if found else None) == reason
 
 

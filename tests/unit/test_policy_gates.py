@@ -192,7 +192,7 @@ def test_a_failed_trial_keeps_its_reason_and_claims_nothing(reason, correct, own
     assert (verdict.decision, verdict.reason) == ("rolled_back", reason)
     assert (verdict.correct, verdict.faster, verdict.own_work) == (correct, "unverified", own_work)
     assert verdict.gain is None
-    assert verdict.sentence.startswith("Round 2: ROLLED BACK - tile the inner loops by 64 did not help because ")
+    assert verdict.sentence.startswith("Round 2: ROLLED BACK - tile the inner loops by 64 was not kept because ")
 
 
 @pytest.mark.parametrize(("reason", "correct"), [("benchmark_failed", "yes"), ("tampered", "unverified")])
@@ -218,21 +218,6 @@ def test_sentences():
 
 
 @pytest.mark.feature("F081")
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize(("after", "reason"), [(0.0, "faster"), (3.0, "isa_regression")])
-def test_a_new_spill_rejects_a_faster_kernel_in_every_preset(preset, after, reason):
-    evidence = [make_scaled(1.2, level=level) for level in ("quick", "full")]
-    pairs = make_comparison(dict.fromkeys(VALUES, ((0.18,), (0.181,), (0.179,))))
-    verdict = judge(
-        make_traced(*evidence, pairs, profile=make_profiled({"spills": after})),
-        make_standing(),
-        make_limits(preset),
-        best_profile=make_profiled({"spills": 0.0}),
-    )
-    assert verdict.reason == reason
-
-
-@pytest.mark.feature("F081")
 @pytest.mark.parametrize(
     "profile", [None, make_profiled({"instructions": 1.0}), make_profiled({"spills": 0.0}, rung="ncu")]
 )
@@ -249,7 +234,7 @@ def test_a_gain_that_is_noise_itself_is_not_called_overfit():
     verdict, _ = drive(world, CAMPAIGN, standing=standing)
     assert (verdict.reason, verdict.own_work) == ("noise", "unverified")
     verdict, _ = drive(world, ROUTER, standing=standing)
-    assert (verdict.reason, verdict.own_work) == ("overfit", "no")
+    assert (verdict.reason, verdict.own_work) == ("overfit", "unverified")
 
 
 @pytest.mark.feature("F033")

@@ -71,7 +71,7 @@ L2 = Spec(metric="l2_capacity", value=50.0, unit="MiB", source="knowledge/hardwa
             "no ceiling",
         ),
         ((), {}, "no shape was measured"),
-        ((matvec(0.93),), {"contract": make_contract(work={})}, "no floor or no time for v"),
+        ((matvec(0.93),), {"contract": make_contract(work={})}, "the contract declares no `work:`"),
         ((matvec(0.93),), {"contract": make_contract(work={"flops": "2*Q"})}, "unknown variable 'Q'"),
         ((matvec(1.2),), {}, "v runs at 120 % of its ceiling"),
         ((matvec(0.93),), {"contract": make_contract(**MATVEC, threads=2)}, "ceilings are those of one thread"),
