@@ -64,11 +64,11 @@ def _say_each(tallies: "list[Tally]") -> None:
 
     console.say()
     told = [
-        (one.rule, d.recording, str(d.round), d.answer, f"{d.claimed:.4f}x", f"{d.true:.4f}x", d.why)
+        (one.rule, d.recording, str(d.round), d.recorded, d.answer, f"{d.claimed:.4f}x", f"{d.true:.4f}x", d.why)
         for one in tallies
         for d in one.decisions
     ]
-    console.table(("rule", "recording", "round", "answer", "claimed", "true", "why"), told)
+    console.table(("rule", "recording", "round", "recorded", "answer", "claimed", "true", "why"), told)
 
 
 def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "list[Rule]":

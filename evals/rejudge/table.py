@@ -16,6 +16,8 @@ class Decided(Value):
 
     recording: str
     round: int
+    recorded: str
+    """What the campaign did with it: kept or dropped."""
     answer: str
     claimed: float
     """Speedup that the rule would report; 1.0 unless kept."""
@@ -86,6 +88,7 @@ def _decided(case: Case, ruling: Ruling) -> Decided:
     return Decided(
         recording=case.recording,
         round=case.round,
+        recorded="kept" if case.recorded else "dropped",
         answer=ruling.answer,
         claimed=math.exp(ruling.claimed),
         true=math.exp(case.truth.theta),

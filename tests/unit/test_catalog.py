@@ -7,6 +7,7 @@ from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import Broken, Drafted
 from ridgeline.graph.values import Cost, Hypothesis
+from ridgeline.graph.verdict import ShapeChange
 from tests.builders import (
     make_applied,
     make_built,
@@ -260,6 +261,41 @@ def test_reflection_compares_prediction_and_profile(before, after, decision, rea
     assert (told.lesson is not None) is lesson
     assert bool(told.root_cause) is (decision != "accepted")
     assert told.next_direction
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields", "words"),
+    [
+        (
+            "not_better",
+            {"gain": -0.1244, "lower": -0.1319, "upper": -0.1169, "faster": "no"},
+            "-12.44% [-13.19%, -11.69%], slower (not_better)",
+        ),
+        (
+            "core_regression",
+            {
+                "gain": 0.05,
+                "lower": 0.04,
+                "upper": 0.06,
+                "faster": "yes",
+                "shapes": (ShapeChange(label="r256", config_class="all", gain=-0.072, lower=-0.08, upper=-0.064),),
+            },
+            "core shape r256 changed by -7.20% [-8.00%, -6.40%]; all shapes together +5.00% [+4.00%, +6.00%], faster",
+        ),
+    ],
+)
+def test_the_cause_of_a_rollback_is_what_was_measured(reason, fields, words) -> None:
+    asked = proposed_first(naive("matmul_c"))
+    judged = make_judged("rolled_back", reason, trial=make_traced(hypothesis=asked), **fields)
+    told = CatalogPlanner().reflect(brief(naive("matmul_c")), judged)
+    assert told.root_cause.startswith(words)
+    assert "noise" not in told.root_cause
+
+
+def test_the_cause_of_a_refused_hypothesis_is_who_refused_it_and_why() -> None:
+    failed = make_failed("rejected", hypothesis=proposed_first(naive("matmul_c")), detail="rejected by Ada: too risky")
+    judged = make_judged("rolled_back", "rejected", gain=None, trial=failed, correct="unverified")
+    assert CatalogPlanner().reflect(brief(naive("matmul_c")), judged).root_cause == "it was rejected by Ada: too risky"
 
 
 def test_reflection_on_a_failure_quotes_its_first_line() -> None:

@@ -5,7 +5,7 @@ import pytest
 from ridgeline.graph.evidence import BuildResult
 from ridgeline.graph.policy.accept import judge
 from ridgeline.graph.policy.score import MixedEvidence
-from ridgeline.graph.trial import Timed, Traced
+from ridgeline.graph.trial import Broken, Timed, Traced
 from tests.builders import (
     BASE,
     VALUES,
@@ -193,6 +193,27 @@ def test_a_failed_trial_keeps_its_reason_and_claims_nothing(reason, correct, own
     assert (verdict.correct, verdict.faster, verdict.own_work) == (correct, "unverified", own_work)
     assert verdict.gain is None
     assert verdict.sentence.startswith("Round 2: ROLLED BACK - tile the inner loops by 64 was not kept because ")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("answer", ["yes", "no", "unverified"])
+def test_what_the_judge_says_of_own_work_reaches_the_verdict(preset, answer):
+    verified = make_verified()
+    test = verified.test.model_copy(update={"own_work": answer})
+    trial = Traced(
+        timed=make_timed(make_scaled(1.2), verified=verified.model_copy(update={"test": test})), profile=None
+    )
+    assert judge(trial, make_standing(), make_limits(preset), best_profile=None).own_work == answer
+
+
+def test_a_right_result_that_is_not_its_own_work_is_called_that():
+    test = make_test("incorrect").model_copy(update={"own_work": "no"})
+    trial = make_failed(
+        "incorrect", reached=Broken(built=make_built(), test=test), detail="MISMATCH: a library made it"
+    )
+    verdict = judge(trial, make_standing(), CAMPAIGN, best_profile=None)
+    assert (verdict.correct, verdict.own_work) == ("yes", "no")
+    assert verdict.sentence.endswith("was not kept because it is not its own work: MISMATCH: a library made it")
 
 
 @pytest.mark.parametrize(("reason", "correct"), [("benchmark_failed", "yes"), ("tampered", "unverified")])

@@ -32,7 +32,7 @@ from tests.builders_findings import make_finding
 from tests.judging import by_gain, by_pairs, drive, shaped
 
 PRESETS = ("evidence", *DOCUMENTS)
-PROVED = {label: 0.0778 for label in VALUES}
+PROVED = dict.fromkeys(VALUES, 0.0778)
 """ln(1.081): the gain that was thrown away."""
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ridgeline.graph.policy.audit import refusal
-from ridgeline.graph.policy.sentence import LONGEST_DETAIL, LONGEST_REFUSAL, cause
-from tests.builders import make_contract, make_failed, make_hypothesis
+from ridgeline.graph.policy.sentence import LONGEST_DETAIL, LONGEST_REFUSAL, cause, measured, sentence
+from tests.builders import make_contract, make_failed, make_hypothesis, make_traced, make_verdict
 from tests.builders_findings import make_finding
 
 
@@ -25,3 +25,33 @@ def test_what_is_too_long_is_cut_at_its_end(reason, longest):
     whole, over = (cause(make_failed(reason, detail="y" * size)).rpartition(": ")[2] for size in (longest, longest + 1))
     assert whole == "y" * longest
     assert over == "y" * (longest - 3) + "..."
+
+
+def test_a_refused_hypothesis_says_who_and_why():
+    assert cause(make_failed("rejected", detail="rejected by Ada: we tried that in June")) == (
+        "it was rejected by Ada: we tried that in June"
+    )
+    late = "rejected by policy: nobody decided within 2 h"
+    assert cause(make_failed("rejected", detail=late)) == f"it was {late}"
+    assert cause(make_failed("rejected", detail="")) == "a person rejected it"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ({"gain": -0.1244, "lower": -0.1319, "upper": -0.1169, "faster": "no"}, "-12.44% [-13.19%, -11.69%], slower"),
+        ({"gain": 0.001, "lower": -0.001, "upper": 0.003, "faster": "no"}, "+0.10% [-0.10%, +0.30%], no gain above"),
+        ({"gain": 0.02, "lower": None, "upper": None, "faster": "unverified"}, "+2.00%, not resolved"),
+        ({"gain": 0.08, "lower": 0.07, "upper": 0.09, "faster": "yes"}, "+8.00% [+7.00%, +9.00%], faster"),
+        ({"gain": None, "faster": "unverified"}, "not measured"),
+    ],
+)
+def test_what_was_measured_is_said_with_its_bounds(numbers, words):
+    assert measured(make_verdict("rolled_back", "not_better", **numbers)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("faster", "verb"), [("no", "did not help"), ("yes", "was not kept"), ("unverified", "was not kept")]
+)
+def test_only_what_was_timed_and_is_no_faster_did_not_help(faster, verb):
+    assert f" {verb} because why" in sentence(make_traced(), "rolled_back", why="why", helped=faster)
