@@ -44,7 +44,7 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     """
     lost = _lost(found)
     if not found.comparisons:
-        why = "candidate and best were never timed side by side"
+        why = ": ".join(("candidate and best were never timed side by side", *lost))
         return reject("undecided", why, faster="unverified", notes=lost)
     seen = estimate(found.comparisons, standing.noise, limits)
     shapes = _changes(seen)

@@ -112,8 +112,8 @@ def test_counters_of_ncu_name_the_bottleneck_and_stand_in_the_summary(campaign):
 
 
 @pytest.mark.feature("F081")
-@pytest.mark.parametrize(("scratch", "reason"), [(0, "faster"), (48, "isa_regression")])
-def test_a_faster_kernel_that_spills_is_rejected(campaign, scratch, reason):
+@pytest.mark.parametrize(("preset", "scratch"), [("evidence", 0), ("evidence", 48), ("router", 48)])
+def test_a_faster_kernel_that_spills_is_kept_where_pairs_proved_it(campaign, preset, scratch):
     clean, matrix = trace(*calls()), counted("my_kernel(float*)", MfmaUtil=90.0)
     files = {
         "plain-trace.csv": clean,
@@ -121,12 +121,18 @@ def test_a_faster_kernel_that_spills_is_rejected(campaign, scratch, reason):
         "plain-counted.csv": matrix,
         "spilled-counted.csv": matrix,
     }
-    said, folder, called = campaign("rocprofv3", files | MI300X, "speed 130 replay spilled", gpu="MI300X")
+    limits = {"limits": {"preset": preset}}
+    said, folder, called = campaign("rocprofv3", files | MI300X, "speed 108 replay spilled", gpu="MI300X", **limits)
     (closed,) = rounds_of(folder)
-    assert closed["judged"]["verdict"]["reason"] == reason
-    assert said.json["accepted"] == (scratch == 0)
-    if scratch:
-        assert "rose from 0 to 48" in closed["judged"]["verdict"]["sentence"]
+    verdict = closed["judged"]["verdict"]
+    assert said.json["accepted"] == (preset == "evidence")
+    assert verdict["reason"] == ("faster" if preset == "evidence" else "isa_regression")
+    if preset == "evidence":
+        assert any("register spills rose from 0 to 48" in note for note in verdict["notes"]) == bool(scratch)
+        assert verdict["lower"] > 0.06
+    else:
+        assert "register spills rose from 0 to 48" in verdict["sentence"]
+        assert "by the rule of preset `router` (design document 002)" in verdict["sentence"]
     label, chain = analysed(closed)
     assert label == "compute"
     assert "comp.matrix_busy 0.9" in chain

@@ -35,4 +35,3 @@ def test_judged_again_it_is_kept_but_by_presets_that_follow_a_document(cli, rule
     assert (first["round"], first["recorded"], first["answer"], first["why"]) == (2, "dropped", answer, why)
     assert first["claimed"] == pytest.approx(1.08 if answer == "kept" else 1.0, abs=0.001)
     assert (second["recorded"], second["answer"]) == ("dropped", "dropped")
-
