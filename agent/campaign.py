@@ -227,7 +227,7 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
 
 def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
-    from ridgeline.agent.roofline.stated import of_machine
+    from ridgeline.agent.roofline.roofline import of_machine
     from ridgeline.sandbox.devices.kind import device_kind
     from ridgeline.sandbox.devices.machine import LocalDevice
 

@@ -1,22 +1,17 @@
 """Rehearse a contract: build, test, benchmark and time the unmodified kernel against itself, for real."""
 
 import math
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
 
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.wiring import Place, connect
+from ridgeline.agent.roofline.roofline import known_of, sure, verdict
+from ridgeline.agent.wiring import unusable
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.early import silent
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.workspace.worktree import find_repository
 
 PAIRS = 2
 """Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
@@ -50,7 +45,7 @@ class Rehearsal(Value):
 def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
     """Run everything once. Raises `UserError` naming the contract's field that failed."""
     file = loaded.path.name
-    with _ports(loaded) as ports:
+    with throwaway_ports(loaded) as ports:
         base = ports.workspace.open("none")
         machine = ports.device.machine()
         say("building")
@@ -88,41 +83,11 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
     )
 
 
-@contextmanager
-def measuring(loaded: LoadedContract) -> Iterator[tuple[Ports, str]]:
-    """Ports on a throwaway campaign of a contract, and the commit that is checked out now."""
-    with _ports(loaded) as ports:
-        yield ports, ports.workspace.open("none").commit
-
-
-@contextmanager
-def _ports(loaded: LoadedContract) -> Iterator[Ports]:
-    repository = find_repository(loaded.root)
-    folder = Path(tempfile.mkdtemp(prefix="ridgeline-check-"))
-    place = Place(
-        repository=repository,
-        contract_dir=PurePosixPath(loaded.root.relative_to(repository.resolve()).as_posix()),
-        campaign_dir=folder,
-    )
-    try:
-        yield connect(place, loaded.contract, "catalog")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        # the checked-out trees are gone: let git forget them too
-        run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
-
-
 def _measured(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
     full = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="rehearsal")
     if isinstance(full, BenchmarkFailed):
         raise unusable(loaded, full)
     return full
-
-
-def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
-    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
-    said = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
-    return UserError(f"{loaded.path.name}: {_ends(said)} ({failed.reason}); correct the benchmark or the contract")
 
 
 def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | None:
@@ -146,7 +111,6 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
     contract = loaded.contract
     if contract.work.flops is None and contract.work.bytes is None:
         return None
-    from ridgeline.agent.roofline.contract import known_of, sure, verdict
     from ridgeline.graph.policy.reach import reach
 
     device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
@@ -181,11 +145,6 @@ def _end(exit: Exit | None) -> str:
         return "no build command ran"
     how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
     return f"{' '.join(exit.argv)} {how}: {_last(exit.output)}"
-
-
-def _ends(text: str) -> str:
-    """The first words name the command, the last ones the reason."""
-    return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
 
 
 def _last(text: str) -> str:

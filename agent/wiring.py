@@ -2,16 +2,21 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.console import note
+from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner, Ports, Profiler
 from ridgeline.sandbox.devices.clock import SystemClock
@@ -19,6 +24,7 @@ from ridgeline.sandbox.devices.gate import CardGate
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.devices.opened import gate_of
 from ridgeline.sandbox.isolation.patience import Patience
+from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.artifacts import ArtifactStore
 from ridgeline.sandbox.store.durable import Unsynced, write_whole
@@ -31,7 +37,7 @@ from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.commands import Commands
-from ridgeline.sandbox.workspace.worktree import GitWorkspace
+from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
 
 TIPS = PurePosixPath("agent/historical_experience")
 
@@ -201,3 +207,39 @@ def _lend_artifacts(theirs: Path, ours: Path) -> None:
         target = ours / blob.parent.name / blob.name
         if not target.exists():
             write_whole(target, blob.read_bytes())
+
+
+@contextmanager
+def measuring(loaded: LoadedContract) -> Iterator[tuple[Ports, str]]:
+    """Ports on a throwaway campaign of a contract, and the commit that is checked out now."""
+    with throwaway_ports(loaded) as ports:
+        yield ports, ports.workspace.open("none").commit
+
+
+@contextmanager
+def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
+    """Ports on a campaign that is removed afterwards: for commands that measure without keeping anything."""
+    repository = find_repository(loaded.root)
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-check-"))
+    place = Place(
+        repository=repository,
+        contract_dir=PurePosixPath(loaded.root.relative_to(repository.resolve()).as_posix()),
+        campaign_dir=folder,
+    )
+    try:
+        yield connect(place, loaded.contract, "catalog")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        # the checked-out trees are gone: let git forget them too
+        run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
+
+
+def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
+    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
+    said = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
+    return UserError(f"{loaded.path.name}: {_ends(said)} ({failed.reason}); correct the benchmark or the contract")
+
+
+def _ends(text: str) -> str:
+    """The first words name the command, the last ones the reason."""
+    return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"

@@ -1,8 +1,112 @@
 """The command line of `ridgeline bench`, as a value."""
 
+import math
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal, get_args
 
-from ridgeline.graph.values import Value
+from ridgeline.agent import settings
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.contract import SHELL_WORDS
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.values import Engine, Value
+from ridgeline.sandbox.store.nearness import nearest
+from ridgeline.sandbox.timing.comparator import Metric
+from ridgeline.sandbox.timing.reported import ByCsv, ByRegex
+from ridgeline.sandbox.workspace.versions import revision
+
+# What is asked of a comparison, checked before anything runs.
+
+MAX_PAIRS = 30
+"""Pairs at most where nobody says: somebody who asks wants an answer, a campaign has other candidates to look at."""
+PLOTS = (".png", ".svg")
+
+
+class Asked(Value):
+    """How long and how strictly to compare. `limits`: alpha, margin and everything else that judges."""
+
+    limits: Limits
+    blocks: int
+    """ABBA blocks in one pair."""
+    max_pairs: int
+    max_seconds: float
+    """For all of it, calibration included."""
+    calibration_pairs: int
+    """Of A against itself; 0 measures none."""
+    seed: int = 0
+
+
+def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
+    """The campaign's limits with a look after every pair; nothing is dropped for looking unpromising.
+
+    Raises UserError naming the option, variable or contract field of a value that cannot be.
+    """
+    found = settings.resolve(layers).limits
+    return found.model_copy(update={"looks": tuple(range(1, max_pairs + 1)), "screen_pairs": max_pairs + 1})
+
+
+def positive(numbers: Mapping[str, float | None]) -> None:
+    """Raises UserError for an option that is given and is not a number above 0."""
+    for option, value in numbers.items():
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise UserError(f"{option}: is {value:g}; give a number above 0")
+
+
+def whole(option: str, value: int | None, *, least: int) -> None:
+    """Raises UserError for an option that is given and is below `least`."""
+    if value is not None and value < least:
+        raise UserError(f"{option}: is {value}; give {least} or more")
+
+
+def metric(*, regex: str | None, column: str | None, label: str | None, higher: bool, engine: str | None) -> Metric:
+    """What is compared. Raises UserError for options that do not go together or a pattern without its one group."""
+    if regex is not None and column is not None:
+        raise UserError("--metric-regex and --csv: give one of them")
+    if regex is None and column is None:
+        given = {"--label": label is not None, "--higher-is-better": higher, "--engine": engine is not None}
+        if unfit := [option for option, there in given.items() if there]:
+            raise UserError(
+                f"{unfit[0]}: says something of numbers that the commands report; add --metric-regex or --csv"
+            )
+        return Metric()
+    if label is not None and column is None:
+        raise UserError("--label: names a column of --csv COLUMN, which is not given")
+    reader = ByCsv(column=column, label=label) if column is not None else ByRegex(pattern=_pattern(regex or ""))
+    return Metric(reader=reader, higher_is_better=higher, engine=_engine(engine or "wall"))
+
+
+def output_file(option: str, path: Path | None, *, endings: tuple[str, ...] = ()) -> None:
+    """Raises UserError for a file that could not be written when the numbers are there."""
+    if path is None:
+        return
+    if endings and path.suffix not in endings:
+        raise UserError(f"{option}: {path.name!r} must end in {' or '.join(endings)}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"{option}: {path} cannot be written; name a file in a folder that exists")
+
+
+def _engine(word: str) -> Engine:
+    engines: tuple[Engine, ...] = get_args(Engine)
+    for engine in engines:
+        if engine == word:
+            return engine
+    raise UserError(f"--engine: unknown engine {word!r}; {nearest(word, engines)}")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        found = re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise UserError(f"--metric-regex: {text!r}: {error}; correct the pattern") from None
+    if found.groups != 1:
+        raise UserError(
+            f"--metric-regex: {text!r} has {found.groups} groups; put one around the number: 'time: ([0-9.]+)'"
+        )
+    return found
 
 
 class Request(Value):
@@ -29,3 +133,110 @@ class Request(Value):
     raw: Path | None = None
     quiet: bool = False
     as_json: bool = False
+
+
+# What the two words of `ridgeline bench A B` mean: a command line, a commit or a checkout.
+
+Kind = Literal["command", "commit", "folder"]
+PREFIXES: dict[str, Kind] = {"cmd": "command", "commit": "commit", "dir": "folder"}
+WRITTEN: dict[Kind, str] = {kind: f"{prefix}:" for prefix, kind in PREFIXES.items()}
+
+
+class Side(Value):
+    """One word, understood."""
+
+    name: Literal["A", "B"]
+    kind: Kind
+    text: str
+    """Without its prefix."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words of a command; no shell reads them. Raises UserError for quotes that do not close."""
+        try:
+            words = tuple(shlex.split(self.text))
+        except ValueError as error:
+            said = str(error)
+            raise UserError(f"{self.name}: {self.text!r}: {said[:1].lower()}{said[1:]}; correct the quotes") from None
+        if found := sorted(SHELL_WORDS & set(words)):
+            raise UserError(
+                f"{self.name}: {self.text!r} uses the shell ({' '.join(found)});"
+                " put it into a script and give the script"
+            )
+        return words
+
+
+def understood(a: str, b: str, here: Path) -> tuple[Side, Side]:
+    """Both words. Raises UserError, one line, for one that is nothing or several things, and for a mixture."""
+    first, second = _side("A", a, here), _side("B", b, here)
+    if (first.kind == "command") != (second.kind == "command"):
+        raise UserError(
+            f"A is a {first.kind} and B is a {second.kind}: they would be timed in two ways, and are never compared;"
+            " give two commands, or two commits or folders"
+        )
+    return first, second
+
+
+def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
+    prefix, colon, rest = word.partition(":")
+    if colon and prefix in PREFIXES:
+        side = Side(name=name, kind=PREFIXES[prefix], text=rest.strip())
+        if not _READINGS[side.kind](side.text, here):
+            raise UserError(f"{name}: {_no_such(side, here)}")
+        return side
+    found = [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here)]
+    if not found:
+        raise UserError(f"{name}: {_nothing(name, word, here)}")
+    if len(found) > 1:
+        meanings = " and ".join(f"a {kind}" for kind in found)
+        ways = " or ".join(f"{WRITTEN[kind]}{word}" for kind in found)
+        raise UserError(f"{name}: {word!r} is {meanings}; write {ways}")
+    return Side(name=name, kind=found[0], text=word)
+
+
+def _runs(text: str, here: Path) -> bool:
+    """Whether the first word is a program."""
+    first = _first(text)
+    if "/" in first:
+        return shutil.which(here / first) is not None
+    return bool(first) and shutil.which(first) is not None
+
+
+def _first(text: str) -> str:
+    try:
+        return next(iter(shlex.split(text)), "")
+    except ValueError:  # said where the command is needed
+        return text.split(maxsplit=1)[0] if text.split() else ""
+
+
+def _is_folder(text: str, here: Path) -> bool:
+    return bool(text) and (here / text).is_dir()
+
+
+def _is_commit(text: str, here: Path) -> bool:
+    return revision(text, here) is not None
+
+
+_READINGS: dict[Kind, Callable[[str, Path], bool]] = {"command": _runs, "folder": _is_folder, "commit": _is_commit}
+
+
+def _out_of_place(kind: Kind, here: Path) -> bool:
+    """A word is read as a commit only where a contract says how commits are built and timed."""
+    return kind == "commit" and not (here / FILE_NAME).is_file()
+
+
+def _no_such(side: Side, here: Path) -> str:
+    match side.kind:
+        case "command":
+            return f"program {_first(side.text)!r} not found; install it, or correct the command"
+        case "commit":
+            return f"{side.text!r} is no commit, branch or tag that git knows in {here}"
+        case "folder":
+            return f"{side.text!r} is no folder; give a git checkout with a {FILE_NAME}"
+
+
+def _nothing(name: str, word: str, here: Path) -> str:
+    if word.strip() != word or " " in word:
+        return f"program {_first(word)!r} not found; install it, or correct the command"
+    commit = "no commit that git knows here" if (here / FILE_NAME).is_file() else f"no commit ({here} has no contract)"
+    return f"{word!r} is no folder, {commit} and no program; correct it, or say which with cmd:, commit: or dir:"

@@ -7,13 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.agent import console, settings
-from ridgeline.agent.bench.answer import Answer, answer
-from ridgeline.agent.bench.asked import PLOTS, Asked, limits_of, metric, output_file, positive, whole
-from ridgeline.agent.bench.course import Course, Found
-from ridgeline.agent.bench.lab import Lab
-from ridgeline.agent.bench.request import Request
-from ridgeline.agent.bench.watch import watcher
-from ridgeline.agent.bench.words import Side, understood
+from ridgeline.agent.bench.comparison import Answer, Course, Found, answer
+from ridgeline.agent.bench.display import watcher
+from ridgeline.agent.bench.laboratory import Lab
+from ridgeline.agent.bench.request import (
+    PLOTS,
+    Asked,
+    Request,
+    Side,
+    limits_of,
+    metric,
+    output_file,
+    positive,
+    understood,
+    whole,
+)
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.policy.paired import PairedError
 from ridgeline.graph.policy.score import MixedEvidence
@@ -67,7 +75,7 @@ def _checked(request: Request) -> None:
 
 def _drawn(request: Request) -> Path | None:
     """Where a picture goes; None without one, and where nothing can draw it, which is said now and not afterwards."""
-    from ridgeline.agent.bench.plot import MISSING, available
+    from ridgeline.agent.bench.display import MISSING, available
 
     if request.plot is not None and not available():
         console.note(MISSING)
@@ -80,7 +88,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
-    from ridgeline.agent.bench.versions import VersionLab, gathered
+    from ridgeline.agent.bench.laboratory import VersionLab, gathered
 
     given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
     given |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
@@ -93,7 +101,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
 
 
 def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
-    from ridgeline.agent.bench.commands import CommandLab, conduct
+    from ridgeline.agent.bench.laboratory import CommandLab, conduct
 
     what = metric(
         regex=request.metric_regex,
@@ -144,7 +152,7 @@ def _keep(path: Path, found: Found, said: Answer, asked: Asked, lab: Lab) -> Non
 def _with_plot(path: Path | None, found: Found, said: Answer) -> Answer:
     if path is None:
         return said
-    from ridgeline.agent.bench.plot import draw
+    from ridgeline.agent.bench.display import draw
 
     said = said.model_copy(update={"plot": str(path)})
     draw(path, found, said)

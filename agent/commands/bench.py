@@ -9,7 +9,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.bench.answer import Answer, ShapeAnswer
+    from ridgeline.agent.bench.comparison import Answer, ShapeAnswer
 
 Word = "A command in quotes, a commit, or a folder; cmd:, commit: and dir: say which."
 A = Annotated[str, typer.Argument(metavar="A", help=Word, show_default=False)]

@@ -62,7 +62,7 @@ def init(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _made(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
-    from ridgeline.agent.scaffold_torch import write as made
+    from ridgeline.agent.scaffold_task import write as made
 
     written = made(path, given, entry=entry, kernelbench=kernelbench)
     console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")

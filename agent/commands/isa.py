@@ -10,8 +10,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.isa.hot import Placed
-    from ridgeline.agent.isa.section import Section
+    from ridgeline.agent.isa.report import Placed, Section
     from ridgeline.sandbox.profiles.isa.report import Inspected
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
@@ -56,10 +55,8 @@ def isa(  # noqa: PLR0913 -- one parameter per option of the command line
 ) -> None:
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
     given = dict(locals())
-    from ridgeline.agent.isa.hot import hotspots
-    from ridgeline.agent.isa.request import Asked
-    from ridgeline.agent.isa.section import sections
-    from ridgeline.agent.isa.several import inspected
+    from ridgeline.agent.isa.report import hotspots, sections
+    from ridgeline.agent.isa.request import Asked, inspected
 
     asked = Asked.model_validate({name: given[name] for name in Asked.model_fields})
     spots = hotspots(trace) if trace is not None else ()
@@ -110,7 +107,7 @@ def _tell_all(told: "Sequence[Section]", *, whole: bool) -> None:
 
 
 def _tell(told: "Section", *, whole: bool) -> None:
-    from ridgeline.agent.isa.table import header, hot_loop, launches, rows
+    from ridgeline.agent.isa.report import header, hot_loop, launches, rows
 
     reports = [one.report for one in told.found]
     console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
@@ -135,7 +132,7 @@ def _tell(told: "Section", *, whole: bool) -> None:
 
 def _list(one: "Inspected", placed: "Placed | None", *, whole: bool) -> None:
     """Every instruction, or those that the trace calls hot."""
-    from ridgeline.agent.isa.table import listing
+    from ridgeline.agent.isa.report import listing
 
     if one.code is None or one.report.shape is None:
         return
@@ -148,7 +145,7 @@ def _list(one: "Inspected", placed: "Placed | None", *, whole: bool) -> None:
 
 
 def _write(path: Path, told: "Sequence[Section]") -> None:
-    from ridgeline.agent.isa.page import page
+    from ridgeline.agent.isa.report import page
 
     text = page(told)
     try:

@@ -24,7 +24,7 @@ def mcp(folders: Folders = None, read_only: ReadOnly = False) -> None:
 
     The protocol is MCP; a client starts this command itself.
     """
-    from ridgeline.agent.mcp.roots import Roots
+    from ridgeline.agent.mcp.desk import Roots
     from ridgeline.agent.mcp.server import serve
 
     here = Path.cwd()

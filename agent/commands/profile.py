@@ -9,8 +9,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.profiles.difference import KernelMoved
-    from ridgeline.agent.profiles.document import Judged
+    from ridgeline.agent.profiles.document import Judged, KernelMoved
     from ridgeline.graph.kernel_profile import Recording
 
 app = typer.Typer(
@@ -41,12 +40,12 @@ def register(parent: typer.Typer) -> None:
 @app.command()
 def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json = False) -> None:
     """Read recordings, rank their kernels and say what bounds them. Several paths are one run seen several ways."""
-    from ridgeline.agent.profiles import loading
+    from ridgeline.agent.profiles import document
 
-    found = loading.recordings(paths)
-    kernels = loading.kernels(found, kernel)
+    found = document.recordings(paths)
+    kernels = document.kernels(found, kernel)
     if html is not None:
-        from ridgeline.agent.profiles.page import render
+        from ridgeline.agent.profiles.report import render
 
         _write(html, render(", ".join(path.name or str(path) for path in paths), found, kernels))
     _show(found, kernels, as_json=as_json)
@@ -55,11 +54,11 @@ def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json 
 @app.command()
 def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> None:
     """What changed from A to B: time with its resolution, registers, occupancy, traffic, stalls."""
-    from ridgeline.agent.profiles import loading
-    from ridgeline.agent.profiles.difference import difference
-    from ridgeline.agent.profiles.listing import plain
+    from ridgeline.agent.profiles import document
+    from ridgeline.agent.profiles.document import difference
+    from ridgeline.agent.profiles.report import plain
 
-    sides = [loading.kernels(loading.recordings([path]), kernel, every=True) for path in (a, b)]
+    sides = [document.kernels(document.recordings([path]), kernel, every=True) for path in (a, b)]
     found = difference(sides[0], sides[1], one_each=kernel is not None)
     if as_json:
         console.emit(found)
@@ -78,42 +77,42 @@ def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> No
 @app.command()
 def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Json = False) -> None:
     """Run the contract's profile command, else its benchmark, under the best profiler that this machine permits."""
-    from ridgeline.agent.profiles import listing, loading
+    from ridgeline.agent.profiles import document, report
     from ridgeline.agent.profiles.run import record
 
     made = record(contract, kernel=kernel, out=out, progress=console.note)
     for note in made.notes:
-        console.note(listing.plain(note, 400))
-    found = (*loading.recordings(made.paths), *made.recordings)
+        console.note(report.plain(note, 400))
+    found = (*document.recordings(made.paths), *made.recordings)
     if not found:
         raise UserError(f"{contract}: nothing was recorded; `ridgeline doctor` names what is missing here", exit_code=5)
-    _show(found, loading.kernels(found, None), as_json=as_json)
+    _show(found, document.kernels(found, None), as_json=as_json)
     for path in made.paths:
         console.note(f"kept: {path}")
 
 
 def _show(found: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_json: bool) -> None:
-    from ridgeline.agent.profiles import listing
+    from ridgeline.agent.profiles import report
     from ridgeline.agent.profiles.document import document
 
     if as_json:
         console.emit(document(found, kernels))
         return
     for recording in found:
-        console.say(listing.headline(recording))
+        console.say(report.headline(recording))
         if recording.kernels:
-            console.table(listing.HEADER, listing.rows(recording))
-        if (left := len(recording.kernels) - listing.KERNELS) > 0:
+            console.table(report.HEADER, report.rows(recording))
+        if (left := len(recording.kernels) - report.KERNELS) > 0:
             console.say(f"and {left} more kernels")
         console.say()
-    for line in listing.verdicts(kernels):
+    for line in report.verdicts(kernels):
         console.say(line)
     for warning in dict.fromkeys(warning for recording in found for warning in recording.warnings):
-        console.note(f"warning: {listing.plain(warning, 400)}")
+        console.note(f"warning: {report.plain(warning, 400)}")
 
 
 def _tell(moved: "KernelMoved") -> None:
-    from ridgeline.agent.profiles.listing import number, plain
+    from ridgeline.agent.profiles.report import number, plain
 
     time = moved.time
     console.say(plain(moved.a, 100) if moved.a == moved.b else f"{plain(moved.a, 80)} -> {plain(moved.b, 80)}")

@@ -11,10 +11,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.wikis import attached
 
 if TYPE_CHECKING:
-    from ridgeline.agent.roofline.campaign import ShapeStands
-    from ridgeline.agent.roofline.contract import Measured, Shown
-    from ridgeline.agent.roofline.operation import Asked, Placed
-    from ridgeline.agent.roofline.picture import Picture
+    from ridgeline.agent.roofline.picture import Picture, ShapeStands
+    from ridgeline.agent.roofline.roofline import Asked, Measured, Placed, Shown
 
 Target = Annotated[
     str | None, typer.Argument(metavar="[CONTRACT|CAMPAIGN]", help="A ridgeline.yaml or its folder, or a campaign.")
@@ -75,7 +73,7 @@ def roofline(  # noqa: PLR0913 -- one parameter per option of the command line
 
 
 def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
-    from ridgeline.agent.roofline.operation import Asked
+    from ridgeline.agent.roofline.roofline import Asked
 
     for name in ("--shape", "--dtype"):
         if own[name] is None:
@@ -85,7 +83,7 @@ def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) 
 
 
 def _operation(asked: "Asked", *, as_json: bool) -> None:
-    from ridgeline.agent.roofline.operation import place
+    from ridgeline.agent.roofline.roofline import place
 
     placed = place(asked)
     if as_json:
@@ -99,7 +97,7 @@ def _operation(asked: "Asked", *, as_json: bool) -> None:
 def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     """A campaign where the word names one, else a contract."""
     if plot is not None:
-        from ridgeline.agent.roofline.plot import check
+        from ridgeline.agent.roofline.picture import check
 
         check(plot)
     try:
@@ -110,7 +108,7 @@ def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
         else:
             raise
     if folder is not None:
-        from ridgeline.agent.roofline.campaign import stands
+        from ridgeline.agent.roofline.picture import stands
 
         found, picture = stands(folder, campaigns.history(folder))
         if as_json:
@@ -122,7 +120,7 @@ def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     else:
         picture = _contract(Path(target), as_json=as_json)
     if plot is not None:
-        from ridgeline.agent.roofline.plot import draw
+        from ridgeline.agent.roofline.picture import draw
 
         draw(plot, picture)
         console.note(f"drawn: {plot}")
@@ -136,7 +134,7 @@ def _is_contract(path: Path) -> bool:
 def _contract(path: Path, *, as_json: bool) -> "Picture":
     from ridgeline.agent import settings
     from ridgeline.agent.contract_file import load
-    from ridgeline.agent.roofline.contract import measure
+    from ridgeline.agent.roofline.roofline import measure
 
     loaded = load(path)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))

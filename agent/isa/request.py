@@ -1,20 +1,59 @@
 """What the command line asks of a kernel's file, with what `isa.toml` beside the file adds."""
 
+import ast
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.isa.outline import Outline, outlines
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.errors import NotCompiled
 from ridgeline.sandbox.profiles.isa.given import is_compiled
 from ridgeline.sandbox.profiles.isa.native import is_flydsl
 from ridgeline.sandbox.profiles.isa.noted import CALL, FILE_NAME, Noted, entries, listed
+from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 from ridgeline.sandbox.profiles.isa.targets import KNOWN, UnknownTarget, target_of
 from ridgeline.sandbox.profiles.isa.triton import Call, Wanted
 from ridgeline.sandbox.profiles.isa.values import Target
+
+# Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
+
+
+class Outline(Value):
+    """One kernel's name and parameters, in order."""
+
+    name: str
+    passed: tuple[str, ...]
+    constant: tuple[str, ...]
+    """Those marked `tl.constexpr` that have no default."""
+
+
+def outlines(path: Path) -> tuple[Outline, ...]:
+    """The functions at the top of a Python file that `triton.jit` decorates; none where it is not Python."""
+    try:
+        module = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(_outline(node) for node in module.body if isinstance(node, ast.FunctionDef) and any(_jits(node)))
+
+
+def _jits(function: ast.FunctionDef) -> Iterator[bool]:
+    for decorator in function.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        yield ast.unparse(called).rpartition(".")[2] == "jit"
+
+
+def _outline(function: ast.FunctionDef) -> Outline:
+    given = [*function.args.posonlyargs, *function.args.args]
+    bare = len(given) - len(function.args.defaults)
+    marked = [argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation) for argument in given]
+    return Outline(
+        name=function.name,
+        passed=tuple(one.arg for one, constant in zip(given, marked, strict=True) if not constant),
+        constant=tuple(one.arg for at, one in enumerate(given) if marked[at] and at < bare),
+    )
+
 
 WORDS = ("target", "signature", "constants", "call", "num_warps", "num_stages", "python")
 """Options that a command for one kernel of several repeats."""
@@ -165,3 +204,47 @@ def _call(text: str) -> Call:
     if found is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
     return Call(name=found[1], arguments=listed(found[2]))
+
+
+# Every kernel of a file: inspected one by one where it is known how they are launched, else listed with commands.
+
+MOST = 32
+"""Kernels of one file that are reported without being asked for by name."""
+
+
+def inspected(asked: Asked) -> tuple[tuple[Inspected, ...], ...]:
+    """Of each kernel what its code says for every target; the one that is named, or all.
+
+    Raises:
+        UserError: what was given does not say how the file's kernels are launched; names the commands that would.
+        NotCompiled, CompilerMissing: as `inspect`.
+    """
+    return tuple(found for one in each(asked) for found in _split(one))
+
+
+def _split(asked: Asked) -> Iterator[tuple[Inspected, ...]]:
+    """One kernel, or all that a file turns out to hold."""
+    try:
+        found = _one(asked)
+    except NotCompiled as error:
+        if not error.several or len(error.several) > MOST:
+            raise
+        if asked.call is None and is_triton(wanted(asked).file):
+            raise UserError(_listed(asked, error.several)) from None
+        names = error.several
+    else:
+        yield found
+        return
+    for name in names:
+        yield _one(asked.model_copy(update={"kernel": name}))
+
+
+def _one(asked: Asked) -> tuple[Inspected, ...]:
+    what = wanted(asked)
+    chosen = targets(asked.model_copy(update={"file": what.file}))
+    return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
+
+
+def _listed(asked: Asked, names: Sequence[str]) -> str:
+    commands = "; or ".join(command(asked, name) for name in names)
+    return f"--kernel: {asked.file.name} has {len(names)} kernels, and one signature fits one of them. Run {commands}"

@@ -1,15 +1,166 @@
 """What the tools of the server do. Every answer is bounded; a mistake is raised as an error of one line."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
 
 from ridgeline.agent import campaigns
 from ridgeline.agent.approvals import Decided, Waits
-from ridgeline.agent.errors import UserError
-from ridgeline.agent.mcp.errors import KNOWN, one_line
-from ridgeline.agent.mcp.questions import AboutCampaigns, AboutCsv, AboutQueue, AboutReport, AnswerRequest, Decide
-from ridgeline.agent.mcp.roots import Roots
-from ridgeline.agent.providers.base import plain, without_keys
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.providers.base import plain, told, without_keys
+from ridgeline.graph.errors import CampaignError, WorldError
+from ridgeline.graph.values import Value
+
+# What may go wrong in a tool, as the one line that its client is told.
+
+KNOWN = (UserError, Waiting, CampaignError, WorldError, ValidationError, OSError)
+"""A client's mistakes, and a world that is not as it should be; all else is a fault of ours and ends up in the log."""
+LONGEST = 2_000
+"""Characters: several reasons why an answer cannot be used."""
+
+
+def one_line(error: Exception) -> str:
+    """Without keys and control characters; of a value that does not fit, where and why, and not the value."""
+    match error:
+        case ValidationError():
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return told(f"{where or error.title}: {first['msg']}", limit=LONGEST)
+        case OSError():
+            return told(f"{error.filename or 'file'}: {error.strerror}", limit=LONGEST)
+        case _:
+            return told(str(error), limit=LONGEST)
+
+
+# Which campaigns a client may name: those in folders that were allowed when the server was started, and no others.
+
+LARGEST_TEXT = 4_000_000
+"""Bytes of a file that is read for a client."""
+
+
+class Roots:
+    """The allowed folders, with their links followed."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Raises UserError for a folder that is none."""
+        for folder in folders:
+            if not folder.is_dir():
+                raise UserError(f"{folder}: no such folder; give a repository or a folder of campaigns")
+        self.folders = tuple(_followed(folder) for folder in folders)
+
+    def all(self) -> list[Path]:
+        """Every campaign in them, those that changed last first."""
+        near = {_followed(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
+        return sorted(filter(self._inside, near), key=_changed, reverse=True)
+
+    def campaign(self, named: str) -> Path:
+        """By its folder, absolute or below an allowed one, or its name. Raises UserError, the same for all others."""
+        for place in self._places(named, self.folders):
+            if campaigns.is_campaign(place):
+                return place
+        for campaign in self.all():
+            if campaign.name == named:
+                return campaign
+        raise UserError(f"{named}: no campaign in the allowed folders; `status` without a campaign lists them")
+
+    def read(self, named: str, campaign: Path) -> bytes:
+        """A file of the campaign or below an allowed folder. Raises UserError where it is not there or too large."""
+        for place in self._places(named, (campaign, *self.folders)):
+            if place.is_file():
+                if place.stat().st_size > LARGEST_TEXT:
+                    raise UserError(f"{named}: is larger than {LARGEST_TEXT} bytes")
+                return place.read_bytes()
+        raise UserError(f"{named}: no such file in the campaign or the allowed folders")
+
+    def _places(self, named: str, folders: Sequence[Path]) -> list[Path]:
+        """What a name may mean; an absolute one means itself, wherever it is joined to."""
+        return [place for folder in folders if self._inside(place := _followed(folder / named))]
+
+    def _inside(self, place: Path) -> bool:
+        return any(place.is_relative_to(folder) for folder in self.folders)
+
+
+def _followed(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # unlike `Path.resolve`, silent about links that lead in a circle
+
+
+def _changed(campaign: Path) -> float:
+    files = (campaign / campaigns.LEDGER, campaign / campaigns.STATUS)
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+
+
+# What each tool of the server may be asked: validated here, and the source of the schemas that clients see.
+
+Word = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A name or one line."""
+Named = Annotated[Word, Field(min_length=1)]
+Offset = Annotated[int, Field(ge=0, le=100_000_000)]
+
+
+class AboutCampaigns(Value):
+    """Without a campaign, all that are in the allowed folders, the newest first."""
+
+    campaign: Word = ""
+    """The campaign's folder, absolute or below an allowed one, or its name."""
+
+
+class AboutCsv(Value):
+    """One of `file` and `text`."""
+
+    campaign: Named
+    """Whose benchmark it is; its contract has the columns and the scoring."""
+    file: Word = ""
+    """A CSV below the campaign's folder or an allowed one."""
+    text: Annotated[str, Field(max_length=4_000_000)] = ""
+    """The CSV itself."""
+
+
+class AboutQueue(AboutCampaigns):
+    """Without a campaign, the open questions of all; with one, its own, and the evidence of the first or of `key`."""
+
+    key: Word = ""
+    """Which question's evidence."""
+    offset: Offset = 0
+    """Characters of the evidence to leave out: `next_offset` of the part before."""
+
+
+class Decide(Value):
+    """An answer to a question of the queue. It is kept for good, with who gave it."""
+
+    campaign: Named
+    key: Named
+    """Of the question, from `queue`: a decision never applies to another."""
+    choice: Literal["approve", "reject", "defer"]
+    by: Named
+    """Who decides: the person's name, or yours if you were told to decide yourself."""
+    reason: Annotated[str, Field(max_length=10_000)] = ""
+    """Needed to reject, where the planner learns from it, and to defer."""
+
+
+class AnswerRequest(Value):
+    """Without `text`, the open request of a mailbox campaign; with it, its answer."""
+
+    campaign: Named
+    number: Annotated[int, Field(ge=1)] | None = None
+    """Of the request, needed with `text`: an answer never goes to another."""
+    text: Annotated[str, Field(max_length=2_000_000)] = ""
+    """The whole answer, in the form that the request describes."""
+    by: Word = ""
+    """Who or what wrote it, needed with `text`."""
+    offset: Offset = 0
+    """Characters of the request to leave out: `next_offset` of the part before."""
+
+
+class AboutReport(Value):
+    """The report so far, in Markdown."""
+
+    campaign: Named
+    offset: Offset = 0
+    """Characters to leave out: `next_offset` of the part before."""
+
 
 MOST = 100
 """Entries of a list."""

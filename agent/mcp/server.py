@@ -9,10 +9,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.mcp import questions
-from ridgeline.agent.mcp.desk import Desk, Told
-from ridgeline.agent.mcp.errors import KNOWN, one_line
-from ridgeline.agent.mcp.roots import Roots
+from ridgeline.agent.mcp import desk as questions
+from ridgeline.agent.mcp.desk import KNOWN, Desk, Roots, Told, one_line
 from ridgeline.agent.providers.base import told, without_keys
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.values import Value

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.isa.request import Asked
-from ridgeline.agent.isa.several import inspected
+from ridgeline.agent.isa.request import Asked, inspected
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.edits import edited

@@ -5,11 +5,10 @@ import random
 
 import pytest
 
-from ridgeline.agent.bench.answer import answer, percent, signed
-from ridgeline.agent.bench.asked import Asked
-from ridgeline.agent.bench.course import Course, Found
-from ridgeline.agent.bench.lab import About
-from ridgeline.agent.bench.watch import SilentWatch
+from ridgeline.agent.bench.comparison import Course, Found, answer, percent, signed
+from ridgeline.agent.bench.display import SilentWatch
+from ridgeline.agent.bench.laboratory import About
+from ridgeline.agent.bench.request import Asked
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.score import MixedEvidence

@@ -11,8 +11,7 @@ pytest.importorskip("mcp")
 from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
-from ridgeline.agent.mcp.desk import Desk
-from ridgeline.agent.mcp.roots import Roots
+from ridgeline.agent.mcp.desk import Desk, Roots
 from ridgeline.agent.mcp.server import offers, outcome
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox

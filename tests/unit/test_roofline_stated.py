@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.roofline.stated import of_machine, peaks, products, stated
+from ridgeline.agent.roofline.roofline import of_machine, peaks, products, stated
 from tests.builders import make_contract, make_machine
 
 KNOWN = products()

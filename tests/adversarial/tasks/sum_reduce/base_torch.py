@@ -1,5 +1,2 @@
-import torch
-
-
 def sum_reduce(x, out):
     out.copy_(x.double().sum().reshape(1))

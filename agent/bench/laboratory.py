@@ -1,28 +1,82 @@
 """Two commits or checkouts of a project with a contract, built and timed as a campaign does."""
 
+import hashlib
 import json
+import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from ridgeline.agent.bench.lab import About, Tell
-from ridgeline.agent.bench.words import Side
+from ridgeline.agent.bench.request import Asked, Side
+from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.rehearsal import unusable
-from ridgeline.agent.wiring import Place, connect
+from ridgeline.agent.wiring import Place, connect, unusable
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from ridgeline.graph.ports import Ports
-from ridgeline.graph.values import Artifact
+from ridgeline.graph.values import Artifact, Engine
+from ridgeline.sandbox.devices.cpu import read_cpu
+from ridgeline.sandbox.devices.opened import any_gate
 from ridgeline.sandbox.store.artifacts import ArtifactStore
-from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line
+from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encoded
+from ridgeline.sandbox.timing.interleaving import Timed
+from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line, pinned_core
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.versions import Gathering, Version
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
+
+# What can be timed against each other, pair by pair.
+
+Tell = Callable[[int], None]
+"""Called with the number of pairs of identical versions that are done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Who is compared, in words; nothing decides by it."""
+
+    a: str
+    b: str
+    engine: Engine
+    machine: str
+    unit: str
+    """`us` for times; empty for numbers in a unit of the command's own."""
+    inverted: bool = False
+    """The shapes' numbers stand as their inverse, because higher is better."""
+    notes: tuple[str, ...] = field(default=())
+
+
+class Lab(Protocol):
+    """Everything ready to be timed. Raises the errors of its adapters; each is one line for a person."""
+
+    @property
+    def about(self) -> About: ...
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Whatever is needed before the first pair, not counted: build, run once."""
+        ...
+
+    def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
+        """A against itself, with two pairs at least and no pair begun after `budget_s` seconds.
+
+        BenchmarkFailed, here and below, only when the machine disturbed too much of it (`unstable`).
+        """
+        ...
+
+    def pair(self, number: int) -> Comparison | BenchmarkFailed:
+        """The pair of A and B with this number, from 0."""
+        ...
+
+    def raw(self) -> dict[str, object]:
+        """Every single timing so far, as JSON holds it."""
+        ...
+
 
 Say = Callable[[str], None]
 DECIDING = (
@@ -219,3 +273,84 @@ def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> 
 
 def _end(built: BuildResult) -> str:
     return "no build command ran" if built.exit is None else in_a_line(built.exit, last=BUILD_LINES)
+
+
+# Two command lines of the user's own.
+
+LEAST_PAIRS = 2
+"""Of an A/A run: one shows no scatter."""
+RETRY_S, MAX_S = 60.0, 3600.0
+"""How long to wait for an idle card, with a look so often."""
+
+
+class CommandLab:
+    """Whole processes in turn, here and now."""
+
+    def __init__(self, sides: tuple[Side, Side], metric: Metric, conduct: Conduct, asked: Asked) -> None:
+        self._sides, self._metric, self._conduct = sides, metric, conduct
+        self._runs = Runs(metric, conduct)
+        self._versus = Versus(
+            sides[0].argv,
+            sides[1].argv,
+            runs=self._runs,
+            blocks=asked.blocks,
+            seed=asked.seed,
+            limit=asked.limits.dropped_blocks_limit,
+        )
+        self._twins: list[Timed] = []
+        self._pairs: list[Timed] = []
+        self._notes: tuple[str, ...] = ()
+        cpu = read_cpu()
+        self._machine = cpu.model
+        self._fingerprint = hashlib.sha256(f"{platform.node()} {cpu.model_dump_json()}".encode()).hexdigest()
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Run both once, not counted; find out what starting a process costs where that is in the times."""
+        say("running A and B once, not counted")
+        self._versus.warm_up()
+        core = self._conduct.core
+        where = f"pinned to core {core}" if core is not None else "not pinned to a core; --threads 1 does that"
+        if self._metric.reader is None:
+            empty = 1000 * self._runs.empty_s()
+            self._notes = (f"times are of whole processes, {where}; {empty:.1f} ms of each is its start",)
+        else:
+            said = f"the numbers are the commands' own, taken to be by engine {self._runs.engine}"
+            self._notes = (f"{said}; the processes are {where}",)
+
+    @property
+    def about(self) -> About:
+        a, b = self._sides
+        return About(
+            a=a.text,
+            b=b.text,
+            engine=self._runs.engine,
+            machine=self._machine,
+            unit="" if self._metric.reader else "us",
+            inverted=self._metric.higher_is_better,
+            notes=self._notes,
+        )
+
+    def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
+        until = time.monotonic() + budget_s
+        for number in range(pairs):
+            if number >= LEAST_PAIRS and time.monotonic() >= until:
+                break
+            self._twins.append(self._versus.pair(number, twins=True))
+            tell(number + 1)
+        return self._versus.compared(self._twins, machine=self._fingerprint, twins=True)
+
+    def pair(self, number: int) -> Comparison | BenchmarkFailed:
+        self._pairs.append(self._versus.pair(number))
+        return self._versus.compared(self._pairs[-1:], machine=self._fingerprint)
+
+    def raw(self) -> dict[str, object]:
+        return {"calibration": json.loads(encoded(self._twins)), "pairs": json.loads(encoded(self._pairs))}
+
+
+def conduct(*, threads: int | None, timeout_s: float, gpu: bool = False) -> Conduct:
+    """How the runs are made: in the current folder, on one core where the commands have one thread.
+
+    `gpu`: every block of runs has an idle card to itself. Raises DeviceLost where none can be asked for.
+    """
+    gate = any_gate(retry_s=RETRY_S, max_s=MAX_S, say=note) if gpu else None
+    return Conduct(cwd=Path.cwd(), timeout_s=timeout_s, core=pinned_core() if threads == 1 else None, gate=gate)

@@ -1,0 +1,314 @@
+"""What is told of one kernel: its code on every target, beside an earlier version, with what a trace says of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.kernel_profile import Hotspot
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.profiles.isa.difference import compared
+from ridgeline.sandbox.profiles.isa.report import Inspected
+from ridgeline.sandbox.profiles.isa.values import Code, IsaFinding, Kind, Loop, Report
+
+# Puts the hot instructions of a recorded trace on the lines of a listing.
+
+
+class Placed(Value):
+    """What a trace says of the lines of one listing."""
+
+    shares: tuple[tuple[int, float], ...]
+    """Index of the instruction, and its share of all wave time or samples."""
+    missed: tuple[str, ...]
+    """Hot instructions that are not, or not once, in the listing."""
+
+
+def hotspots(path: Path) -> tuple[Hotspot, ...]:
+    """The hot instructions of an AMD thread trace or of ncu's source page. Raises `UserError`."""
+    from ridgeline.sandbox.profiles.readers import att, ncu
+    from ridgeline.sandbox.profiles.readers.fault import RecordingError
+
+    if not path.exists():
+        raise UserError(f"--trace: {path}: no such file or folder; give a ui_output folder or ncu's source page")
+    try:
+        recording = att.read(path) if att.sniff(path) else ncu.read(path)
+    except RecordingError as error:
+        raise UserError(f"--trace: {error}") from None
+    found = recording.hotspots or (recording.att.hotspots if recording.att else ())
+    if not found:
+        raise UserError(f"--trace: {path}: tells no instructions; give a thread trace or ncu's source page")
+    return found
+
+
+def placed(code: Code, found: Sequence[Hotspot]) -> Placed:
+    """Each by its text, and by its source line where several instructions read the same."""
+    where: dict[str, list[int]] = {}
+    for index, instruction in enumerate(code.instructions):
+        where.setdefault(_plain(instruction.text), []).append(index)
+    shares: dict[int, float] = {}
+    missed = []
+    for hot in found:
+        same = where.get(_plain(hot.isa), [])
+        line = hot.source.rpartition("/")[2]
+        named = [index for index in same if line and code.instructions[index].source == line]
+        fitting = named or same
+        if len(fitting) == 1:
+            shares[fitting[0]] = shares.get(fitting[0], 0.0) + hot.share
+        else:
+            why = f"{len(fitting)} times in it" if fitting else "not in it"
+            missed.append(f"{hot.share:.1%} {hot.isa} ({why})")
+    return Placed(shares=tuple(sorted(shares.items())), missed=tuple(missed))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace(",", " ").rstrip(" ;").split())
+
+
+class Section(Value):
+    """One kernel of a file."""
+
+    found: tuple[Inspected, ...]
+    """One for each target."""
+    findings: tuple[IsaFinding, ...]
+    """Differences to the earlier version."""
+    hot: tuple[Placed | None, ...]
+    """For each of `found`; None without a trace, and where there are no instructions to place it on."""
+    compared: bool
+    """Whether the earlier version has this kernel on a target of these."""
+
+    @property
+    def kernel(self) -> str:
+        """Its name in the code."""
+        return self.found[0].report.kernel
+
+    @property
+    def placed(self) -> tuple[tuple[Inspected, Placed | None], ...]:
+        """Each target's code with what is hot in it."""
+        return tuple(zip(self.found, self.hot, strict=True))
+
+
+def sections(
+    found: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]], spots: Sequence[Hotspot]
+) -> tuple[Section, ...]:
+    """One for each kernel. Kernels of an earlier version are found by name; a single one whatever its name is now."""
+    return tuple(_section(one, _earlier(one, found, before), spots) for one in found)
+
+
+def _earlier(
+    one: tuple[Inspected, ...], found: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]]
+) -> tuple[Inspected, ...]:
+    if len(found) == len(before) == 1:
+        return before[0]
+    return next((old for old in before if old[0].report.kernel == one[0].report.kernel), ())
+
+
+def _section(one: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequence[Hotspot]) -> Section:
+    then, now = ([inspected.report for inspected in version] for version in (old, one))
+    return Section(
+        found=one,
+        findings=compared(then, now),
+        hot=tuple(placed(inspected.code, spots) if spots and inspected.code else None for inspected in one),
+        compared=bool({report.target for report in then} & {report.target for report in now}),
+    )
+
+
+# The rows of the report, the same for text and HTML: one column per target.
+
+Row = tuple[str, ...]
+UNKNOWN = "-"
+NAMES: dict[str, str] = {
+    "matrix": "matrix", "valu": "vector ALU", "salu": "scalar ALU", "global_load": "global loads",
+    "global_store": "global stores", "global_to_lds": "global to LDS", "atomic": "atomics", "lds_read": "LDS reads",
+    "lds_write": "LDS writes", "lds_other": "lane exchange", "scratch": "scratch", "scalar_load": "scalar loads",
+    "accum_move": "accumulator moves", "wait": "waits", "barrier": "barriers", "branch": "branches", "nop": "nops",
+    "end": "ends", "other": "other",
+}  # fmt: skip
+"""For people; LDS is shared memory on NVIDIA, scratch its local memory."""
+SAID = {
+    "LDS per block, B": "shared memory per block, B", "waves per SIMD": "warps per scheduler",
+    "LDS reads": "shared reads", "LDS writes": "shared writes", "global to LDS": "global to shared",
+    "scratch per lane, B": "stack per thread, B", "registers per lane": "registers per thread",
+}  # fmt: skip
+"""The same where all targets are NVIDIA's."""
+MOVED: tuple[Kind, ...] = ("global_load", "global_store", "global_to_lds", "lds_read", "lds_write")
+COUNTED: tuple[Kind, ...] = ("lds_other", "scratch", "accum_move", "atomic", "wait", "barrier", "branch", "nop")
+
+
+def header(reports: Sequence[Report]) -> Row:
+    """Column names."""
+    return ("", *(report.target.arch for report in reports))
+
+
+def rows(reports: Sequence[Report]) -> tuple[Row, ...]:
+    """Every line of the table; lines that say nothing for any target are left out."""
+    words = SAID if all(report.target.vendor == "nvidia" for report in reports) else {}
+    every = [(words.get(name, name), *(show(report) for report in reports)) for name, show in (*_held(), *_code())]
+    return tuple(row for row in every if any(cell not in (UNKNOWN, "0") for cell in row[1:]) or row[0] == "spills")
+
+
+def listing(code: Code, loops: Sequence[Loop], shares: dict[int, float]) -> Iterator[Row]:
+    """Share of time, loop depth, source line and instruction, in order, with labels between them.
+
+    `*` marks the loop that looks hottest.
+    """
+    labels: dict[int, list[str]] = {}
+    goals = {instruction.target for instruction in code.instructions}
+    for label, index in code.labels:
+        if label in goals:
+            labels.setdefault(index, []).append(label)
+    for index, instruction in enumerate(code.instructions):
+        for label in labels.get(index, ()):
+            yield ("", "", "", f"{label}:")
+        around = [loop for loop in loops if loop.first <= index <= loop.last]
+        mark = "|" * min(len(around), 8) + ("*" if any(loop.hot for loop in around) else "")
+        share = shares.get(index)
+        yield ("" if share is None else f"{share:.1%}", mark, instruction.source, f"  {instruction.text}")
+
+
+def launches(reports: Sequence[Report]) -> tuple[str, ...]:
+    """Notes of all targets, each once, and which targets it is about where not all."""
+    every: dict[str, list[str]] = {}
+    for report in reports:
+        for note in report.notes:
+            every.setdefault(note, []).append(report.target.arch)
+    return tuple(note if len(archs) == len(reports) else f"{', '.join(archs)}: {note}" for note, archs in every.items())
+
+
+def number(value: float | None) -> str:
+    """The number, or `-` where nobody told it."""
+    return UNKNOWN if value is None else f"{value:g}"
+
+
+def _held() -> Iterator[tuple[str, Callable[[Report], str]]]:
+    yield "read from", lambda r: r.form
+    yield "registers per lane", lambda r: number(_total(r))
+    yield "  of them accumulators", lambda r: number(r.resources.accum_vgpr)
+    yield "scalar registers", lambda r: number(r.resources.sgpr)
+    yield "spills", lambda r: number(r.resources.vgpr_spills)
+    yield "scalar spills", lambda r: number(r.resources.sgpr_spills)
+    yield "scratch per lane, B", lambda r: number(r.resources.scratch_bytes)
+    yield "LDS per block, B", lambda r: number(r.resources.lds_bytes)
+    yield "threads per block", lambda r: number(r.resources.threads)
+    yield "waves per SIMD", _waves
+    yield "limited by", lambda r: r.occupancy.limiter if r.occupancy else UNKNOWN
+    yield "registers for one more block", _next
+
+
+def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
+    yield "instructions", lambda r: number(r.shape.instructions if r.shape else None)
+    yield "matrix", _matrix
+    for kind in MOVED:
+        yield NAMES[kind], _moves(kind)
+    for kind in COUNTED:
+        yield NAMES[kind], _counts(kind)
+    yield "loops", lambda r: number(len(r.shape.loops) if r.shape else None)
+
+
+def _total(report: Report) -> int | None:
+    held = report.resources
+    return held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr
+
+
+def _waves(report: Report) -> str:
+    if report.occupancy is None:
+        return UNKNOWN
+    return f"{report.occupancy.waves_per_simd:g} of {report.occupancy.most}"
+
+
+def _next(report: Report) -> str:
+    """Only where registers are what stops it."""
+    found = report.occupancy
+    return number(found.registers_for_next) if found and found.limiter == "registers" else UNKNOWN
+
+
+def _matrix(report: Report) -> str:
+    if report.shape is None:
+        return UNKNOWN
+    return ", ".join(f"{found.count} {found.name}" for found in report.shape.matrix) or "0"
+
+
+def _moves(kind: Kind) -> Callable[[Report], str]:
+    def show(report: Report) -> str:
+        if report.shape is None:
+            return UNKNOWN
+        widths = [width for width in report.shape.widths if width.kind == kind]
+        return ", ".join(f"{width.count} x {width.lane_bytes} B" for width in widths) or str(report.shape.count(kind))
+
+    return show
+
+
+def _counts(kind: Kind) -> Callable[[Report], str]:
+    return lambda report: number(report.shape.count(kind) if report.shape else None)
+
+
+def hot_loop(report: Report) -> str:
+    """The loop that looks hottest, in a line; empty where there is none."""
+    loop = next((loop for loop in report.shape.loops if loop.hot), None) if report.shape else None
+    if loop is None:
+        return ""
+    where = f" at {loop.source[0]}" if loop.source else ""
+    main = {"matrix", "global_load", "lds_read", "wait", "barrier", "scratch"}
+    words = SAID if report.target.vendor == "nvidia" else {}
+    named = ((found.count, NAMES[found.name]) for found in loop.counts if found.name in main)
+    told = ", ".join(f"{count} {words.get(name, name)}" for count, name in named)
+    return f"{report.target.arch}: {loop.last - loop.first + 1} instructions{where}" + (f": {told}" if told else "")
+
+
+# The report as one self-contained page. Everything in it is escaped: kernel names and sources are hostile.
+
+STYLE = (
+    "body{font:14px/1.5 sans-serif;margin:2em;max-width:110em}table{border-collapse:collapse}"
+    "td,th{padding:.15em .8em;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}"
+    "pre,code,.code td{font-family:monospace;font-size:12px;white-space:pre}.hot{background:#fff3d6}"
+    ".time{background:#f7c7b8}.code td{border:0;padding:0 .8em}.against{color:#a40000}"
+)
+
+
+def page(told: Sequence[Section]) -> str:
+    """HTML of each kernel's table, differences, notes and listings."""
+    return (
+        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        f"<title>{escape(', '.join(one.kernel for one in told))}</title>"
+        f"<style>{STYLE}</style></head><body>{''.join(_kernel(one) for one in told)}</body></html>\n"
+    )
+
+
+def _kernel(told: Section) -> str:
+    reports = [one.report for one in told.found]
+    listings = "".join(_listing(one, hot) for one, hot in told.placed)
+    return (
+        f"<h1>{escape(f'{told.kernel}: {reports[0].compiler}')}</h1>"
+        f"<table>{_line(header(reports), 'th')}{''.join(_line(row, 'td') for row in rows(reports))}</table>"
+        f"{_findings(told.findings)}{''.join(_notes(one) for one in told.found)}{listings}"
+    )
+
+
+def _line(cells: Sequence[str], tag: str, style: str = "") -> str:
+    inside = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+    return f"<tr{f' class={style!r}' if style else ''}>{inside}</tr>"
+
+
+def _findings(findings: Sequence[IsaFinding]) -> str:
+    if not findings:
+        return ""
+    lines = "".join(_line((f.target, f.weight, f.text), "td", f.weight) for f in findings)
+    return f"<h2>Against the other version</h2><table>{lines}</table>"
+
+
+def _notes(one: Inspected) -> str:
+    notes = [one.report.compiler, *one.report.notes]
+    if one.report.occupancy is not None:
+        notes.append(f"waves: {one.report.occupancy.source}")
+    return f"<h2>{escape(one.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
+
+
+def _listing(one: Inspected, hot: Placed | None) -> str:
+    if one.code is None or one.report.shape is None:
+        return ""
+    shares = dict(hot.shares) if hot else {}
+    lines = "".join(
+        _line(row, "td", "time" if row[0] else "hot" if "*" in row[1] else "")
+        for row in listing(one.code, one.report.shape.loops, shares)
+    )
+    head = f"<summary>{escape(one.report.target.arch)}: {one.report.shape.instructions} instructions</summary>"
+    return f"<details>{head}<table class='code'>{lines}</table></details>"

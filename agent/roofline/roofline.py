@@ -1,0 +1,376 @@
+"""The roofline of a contract: its shapes on this machine, where the unmodified kernel stands, what is left to gain."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.roofline.picture import Picture, series
+from ridgeline.agent.wikis import roots
+from ridgeline.agent.wiring import measuring, unusable
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy import ends
+from ridgeline.graph.policy.ceilings import CACHES, MIB, CeilingError, bandwidth_of, bounds, peak_of, units_of
+from ridgeline.graph.policy.goal import GoalError, parse_goal
+from ridgeline.graph.policy.operations import families
+from ridgeline.graph.policy.operations.amount import Amount, Types, canonical
+from ridgeline.graph.policy.operations.families import Family, SizeError, Units
+from ridgeline.graph.policy.reach import Device, Reach, reach
+from ridgeline.graph.policy.roofline import Bound, bound_of, ridge, roof, shape_roofs, shares, specs
+from ridgeline.graph.policy.stop import nothing_left
+from ridgeline.graph.policy.waves import Wave, tiles, wave
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import ShapeRoof, Spec
+from ridgeline.graph.target import Goal
+from ridgeline.graph.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Shown(ShapeRoof):
+    """A shape and where the unmodified kernel stands."""
+
+    now_us: float | None
+    share: float | None
+    """Floor time / measured time."""
+
+
+class Measured(Value):
+    """The one JSON object of `ridgeline roofline CONTRACT`."""
+
+    contract: str
+    machine: Machine
+    specs: tuple[str, ...]
+    """Registered lines: what documents state, then what was measured here."""
+    ceilings: Ceilings | None
+    """What bounds the shapes: measured where it could be, else stated."""
+    note: str
+    """What was refused, and what is not known and therefore off."""
+    bound: Bound
+    shapes: tuple[Shown, ...]
+    reach: Reach | None
+    nothing_to_gain: bool
+    said: str
+    """What that means for a campaign, in one sentence."""
+
+
+def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]") -> tuple[Measured, Picture]:
+    """Measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
+    with measuring(loaded) as (ports, commit):
+        say("measuring the ceilings of this machine")
+        device, note = known_of(ports, loaded)
+        say("running the benchmark once")
+        run = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="roofline")
+        if isinstance(run, BenchmarkFailed):
+            raise unusable(loaded, run)
+        device, note = sure(ports, loaded, limits, rows=run.rows, known=(device, note))
+    roofs = shape_roofs(run.rows, loaded.contract.work, device.ceilings)
+    found = reach(run.rows, loaded.contract, device)
+    nothing, said = verdict(found, loaded.contract, limits)
+    measured = Measured(
+        contract=str(loaded.path),
+        machine=device.machine,
+        specs=tuple(spec.text for spec in device.specs),
+        ceilings=device.ceilings,
+        note=note,
+        bound=bound_of(roofs),
+        shapes=_shown(run.rows, roofs, loaded.contract),
+        reach=found if isinstance(found, Reach) else None,
+        nothing_to_gain=nothing,
+        said=said,
+    )
+    drawn = Picture(
+        title=f"{loaded.contract.target_op} on {device.machine.name}",
+        said=said,
+        ceilings=device.ceilings,
+        series=(series("now", run.rows, roofs, loaded.contract.scoring),),
+    )
+    return measured, drawn
+
+
+def known_of(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tuple[Device, str]:
+    """What bounds the contract's device, measured and stated, with its registered numbers; and what there is to say."""
+    machine, dtype = ports.device.machine(), loaded.contract.dtype
+    stated: tuple[Spec, ...] = of_machine(machine, loaded.contract, roots(loaded.contract, loaded.root))
+    measured = ports.device.ceilings(dtype, fresh=True) if fresh else ports.device.ceilings(dtype)
+    found = bounds(measured, stated, machine.fingerprint)
+    registered = specs(found.measured, machine, stated)
+    return Device(ceilings=found.ceilings, machine=machine, specs=registered), found.note
+
+
+def sure(
+    ports: Ports, loaded: LoadedContract, limits: Limits, *, rows: Sequence[Row], known: tuple[Device, str]
+) -> tuple[Device, str]:
+    """What is known, measured again where a kept measurement would say that there is nothing to gain."""
+    (device, _), contract = known, loaded.contract
+    kept = device.ceilings is not None and device.ceilings.kept
+    if not kept or not verdict(reach(rows, contract, device), contract, limits)[0]:
+        return known
+    return known_of(ports, loaded, fresh=True)
+
+
+def verdict(found: Reach | str, contract: Contract, limits: Limits) -> tuple[bool, str]:
+    """Whether a campaign would end before its first round, and the sentence that says so or what is left."""
+    if isinstance(found, str):
+        return False, f"what is left to gain cannot be said: {found}"
+    fraction = ends.peak_fraction(limits, _goal(contract))
+    said = nothing_left(found, fraction) if fraction is not None else ""
+    if said:
+        return True, f"{said}; --set target_peak_fraction=none searches all the same"
+    return False, f"the kernel reaches {found.text}: at most {found.left:.3g}x is left"
+
+
+def _goal(contract: Contract) -> Goal | None:
+    """The target as far as the contract alone says it; one that cannot be read is refused when a campaign begins."""
+    if contract.performance_target is None:
+        return None
+    try:
+        return parse_goal(contract.performance_target, contract.scoring.primary_metric[0])
+    except GoalError:
+        return None
+
+
+def _shown(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[Shown, ...]:
+    share, column = shares(rows, roofs, contract.scoring), contract.scoring.time_ms
+    times = {row.label: 1e3 * row.metric(column) for row in rows} if column else {}
+    return tuple(
+        Shown(**roof.model_dump(), now_us=times.get(roof.label), share=share.get(roof.label)) for roof in roofs
+    )
+
+
+# What the knowledge base states of a product, as the registered numbers that a roofline rests on.
+
+if TYPE_CHECKING:
+    from ridgeline.knowledge.specs import Products
+    from ridgeline.knowledge.specs import Spec as Known
+
+OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity", "lds_capacity")
+"""Registered beside peak and bandwidth where a document gives them; nobody is asked for the ones it does not."""
+
+
+def products(wikis: tuple[Path, ...] = ()) -> "Products":
+    """Every product of the knowledge base and of attached folders of the same layout."""
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.specs import Products
+
+    return Products(Library(wikis))
+
+
+def stated(found: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
+    """Compute peak of `dtype` on `units`, bandwidth, and the sizes that matter; UNKNOWN where no line gives one.
+
+    The peak is the dense one: rates with structured sparsity are never taken for it.
+    """
+    peak = next(
+        (spec for name in peaks(dtype, units) if (spec := found.spec(product, name)).value is not None),
+        found.spec(product, f"{_plain(dtype)}_dense"),
+    )
+    others = (spec for name in OTHERS if (spec := found.spec(product, name)).value is not None)
+    return tuple(map(registered, (peak, found.spec(product, "hbm_bandwidth"), *others)))
+
+
+def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:
+    """For the device that a contract runs on; none for a processor, whose ceilings are measured."""
+    if machine.kind == "cpu":
+        return ()
+    known = products(wikis)
+    return stated(known, _product(known, machine, contract), contract.dtype)
+
+
+def peaks(dtype: str, units: Units) -> Iterator[str]:
+    """Metrics that can be the compute peak, the right one first."""
+    name = _plain(dtype)
+    if units == "vector":
+        yield from (f"{name}_vector", "fp32_vector")
+    yield from (f"{name}_dense", f"{name}_matrix", f"{name}_vector")
+
+
+def registered(spec: "Known") -> Spec:
+    """The same number as the graph has it."""
+    from ridgeline.knowledge.specs import MISSING
+
+    source = spec.place if spec.value is not None else MISSING
+    return Spec(metric=spec.metric, value=spec.value, unit=spec.unit, source=source)
+
+
+def _product(known: "Products", machine: Machine, contract: Contract) -> str:
+    """The device's own name; the contract's where that is masked and the architectures agree."""
+    named = contract.target_gpu
+    if known.find(machine.name) is None and named is not None and known.spec(named, "arch").written == machine.arch:
+        return named
+    return machine.name
+
+
+def _plain(dtype: str) -> str:
+    try:
+        return canonical(dtype)
+    except ValueError:
+        return "".join(letter if letter.isalnum() else "_" for letter in dtype.lower())
+
+
+# The roofline of one call of a known operator on a known product, from documents alone.
+
+FRACTION = 0.90
+"""Share of the peak that is the absolute target (rules 5.2.4)."""
+TILED = ("gemm", "batched_gemm", "gemm_blockscaled", "gemm_w4a16")
+
+
+class Asked(Value):
+    """What the command line asks for."""
+
+    op: str
+    shape: str
+    """Sizes separated by commas, in the operator's order or by name."""
+    dtype: str
+    out_dtype: str | None = None
+    gpu: str | None = None
+    tile: str | None = None
+    """`BM,BN` of a matrix product."""
+    grid: int | None = None
+    """Number of equal tiles, where the operator has no tile of its own."""
+    wikis: tuple[Path, ...] = ()
+
+
+class Placed(Value):
+    """The one JSON object that the command prints. None where no document gives what it needs."""
+
+    op: str
+    shape: dict[str, int]
+    dtype: str
+    out_dtype: str
+    gpu: str | None
+    flops: float
+    bytes: float
+    intensity: float | None
+    """FLOP per byte."""
+    ridge: float | None
+    bound: Bound
+    floor_us: float | None
+    target: float | None
+    """Rules 5.2.4: 90 % of the ceiling that bounds the call."""
+    target_unit: str | None
+    sources: tuple[str, ...]
+    """Registered lines: `<metric>: <value> <unit> <- <path>:L<line>`."""
+    wave: Wave | None = None
+    notes: tuple[str, ...] = ()
+    """What is not known and what therefore is not there."""
+    formula: str
+
+
+def place(asked: Asked) -> Placed:
+    """Work of the call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
+    found, types, sizes = _read(asked)
+    try:
+        call = families.amount(found, sizes, types)
+    except SizeError as error:
+        raise UserError(f"--shape: {error}") from error
+    specs, notes = _specs(asked, found, types)
+    ceilings = bounds(None, specs, asked.gpu or "").ceilings
+    at = roof(found.name, call.flops, call.bytes, ceilings)
+    peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
+    target, unit = _target(at.bound, specs)
+    notes += _cached(call, specs)
+    if asked.gpu is not None and target is None:
+        notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
+    return Placed(
+        op=found.name,
+        shape=sizes,
+        dtype=types.main,
+        out_dtype=types.out,
+        gpu=asked.gpu,
+        flops=call.flops,
+        bytes=call.bytes,
+        intensity=at.intensity,
+        ridge=ridge(peak, copy) if peak and copy else None,
+        bound=at.bound,
+        floor_us=at.floor_us if at.bound != "unknown" else None,
+        target=target,
+        target_unit=unit,
+        sources=tuple(spec.text for spec in specs),
+        wave=_wave(asked, found, types, sizes, call, specs),
+        notes=tuple(notes),
+        formula=found.formula,
+    )
+
+
+def _read(asked: Asked) -> tuple[Family, Types, dict[str, int]]:
+    try:
+        found = families.family(asked.op)
+    except SizeError as error:
+        raise UserError(f"--op: {error}; `ridgeline roofline --list-ops` explains them") from error
+    try:
+        types = families.types(found, asked.dtype, asked.out_dtype)
+    except SizeError as error:
+        raise UserError(f"{'--dtype' if asked.out_dtype is None else '--dtype, --out-dtype'}: {error}") from error
+    try:
+        return found, types, families.sizes(found, [word for word in asked.shape.split(",") if word.strip()])
+    except SizeError as error:
+        raise UserError(f"--shape: {error}") from error
+
+
+def _specs(asked: Asked, found: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
+    """Registered numbers of the product, and what there is to say about those that are missing."""
+    if asked.gpu is None:
+        return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
+    pass
+
+    known = products(asked.wikis)
+    specs = stated(known, asked.gpu, types.main, units=found.units)
+    missing = [known.spec(asked.gpu, spec.metric).note for spec in specs if spec.value is None]
+    return specs, [f"--gpu: {note}" for note in dict.fromkeys(missing) if note]
+
+
+def _cached(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
+    """The floor rests on memory bandwidth, which a repeated call on data that a cache holds does not need."""
+    held = [spec for spec in specs if spec.metric in CACHES and spec.value and call.bytes <= spec.value * MIB]
+    if not held:
+        return []
+    where = ", ".join(spec.metric for spec in held)
+    return [f"{call.bytes / MIB:.4g} MiB fit {where}: on warm data memory bandwidth does not bound the call"]
+
+
+def _target(bound: Bound, specs: tuple[Spec, ...]) -> tuple[float | None, str | None]:
+    """In the unit of the document; to four digits, as the documents' own numbers have no more."""
+    spec = {"compute": peak_of(specs), "memory": bandwidth_of(specs)}.get(bound)
+    if spec is None or spec.value is None:
+        return None, None
+    return float(f"{FRACTION * spec.value:.4g}"), spec.unit
+
+
+def _wave(
+    asked: Asked, found: Family, types: Types, sizes: dict[str, int], call: Amount, specs: tuple[Spec, ...]
+) -> Wave | None:
+    if asked.tile is None and asked.grid is None:
+        return None
+    option = "--tile" if asked.tile is not None else "--grid"
+    grid, tile = _tiling(asked, found, types, sizes, call)
+    units, peak = units_of(specs), peak_of(specs)
+    ceilings = bounds(None, specs, asked.gpu or "").ceilings
+    if units is None or units.value is None or peak is None or ceilings is None:
+        raise UserError(f"{option}: needs a --gpu whose documents give a compute peak and the number of its units")
+    try:
+        return wave(grid=grid, units=int(units.value), call=call, tile=tile, ceilings=ceilings, source=peak.source)
+    except CeilingError as error:
+        raise UserError(f"{option}: {error}") from error
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+
+
+def _tiling(asked: Asked, found: Family, types: Types, sizes: dict[str, int], call: Amount) -> tuple[int, Amount]:
+    if asked.tile is None:
+        grid = asked.grid or 0
+        if grid < 1:
+            raise UserError(f"--grid: is {grid}; give the number of tiles, 1 or more")
+        return grid, Amount(flops=call.flops / grid, bytes=call.bytes / grid)
+    words = asked.tile.split(",")
+    if found.name not in TILED or asked.grid is not None:
+        raise UserError(f"--tile: is for {', '.join(TILED)}, and not together with --grid; give --grid alone elsewhere")
+    if len(words) != 2 or not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        raise UserError(f"--tile: {asked.tile!r} is not BM,BN; write for example 128,128")
+    block = (int(words[0]), int(words[1]))
+    grid, tile = tiles(sizes["M"], sizes["N"], sizes["K"], block=block, read=types.read, written=types.written)
+    return grid * sizes.get("B", 1), tile
