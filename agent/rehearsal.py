@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.roofline.roofline import known_of, sure, verdict
-from ridgeline.agent.wiring import unusable
+from ridgeline.agent.wiring import throwaway_ports, unusable
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.early import silent
