@@ -153,7 +153,7 @@ def _profiler(
     """By the kind of the contract's device."""
     if commands.kind == "cpu":
         return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
-    from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
+    from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 
     return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
 

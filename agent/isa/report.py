@@ -7,8 +7,7 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import Hotspot
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.difference import compared
-from ridgeline.sandbox.profiles.isa.report import Inspected
+from ridgeline.sandbox.profiles.isa.report import Inspected, compared
 from ridgeline.sandbox.profiles.isa.values import Code, IsaFinding, Kind, Loop, Report
 
 # Puts the hot instructions of a recorded trace on the lines of a listing.
@@ -26,7 +25,7 @@ class Placed(Value):
 def hotspots(path: Path) -> tuple[Hotspot, ...]:
     """The hot instructions of an AMD thread trace or of ncu's source page. Raises `UserError`."""
     from ridgeline.sandbox.profiles.readers import att, ncu
-    from ridgeline.sandbox.profiles.readers.fault import RecordingError
+    from ridgeline.sandbox.profiles.readers.files import RecordingError
 
     if not path.exists():
         raise UserError(f"--trace: {path}: no such file or folder; give a ui_output folder or ncu's source page")

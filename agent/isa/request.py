@@ -8,14 +8,10 @@ from pathlib import Path
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.errors import NotCompiled
-from ridgeline.sandbox.profiles.isa.given import is_compiled
-from ridgeline.sandbox.profiles.isa.native import is_flydsl
-from ridgeline.sandbox.profiles.isa.noted import CALL, FILE_NAME, Noted, entries, listed
 from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
-from ridgeline.sandbox.profiles.isa.targets import KNOWN, UnknownTarget, target_of
-from ridgeline.sandbox.profiles.isa.triton import Call, Wanted
-from ridgeline.sandbox.profiles.isa.values import Target
+from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
+from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, Noted, Wanted, entries, listed
+from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Target, UnknownTarget, target_of
 
 # Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
 

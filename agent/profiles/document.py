@@ -21,8 +21,8 @@ from ridgeline.graph.kernel_profile import (
 )
 from ridgeline.graph.policy.bound import classify
 from ridgeline.graph.values import Named, Value
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.own_name import own_name
+from ridgeline.sandbox.profiles.readers.files import RecordingError
+from ridgeline.sandbox.profiles.readers.names import own_name
 
 _CHANGED = frozenset({"kernels", "att", "counters", "facts"})
 """Fields of a recording that are printed in another form."""

@@ -19,7 +19,7 @@ from ridgeline.evals.decisions.points import Decision
 from ridgeline.evals.decisions.shipped import task_of
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit, Value
-from ridgeline.sandbox.profiles.isa.errors import CompilerMissing, NotCompiled
+from ridgeline.sandbox.profiles.isa.values import CompilerMissing, NotCompiled
 from ridgeline.sandbox.store.artifacts import ArtifactStore
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ridgeline.graph.values import Artifact, Value
-from ridgeline.sandbox.profiles.readers.archive import is_archive, rewritten
+from ridgeline.sandbox.profiles.readers.files import is_archive, rewritten
 
 OWNED = "root|tmp|work|home|Users|mnt|media|data|scratch|workspace|var/folders"
 PRIVATE = re.compile(rf"(?<![\w.])/(?:{OWNED})(?=/[\w.])(?:/[\w.@+~-]+)+")

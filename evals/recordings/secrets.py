@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ridgeline.agent.providers.base import NAMES, SHAPES, SHORTEST
-from ridgeline.sandbox.profiles.readers.archive import is_archive, members
+from ridgeline.sandbox.profiles.readers.files import is_archive, members
 
 KEYS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a provider's key", SHAPES),

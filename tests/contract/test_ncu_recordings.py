@@ -7,8 +7,8 @@ import pytest
 
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import hopper, ncu
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.ncu_text import base, locale_of, number
+from ridgeline.sandbox.profiles.readers.files import RecordingError
+from ridgeline.sandbox.profiles.readers.ncu import base, locale_of, number
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "ncu"

@@ -10,8 +10,8 @@ import pytest
 from ridgeline.graph.build import CHECKPOINTED
 from ridgeline.graph.evidence import Ceilings, Machine, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile
-from ridgeline.sandbox.profiles.profilers import gpu_compiled
-from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
+from ridgeline.sandbox.profiles.profilers import gpu_fallback
+from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 from tests import standins_campaign
 from tests.assembly import AMD
 from tests.rooms import open_room, script_contract
@@ -178,7 +178,7 @@ def test_a_shipped_triton_kernel_is_compiled_as_its_isa_toml_says(tmp_path, kind
     tree = tmp_path / "tree"
     shutil.copytree(TASKS / "softmax_triton", tree)
     contract = script_contract(kernel_source=("kernel.py",), profile={"command": ("./x",), "kernel": "softmax_kernel"})
-    found = gpu_compiled.look(contract, tree, Card(kind).machine())
+    found = gpu_fallback.look(contract, tree, Card(kind).machine())
     assert found.report is not None, found.why
     assert found.report.kernel == "softmax_kernel"
     assert found.report.target.arch == CARDS[kind][1]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import Machine, Profiled
-from ridgeline.sandbox.profiles.profilers import torch_rung
-from ridgeline.sandbox.profiles.profilers.gpu_ladder import GpuProfiler
+from ridgeline.sandbox.profiles.profilers import gpu
+from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 from ridgeline.sandbox.profiles.readers.detect import read
 from tests import fake_torch, standins_campaign
 from tests.rooms import open_room, script_contract
@@ -186,14 +186,14 @@ def test_what_counts_as_python(tmp_path, program, answer):
     (tmp_path / "hashbang").write_text("#!/usr/bin/env python3\nimport torch\n")
     (tmp_path / "shell").write_text("#!/bin/sh\npython3 x.py\n")
     (tmp_path / "a.out").write_bytes(b"\x7fELF python")
-    assert torch_rung.is_python(program, tmp_path) is answer
+    assert gpu.is_python(program, tmp_path) is answer
 
 
 def started(program, tmp_path, **environment):
     """Runs a program with our start-up module as the ladder does; what it printed, and the folder of traces."""
     (tmp_path / "out").mkdir()
     (tmp_path / "program.py").write_text(program)
-    argv = torch_rung.recorded_by((sys.executable, "-B", "program.py"), tmp_path / "out", environment)
+    argv = gpu.recorded_by((sys.executable, "-B", "program.py"), tmp_path / "out", environment)
     done = subprocess.run(
         argv, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
@@ -218,7 +218,7 @@ def test_the_trace_is_written_once_and_whole(tmp_path, code):
     _, out = started(code, tmp_path, PYTHONPATH=str(packages), FAKE_TORCH_TRACE=str(tmp_path / "exported.json"))
     (trace,) = out.iterdir()
     assert trace.suffix == ".json"
-    assert torch_rung.traces(out) == ((trace,), ())
+    assert gpu.traces(out) == ((trace,), ())
 
 
 def test_a_forked_child_writes_no_second_trace(tmp_path):
@@ -238,6 +238,6 @@ def test_the_real_torch_writes_a_chrome_trace(tmp_path):
     (trace,) = out.glob("trace-*.json")
     names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
     if any("aten::" in name for name in names):
-        kept, why = torch_rung.traces(out)
+        kept, why = gpu.traces(out)
         assert kept == ()
         assert "ran on a GPU" in why[0]

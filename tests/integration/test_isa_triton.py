@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.isa import request
-from ridgeline.sandbox.profiles.isa.child import Place
-from ridgeline.sandbox.profiles.isa.errors import NotCompiled
 from ridgeline.sandbox.profiles.isa.report import inspect, read
-from ridgeline.sandbox.profiles.isa.targets import target_of
+from ridgeline.sandbox.profiles.isa.tools import Place
 from ridgeline.sandbox.profiles.isa.triton import Call, Wanted, assemble
+from ridgeline.sandbox.profiles.isa.values import NotCompiled, target_of
 
 pytestmark = [
     pytest.mark.slow,

@@ -2,10 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.profiles.profilers import perf, remarks
-from ridgeline.sandbox.profiles.profilers.cachegrind import Malformed, parse
-from ridgeline.sandbox.profiles.profilers.cpu import printed
-from ridgeline.sandbox.profiles.profilers.simulator import last_level
+from ridgeline.sandbox.profiles.profilers import cpu
+from ridgeline.sandbox.profiles.profilers.cpu import Malformed, last_level, parse_cachegrind, printed
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -67,7 +65,7 @@ def values(named):
 
 
 def test_cachegrind_attributes_by_function_and_sums_read_and_write_misses():
-    costs = parse(CACHEGRIND)
+    costs = parse_cachegrind(CACHEGRIND)
     assert values(costs.functions) == {"matmul": 5617400, "intel_check_word.constprop.0": 96}
     assert values(costs.counters()) == {
         "instructions": 5743877,
@@ -81,7 +79,7 @@ def test_cachegrind_attributes_by_function_and_sums_read_and_write_misses():
 
 
 def test_callgrind_names_are_expanded_and_callees_are_not_counted_twice():
-    costs = parse(CALLGRIND)
+    costs = parse_cachegrind(CALLGRIND)
     assert values(costs.functions) == {"__expf_fma": 24576 * 3 + 49152, "softmax": 51 + 49167}
     assert costs.called("softmax") == 3
     assert costs.called("__expf_fma") == 12285
@@ -89,17 +87,17 @@ def test_callgrind_names_are_expanded_and_callees_are_not_counted_twice():
 
 
 def test_without_cache_simulation_only_what_was_on():
-    assert values(parse("events: Ir\nfn=f\n1 10\nsummary: 10\n").counters()) == {"instructions": 10}
+    assert values(parse_cachegrind("events: Ir\nfn=f\n1 10\nsummary: 10\n").counters()) == {"instructions": 10}
 
 
 def test_trailing_zeros_that_were_not_written():
-    assert values(parse("events: Ir Bcm\nfn=f\n1 10\ntotals: 0\n").totals) == {"Ir": 0, "Bcm": 0}
+    assert values(parse_cachegrind("events: Ir Bcm\nfn=f\n1 10\ntotals: 0\n").totals) == {"Ir": 0, "Bcm": 0}
 
 
 @pytest.mark.parametrize("text", ["", "events: Ir\nfn=f\n1 2\n", "summary: 3\n"])
 def test_a_file_that_was_cut_off(text):
     with pytest.raises(Malformed):
-        parse(text)
+        parse_cachegrind(text)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_perf_counts_only_what_was_counted():
         "123,,branch-misses,1000,100.00,,\n"
         "7,,context-switches,1,1,,\n"
     )
-    assert values(perf.parse(text)) == {"instructions": 5743877, "branch_misses": 123}
+    assert values(cpu.parse_perf(text)) == {"instructions": 5743877, "branch_misses": 123}
 
 
 REMARKS = """\
@@ -142,14 +140,14 @@ test.c:9:9: missed: couldn't vectorize loop
 
 
 def test_remarks_count_loops_of_the_kernel_only():
-    counters, notes = remarks.parse(REMARKS, ["kernel.c", "kernel.h"])
+    counters, notes = cpu.parse_remarks(REMARKS, ["kernel.c", "kernel.h"])
     assert values(counters) == {"vectorized_loops": 2, "missed_vectorizations": 1}
     assert notes[0] == "gcc: kernel.c:6:23: couldn't vectorize loop"
     assert len(notes) == 2
 
 
 def test_no_remarks_no_counters():
-    assert remarks.parse("gcc -c kernel.c\n", ["kernel.c"]) == ((), ())
+    assert cpu.parse_remarks("gcc -c kernel.c\n", ["kernel.c"]) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.profiles.profilers.gpu_commands import (
-    SLOTS,
-    counting,
-    fitting,
-    halves,
-    ncu,
-    plan,
-    timing,
-    tracing,
-)
+from ridgeline.sandbox.profiles.profilers.gpu import SLOTS, counting, fitting, halves, ncu, plan, timing, tracing
 
 PROGRAM = ("python3", "bench.py", "--pmc")
 OUT = Path("/out")

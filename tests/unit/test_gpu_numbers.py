@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
 from ridgeline.sandbox.profiles.isa.values import Occupancy, Report, Resources, Target
-from ridgeline.sandbox.profiles.profilers.gpu_numbers import completed, counted
+from ridgeline.sandbox.profiles.profilers.gpu_fallback import completed, counted
 
 
 def kernel(*numbers, grade="trace", stalls=()):

@@ -3,9 +3,8 @@
 import pytest
 
 from ridgeline.sandbox.profiles.isa import amdgcn
-from ridgeline.sandbox.profiles.isa.naming import NotReadable
-from ridgeline.sandbox.profiles.isa.shape import shape_of
-from ridgeline.sandbox.profiles.isa.values import Resources
+from ridgeline.sandbox.profiles.isa.report import shape_of
+from ridgeline.sandbox.profiles.isa.values import NotReadable, Resources
 from tests.assembly import AMD
 
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.profiles.isa.difference import compared, gate
-from ridgeline.sandbox.profiles.isa.report import counters, read
-from ridgeline.sandbox.profiles.isa.targets import target_of
-from ridgeline.sandbox.profiles.isa.values import Assembled
+from ridgeline.sandbox.profiles.isa.report import compared, counters, gate, read
+from ridgeline.sandbox.profiles.isa.values import Assembled, target_of
 from tests.assembly import AMD, PTX, SASS
 from tests.builders import BASE, make_limits, make_profiled
 from tests.judging import by_gain, drive

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from ridgeline.sandbox.profiles.isa import elf
+from ridgeline.sandbox.profiles.isa import amdgcn
 from ridgeline.sandbox.profiles.isa.amdgcn import from_metadata, numbers_of
-from ridgeline.sandbox.profiles.isa.naming import NotReadable
+from ridgeline.sandbox.profiles.isa.values import NotReadable
 
 
 def packed(value):
@@ -52,8 +52,8 @@ TOLD = {
 
 def test_what_is_written_is_read():
     data = code_object(packed(TOLD))
-    assert elf.machine(data) == elf.AMDGPU
-    found = elf.metadata(data)
+    assert amdgcn.machine(data) == amdgcn.AMDGPU
+    found = amdgcn.metadata(data)
     assert found == TOLD
     held = from_metadata(numbers_of(found["amdhsa.kernels"][0]), {})
     assert (held.arch_vgpr, held.accum_vgpr, held.vgpr_total, held.vgpr_spills) == (128, 6, 134, 0)
@@ -70,7 +70,7 @@ def test_what_is_written_is_read():
     ],
 )  # fmt: skip
 def test_every_form(data, value):
-    assert elf.metadata(code_object(b"\x81\xa1v" + data)) == {"v": value}
+    assert amdgcn.metadata(code_object(b"\x81\xa1v" + data)) == {"v": value}
 
 
 @pytest.mark.parametrize(
@@ -87,23 +87,23 @@ def test_every_form(data, value):
 )
 def test_damaged_metadata_is_refused(body):
     with pytest.raises(NotReadable):
-        elf.metadata(code_object(body))
+        amdgcn.metadata(code_object(body))
 
 
 @pytest.mark.parametrize("length", [0, 3, 16, 63, 64, 100, 128, 140, 160])
 def test_cut_files_are_refused(length):
     data = code_object(packed(TOLD))[:length]
-    if elf.machine(data) is not None:
+    if amdgcn.machine(data) is not None:
         with pytest.raises(NotReadable):
-            elf.metadata(data)
+            amdgcn.metadata(data)
 
 
 @pytest.mark.parametrize("fields", [{"kind": 1}, {"name": b"GNU\0"}])
 def test_other_notes_say_nothing(fields):
     with pytest.raises(NotReadable, match="no AMDGPU metadata"):
-        elf.metadata(code_object(packed(TOLD), **fields))
+        amdgcn.metadata(code_object(packed(TOLD), **fields))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"MZ" + b"\0" * 100, b"\x7fELF\x01\x01" + b"\0" * 100])
 def test_other_files_have_no_machine(data):
-    assert elf.machine(data) is None
+    assert amdgcn.machine(data) is None

@@ -3,8 +3,8 @@
 import pytest
 
 from ridgeline.sandbox.profiles.isa import nvidia
-from ridgeline.sandbox.profiles.isa.naming import NotReadable, named
-from ridgeline.sandbox.profiles.isa.shape import shape_of
+from ridgeline.sandbox.profiles.isa.report import shape_of
+from ridgeline.sandbox.profiles.isa.values import NotReadable, named
 from tests.assembly import PTX, SASS
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from ridgeline.sandbox.profiles.isa.occupancy import HARDWARE, occupancy, register_tier
-from ridgeline.sandbox.profiles.isa.targets import KNOWN, UnknownTarget, target_of
-from ridgeline.sandbox.profiles.isa.values import Resources
+from ridgeline.sandbox.profiles.isa.values import KNOWN, Resources, UnknownTarget, target_of
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
 

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, StallShare, ThreadTrace
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.profiles.readers.own_name import own_name
+from ridgeline.sandbox.profiles.readers.names import own_name
 from ridgeline.sandbox.profiles.readers.profiles import COUNTED, profile
 
 

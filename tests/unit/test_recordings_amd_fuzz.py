@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import att, pc_sampling, rocprof_compute
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.att_folders import make_trace
 from tests.compute_folders import make_database, make_samples, make_workload
 

@@ -9,10 +9,10 @@ import pytest
 
 from ridgeline.evals.recordings.scrub import Private, Scrub
 from ridgeline.evals.recordings.secrets import secrets
-from ridgeline.sandbox.profiles.profilers import kept
-from ridgeline.sandbox.profiles.readers import archive
+from ridgeline.sandbox.profiles.profilers import gpu_fallback
+from ridgeline.sandbox.profiles.readers import files
 from ridgeline.sandbox.profiles.readers.detect import read
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.standins_profilers import counted, trace
 from tests.torch_traces import document, launches
 
@@ -40,11 +40,11 @@ def stripped(found):
 @pytest.mark.feature("F062")
 def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
     paths = [run / "timing", run / "pmc_1", run / "trace-9.json"]
-    data, notes = kept.archived(paths, run)
+    data, notes = gpu_fallback.archived(paths, run)
     assert notes == ()
-    assert archive.is_archive(data)
-    assert kept.archived(paths, run)[0] == data, "the same files are the same bytes"
-    names = [name for name, _ in archive.members(data)]
+    assert files.is_archive(data)
+    assert gpu_fallback.archived(paths, run)[0] == data, "the same files are the same bytes"
+    names = [name for name, _ in files.members(data)]
     assert names == ["timing/run_kernel_trace.csv", "pmc_1/pass_counter_collection.csv", "trace-9.json"]
     assert b"node17" not in gzip.decompress(data)
     whole = tmp_path / ("a" * 64)  # as the store names it
@@ -58,26 +58,26 @@ def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
 def test_a_single_csv_of_ncu_is_read_again(tmp_path):
     path = tmp_path / "ncu_1.csv"
     path.write_bytes(NCU.read_bytes())
-    data, _ = kept.archived([path], tmp_path)
+    data, _ = gpu_fallback.archived([path], tmp_path)
     assert len(data) < path.stat().st_size
     (tmp_path / "kept").write_bytes(data)
     assert stripped(read(tmp_path / "kept")) == stripped(read(path))
 
 
 def test_a_recording_is_kept_whole_or_named(run, monkeypatch):
-    monkeypatch.setattr(kept, "RAW", 2000)
-    data, notes = kept.archived([run / "timing", run / "pmc_1", run / "trace-9.json"], run)
-    assert [name.split("/")[0] for name, _ in archive.members(data)] == ["timing", "pmc_1"]
+    monkeypatch.setattr(gpu_fallback, "RAW", 2000)
+    data, notes = gpu_fallback.archived([run / "timing", run / "pmc_1", run / "trace-9.json"], run)
+    assert [name.split("/")[0] for name, _ in files.members(data)] == ["timing", "pmc_1"]
     (note,) = notes
     assert note.startswith("not kept for its size: the recording trace-9.json (1 files, 0.0 MB)")
-    monkeypatch.setattr(kept, "RAW", 10)
-    assert kept.archived([run / "timing"], run)[0] is None
-    assert kept.archived([], run) == (None, ())
+    monkeypatch.setattr(gpu_fallback, "RAW", 10)
+    assert gpu_fallback.archived([run / "timing"], run)[0] is None
+    assert gpu_fallback.archived([], run) == (None, ())
 
 
 def test_what_does_not_pack_small_goes_largest_first(run, monkeypatch):
-    monkeypatch.setattr(kept, "PACKED", 900)
-    data, (note,) = kept.archived([run / "timing", run / "trace-9.json"], run)
+    monkeypatch.setattr(gpu_fallback, "PACKED", 900)
+    data, (note,) = gpu_fallback.archived([run / "timing", run / "trace-9.json"], run)
     assert len(data) <= 900
     assert "trace-9.json (1 files" in note
 
@@ -116,20 +116,18 @@ def test_what_cannot_be_read_is_a_typed_error(tmp_path, data, word):
 
 @pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_FILES"])
 def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, run, monkeypatch, limit):
-    data, _ = kept.archived([run / "timing", run / "pmc_1"], run)
+    data, _ = gpu_fallback.archived([run / "timing", run / "pmc_1"], run)
     (tmp_path / "kept").write_bytes(data)
-    monkeypatch.setattr(archive, limit, 1)
+    monkeypatch.setattr(files, limit, 1)
     with pytest.raises(RecordingError, match="holds more than"):
         read(tmp_path / "kept")
 
 
 def test_names_and_keys_inside_an_archive_are_found(tmp_path):
-    data = archive.pack(
-        [("a.csv", b"by mira\n"), ("b.bin", b"\xff\x00mira"), ("c.txt", b"api_key = abcdef1234567890\n")]
-    )
+    data = files.pack([("a.csv", b"by mira\n"), ("b.bin", b"\xff\x00mira"), ("c.txt", b"api_key = abcdef1234567890\n")])
     scrubbed = Scrub(Private(users=("mira",))).data(data)
-    assert archive.members(scrubbed)[0] == ("a.csv", b"by [user]\n")
-    assert archive.members(scrubbed)[1] == ("b.bin", b"\xff\x00mira")
+    assert files.members(scrubbed)[0] == ("a.csv", b"by [user]\n")
+    assert files.members(scrubbed)[1] == ("b.bin", b"\xff\x00mira")
     path = tmp_path / "artifact"
     path.write_bytes(data)
     assert list(secrets(path, "artifact", {})) == ["artifact: line 4: holds a value that is named like a secret"]

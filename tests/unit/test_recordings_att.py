@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.profiles.readers import amd_instructions, att, att_matrix, att_valid
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers import att
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.att_folders import CYCLES, KERNEL, ROWS, WAITED, change, make_trace, write
 
 CSV = "CodeObj,Vaddr,Instruction,Hitcount,Latency,Stall,Idle,Source\n"
@@ -45,7 +45,7 @@ def test_every_cycle_of_the_waves_has_a_class(tmp_path):
     assert (trace.checksum, trace.checksum_ok, trace.clock_mhz) == (1.0, True, 2100.0)
     assert trace.waves_per_unit == 1.5
     assert all(validators(recording).values())
-    assert set(validators(recording)) == set(att_valid.MEANING)
+    assert set(validators(recording)) == set(att.MEANING)
     assert recording.warnings == ()
     assert recording.kernels[0].name == KERNEL
     assert recording.kernels[0].total_ns is None
@@ -239,8 +239,8 @@ def test_quotes_in_names_are_not_escaped_by_the_tool(tmp_path):
     ],
 )
 def test_instructions_have_kinds_in_every_generation(isa, kind, stall):
-    assert amd_instructions.kind(isa) == kind
-    assert amd_instructions.stall(kind) == stall
+    assert att.kind(isa) == kind
+    assert att.stall(kind) == stall
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_instructions_have_kinds_in_every_generation(isa, kind, stall):
     ],
 )
 def test_cycles_of_the_matrix_pipe(isa, chip, cycles):
-    assert att_matrix.cycles(isa, chip) == cycles
+    assert att.cycles(isa, chip) == cycles
 
 
 def test_use_of_the_matrix_pipe_is_over_the_busy_time_of_the_traced_simds(tmp_path):

@@ -7,9 +7,9 @@ import statistics
 import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Recording
-from ridgeline.sandbox.profiles.readers import dispatch_rows, intervals
+from ridgeline.sandbox.profiles.readers import dispatches
 from ridgeline.sandbox.profiles.readers.detect import read
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
 
 TRACES = (
@@ -200,7 +200,7 @@ def test_gaps_are_of_the_queue(tmp_path):
 
 
 def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch_rows, "FIRST", 3)
+    monkeypatch.setattr(dispatches, "FIRST", 3)
     rows = [row(f"k{at % 7}", 100 * at, 100 * at + at + 1) for at in range(40)]
     (recording,) = read(trace(tmp_path / "t.csv", rows))
     assert {kernel.name: kernel.calls for kernel in recording.kernels} == {
@@ -217,7 +217,7 @@ def test_slices_give_what_one_pass_gives(tmp_path, monkeypatch):
     draw.shuffle(rows)
     path = trace(tmp_path / "t.csv", rows)
     (whole,) = read(path)
-    monkeypatch.setattr(intervals, "SLICE", 250)
+    monkeypatch.setattr(dispatches, "SLICE", 250)
     (sliced,) = read(path)
     assert sliced == whole
     times = sorted(tuple(int(cell) for cell in line.split(",")[9:11]) for line in rows)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.sandbox.profiles.readers.launch_codes import codes
+from ridgeline.sandbox.profiles.readers.rocpd import codes
 
 COLUMNS = ("a", "b", "c")
 NUMBERS = st.integers(-(2**20) + 1, 2**20)

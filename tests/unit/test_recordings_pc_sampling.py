@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.sandbox.profiles.readers import att, pc_sampling
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.att_folders import sample, write
 from tests.compute_folders import REASON, make_samples
 

@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.sandbox.profiles.readers import json_stream
 from ridgeline.sandbox.profiles.readers.detect import read
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import SAMPLES, row, sample, trace
 
 STATS = "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\n"

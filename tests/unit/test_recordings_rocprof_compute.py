@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ridgeline.sandbox.profiles.readers import att, pc_sampling, rocprof_compute
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.rocprof_compute_rows import dispatches, duration
+from ridgeline.sandbox.profiles.readers.files import RecordingError
+from ridgeline.sandbox.profiles.readers.rocprof_compute import dispatches, duration
 from tests.att_folders import sample
 from tests.compute_folders import (
     COUNTERS,

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ridgeline.sandbox.profiles.readers.detect import read
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import sample
 
 FILES = (

@@ -5,19 +5,19 @@ import sqlite3
 
 import pytest
 
-from ridgeline.sandbox.profiles.readers import dispatch_rows, rocpd, spread
+from ridgeline.sandbox.profiles.readers import dispatches, rocpd
 from ridgeline.sandbox.profiles.readers.detect import read
 from ridgeline.sandbox.profiles.readers.engine import Engine
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import row, sample, trace
 
 
 @pytest.fixture
 def narrow(monkeypatch):
     """Files of some kilobytes are long, and the first rows are few."""
-    monkeypatch.setattr(spread, "BLOCK", 1 << 10)
-    monkeypatch.setattr(spread, "PLACES", 7)
-    monkeypatch.setattr(dispatch_rows, "FIRST", 3)
+    monkeypatch.setattr(dispatches, "BLOCK", 1 << 10)
+    monkeypatch.setattr(dispatches, "PLACES", 7)
+    monkeypatch.setattr(dispatches, "FIRST", 3)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_whole_lines_from_all_over(tmp_path, narrow):
     path = tmp_path / "t.csv"
     lines = [f"{at},{'x' * (at % 90)}\n" for at in range(2000)]
     path.write_text("head\n" + "".join(lines))
-    assert spread.spread(path, tmp_path / "some.csv")
+    assert dispatches.spread(path, tmp_path / "some.csv")
     head, *some = (tmp_path / "some.csv").read_text().splitlines(keepends=True)
     assert head == "head\n"
     assert set(some) <= set(lines)
@@ -49,7 +49,7 @@ def test_short_files_are_left_alone(tmp_path, narrow, size, long):
     path.write_text("x" * 99 + "\n")
     with path.open("ab") as stream:
         stream.truncate(size)
-    assert spread.spread(path, tmp_path / "some.csv") is long
+    assert dispatches.spread(path, tmp_path / "some.csv") is long
     assert (tmp_path / "some.csv").exists() is long
 
 
@@ -77,7 +77,7 @@ def test_blocks_that_begin_inside_a_name_change_nothing(tmp_path, narrow, monkey
     rows = [row(name if at % 2 else "k", 100 * at, 100 * at + 9) for at in range(300)]
     path = trace(tmp_path / "t.csv", [line.replace('""""', '""') for line in rows])
     blocks = read(path)
-    monkeypatch.setattr(spread, "PLACES", 1 << 30)
+    monkeypatch.setattr(dispatches, "PLACES", 1 << 30)
     assert read(path) == blocks
     assert [kernel.calls for kernel in blocks[0].kernels] == [150, 150]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.sandbox.profiles.readers.detect import read
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.profiles import profile
 from tests.torch_traces import H100, MI300X, called, copied, document, kernel, launches, nvidia
 

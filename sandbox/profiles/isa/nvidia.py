@@ -5,8 +5,7 @@ SASS is what runs. PTX shows the same matrix and copy instructions but neither r
 
 import re
 
-from ridgeline.sandbox.profiles.isa.naming import NotReadable, named
-from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind
+from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, named
 
 SASS_LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:\{\s*)?(.*?)\s*;?\s*\}?\s*(?:/\*.*\*/)?\s*$")
 SASS_LABEL = re.compile(r"^\s*(\.L\w+):")

@@ -1,18 +1,33 @@
 """From a kernel's file to what its code says: one report per target."""
 
+import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ridgeline.graph.values import Named, Value
-from ridgeline.sandbox.profiles.isa import amdgcn, given, native, nvidia, triton
-from ridgeline.sandbox.profiles.isa.child import Place
-from ridgeline.sandbox.profiles.isa.errors import NotCompiled
-from ridgeline.sandbox.profiles.isa.naming import NotReadable
+from ridgeline.sandbox.profiles.isa import amdgcn, nvidia, tools, triton
 from ridgeline.sandbox.profiles.isa.occupancy import occupancy
-from ridgeline.sandbox.profiles.isa.shape import shape_of
-from ridgeline.sandbox.profiles.isa.values import Assembled, Code, Report, Resources, Target
+from ridgeline.sandbox.profiles.isa.tools import Place
+from ridgeline.sandbox.profiles.isa.values import (
+    Assembled,
+    Code,
+    Count,
+    Instruction,
+    IsaFinding,
+    Kind,
+    Loop,
+    NotCompiled,
+    NotReadable,
+    Report,
+    Resources,
+    Shape,
+    Target,
+    Width,
+)
 
 TIMEOUT_S = 120.0
 
@@ -70,16 +85,16 @@ def counters(report: Report) -> tuple[Named, ...]:
 
 def _assembled(wanted: triton.Wanted, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
     path, kernel = wanted.file, wanted.kernel
-    if given.is_compiled(path):
-        return (given.taken(path, kernel, targets, place),)
-    if path.suffix in native.CUDA_SUFFIXES:
-        return tuple(native.cuda(path, kernel, target, place) for target in targets)
-    if path.suffix in native.HIP_SUFFIXES:
-        return tuple(native.hip(path, kernel, target, place) for target in targets)
+    if tools.is_compiled(path):
+        return (tools.taken(path, kernel, targets, place),)
+    if path.suffix in tools.CUDA_SUFFIXES:
+        return tuple(tools.cuda(path, kernel, target, place) for target in targets)
+    if path.suffix in tools.HIP_SUFFIXES:
+        return tuple(tools.hip(path, kernel, target, place) for target in targets)
     if path.suffix != ".py":
         raise NotCompiled(path.name, "is neither Triton or FlyDSL (.py), CUDA (.cu), HIP (.hip) nor compiled code")
-    if native.is_flydsl(path):
-        return tuple(native.flydsl(path, kernel, target, place) for target in targets)
+    if tools.is_flydsl(path):
+        return tuple(tools.flydsl(path, kernel, target, place) for target in targets)
     return triton.assemble(wanted, targets, place)
 
 
@@ -125,4 +140,227 @@ def _report(assembled: Assembled, kernel: str, held: Resources, code: Code | Non
         shape=shape_of(code) if code else None,
         occupancy=occupancy(assembled.target, held),
         notes=tuple(notes),
+    )
+
+
+# What a listing consists of: instructions by kind, widths, matrix instructions, waits, loops.
+
+WAITED = re.compile(r"(\w+cnt(?:_\w+)?)\((\d+)\)")
+MOST_LOOPS = 32
+MOST_SPANS = 1000
+"""Loops that are looked at: each is compared with each."""
+MOST_SOURCES = 3
+
+
+def shape_of(code: Code) -> Shape:
+    """Counts over the whole listing. Static: how often each instruction runs is not known."""
+    return Shape(
+        instructions=len(code.instructions),
+        kinds=_by_kind(code.instructions),
+        widths=_widths(code.instructions),
+        matrix=_counted(i.mnemonic for i in code.instructions if i.kind == "matrix"),
+        waits=_counted(word for i in code.instructions if i.kind == "wait" for word in _waits(i)),
+        loops=loops(code),
+    )
+
+
+def loops(code: Code) -> tuple[Loop, ...]:
+    """Every branch back, outermost and longest first; at most 32.
+
+    A branch to itself is the trap that fills up behind a kernel's end, not a loop; neither is a way back from slow
+    paths that compilers lay behind the kernel's end.
+    """
+    spans = _spans(code)
+    hot = _hottest(code, [(first, last) for first, last, _ in spans])
+    found = [
+        Loop(
+            label=label,
+            first=first,
+            last=last,
+            depth=1 + sum(_inside((first, last), (other[0], other[1])) for other in spans),
+            counts=_by_kind(code.instructions[first : last + 1]),
+            source=_sources(code.instructions[first : last + 1]),
+            hot=(first, last) == hot,
+        )
+        for first, last, label in spans[:MOST_LOOPS]
+    ]
+    return tuple(found)
+
+
+def _spans(code: Code) -> list[tuple[int, int, str]]:
+    """First and last instruction and label of each loop, the longest first."""
+    places = dict(code.labels)
+    stops = [index for index, instruction in enumerate(code.instructions) if _ends(instruction)]
+    last: dict[str, int] = {}
+    for index, instruction in enumerate(code.instructions):
+        goal = instruction.target if instruction.kind == "branch" else None
+        if goal in places and places[goal] < index and bisect(stops, index) == bisect(stops, places[goal]):
+            last[goal] = index
+    found = sorted(((places[label], end, label) for label, end in last.items()), key=lambda s: (s[0] - s[1], s[0]))
+    return found[:MOST_SPANS]
+
+
+def _ends(instruction: Instruction) -> bool:
+    return instruction.kind == "end" and not instruction.text.startswith("@")
+
+
+def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _hottest(code: Code, spans: list[tuple[int, int]]) -> tuple[int, int] | None:
+    innermost = [span for span in spans if not any(_inside(other, span) for other in spans)]
+    return max(innermost, key=lambda span: _weight(code.instructions[span[0] : span[1] + 1]), default=None)
+
+
+def _weight(body: tuple[Instruction, ...]) -> tuple[int, int]:
+    return sum(i.kind == "matrix" for i in body), len(body)
+
+
+def _by_kind(body: Iterable[Instruction]) -> tuple[Count, ...]:
+    return _counted(i.kind for i in body)
+
+
+def _widths(body: Iterable[Instruction]) -> tuple[Width, ...]:
+    counts = Counter((i.kind, i.lane_bytes) for i in body if i.lane_bytes is not None)
+    ordered = sorted(counts.items(), key=lambda item: (item[0][0], -item[0][1]))
+    return tuple(Width(kind=kind, lane_bytes=width, count=count) for (kind, width), count in ordered)
+
+
+def _waits(instruction: Instruction) -> list[str]:
+    """vmcnt(0) lgkmcnt(0) of one wait are two; other spellings stand for themselves."""
+    return [f"{name}({value})" for name, value in WAITED.findall(instruction.text)] or [instruction.mnemonic]
+
+
+def _sources(body: Iterable[Instruction]) -> tuple[str, ...]:
+    return tuple(name for name, _ in Counter(i.source for i in body if i.source).most_common(MOST_SOURCES))
+
+
+def _counted(names: Iterable[str]) -> tuple[Count, ...]:
+    return tuple(Count(name=name, count=count) for name, count in Counter(names).most_common())
+
+
+# What changed between two versions of a kernel on one target, and which of it is evidence against the second.
+
+MOVES: tuple[tuple[Kind, str], ...] = (
+    ("global_load", "global loads"),
+    ("global_store", "global stores"),
+    ("lds_read", "LDS reads"),
+    ("lds_write", "LDS writes"),
+)
+Number = float | int | None
+
+
+def gate(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
+    """Evidence against `after`, over the targets that both have: spills, scratch or a lost wave tier.
+
+    Never evidence for it: fewer registers do not make a kernel faster, only measuring shows that.
+    """
+    return tuple(found for found in compared(before, after) if found.weight == "against")
+
+
+def compared(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
+    """Every difference, target by target, in the order of `before`."""
+    others = {report.target.arch: report for report in after}
+    return tuple(
+        found
+        for report in before
+        if (other := others.get(report.target.arch)) is not None
+        for found in differences(report, other)
+    )
+
+
+def differences(before: Report, after: Report) -> tuple[IsaFinding, ...]:
+    """All that differs on one target. A number that one of the two does not tell gives no finding."""
+    found = [
+        _spills(before, after),
+        _more_is_worse(before, after, "scratch"),
+        _occupancy(before, after),
+        _noted(before, after, "registers", _registers(before), _registers(after)),
+        _noted(before, after, "lds", before.resources.lds_bytes, after.resources.lds_bytes),
+        *_code_difference(before, after),
+    ]
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _spills(before: Report, after: Report) -> IsaFinding | None:
+    was, now = before.resources.vgpr_spills, after.resources.vgpr_spills
+    if was is None or now is None or was == now:
+        return None
+    text = f"register spills rose from {was} to {now}" if now > was else f"register spills fell from {was} to {now}"
+    return _finding(after, "spills", was, now, weight="against" if now > was else "for", text=text)
+
+
+def _more_is_worse(before: Report, after: Report, name: str) -> IsaFinding | None:
+    was, now = before.resources.scratch_bytes, after.resources.scratch_bytes
+    if was is None or now is None or was == now:
+        return None
+    word = "rose" if now > was else "fell"
+    return _finding(
+        after,
+        "scratch",
+        was,
+        now,
+        weight="against" if now > was else "for",
+        text=f"{name} per lane {word} from {was} to {now} bytes",
+    )
+
+
+def _occupancy(before: Report, after: Report) -> IsaFinding | None:
+    if before.occupancy is None or after.occupancy is None:
+        return None
+    was, now = before.occupancy, after.occupancy
+    tier_lost = now.register_tier < was.register_tier
+    if now.waves_per_simd == was.waves_per_simd and not tier_lost:
+        return None
+    lost = now.waves_per_simd < was.waves_per_simd
+    text = f"waves per SIMD {was.waves_per_simd:g} -> {now.waves_per_simd:g}, now limited by {now.limiter}"
+    if tier_lost:
+        text += f"; registers alone {was.register_tier} -> {now.register_tier}"
+    weight = "against" if lost else "note" if tier_lost else "for"
+    return _finding(after, "occupancy", was.waves_per_simd, now.waves_per_simd, weight=weight, text=text)
+
+
+def _code_difference(before: Report, after: Report) -> list[IsaFinding | None]:
+    """Counts of two listings of one form: PTX and SASS have nothing to compare."""
+    was, now = before.shape, after.shape
+    if was is None or now is None or before.form != after.form:
+        return []
+    return [
+        _noted(before, after, "matrix", was.count("matrix"), now.count("matrix")),
+        _noted(before, after, "waits", was.count("wait"), now.count("wait")),
+        _noted(before, after, "barriers", was.count("barrier"), now.count("barrier")),
+        _noted(before, after, "size", was.instructions, now.instructions),
+        *(_width(after, was.widths, now.widths, kind, words) for kind, words in MOVES),
+    ]
+
+
+def _width(after: Report, was: tuple[Width, ...], now: tuple[Width, ...], kind: Kind, words: str) -> IsaFinding | None:
+    mean_was, mean_now = _mean(was, kind), _mean(now, kind)
+    if mean_was is None or mean_now is None or mean_was == mean_now:
+        return None
+    text = f"{words} move {mean_was:.3g} -> {mean_now:.3g} bytes per lane on average"
+    return _finding(after, "width", mean_was, mean_now, weight="note", text=text)
+
+
+def _mean(widths: tuple[Width, ...], kind: Kind) -> float | None:
+    own = [width for width in widths if width.kind == kind]
+    count = sum(width.count for width in own)
+    return sum(width.count * width.lane_bytes for width in own) / count if count else None
+
+
+def _registers(report: Report) -> int | None:
+    held = report.resources
+    return held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr
+
+
+def _noted(before: Report, after: Report, name: str, was: Number, now: Number) -> IsaFinding | None:
+    if was is None or now is None or was == now:
+        return None
+    return _finding(after, name, was, now, weight="note", text=f"{name} {was:g} -> {now:g}")
+
+
+def _finding(after: Report, name: str, was: Number, now: Number, *, weight: str, text: str) -> IsaFinding:
+    return IsaFinding.model_validate(
+        {"name": name, "weight": weight, "target": after.target.arch, "before": was, "after": now, "text": text}
     )

@@ -1,7 +1,9 @@
 """What is known of a compiled kernel. None is always `not told`, never zero; sizes are bytes."""
 
+from collections.abc import Sequence
 from typing import Literal
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.kernel_profile import Limiter, Vendor
 from ridgeline.graph.values import Named, Value
 
@@ -177,3 +179,88 @@ class IsaFinding(Value):
     before: float | None
     after: float | None
     text: str
+
+
+# Why there is no report on a kernel's code. None of these says anything about how good the kernel is.
+
+
+class NotCompiled(WorldError):
+    """The file, or what was said about it, does not give code for this target. `field` names what can be mended.
+
+    `several`: names of the kernels that were found, where one of them had to be named and none was.
+    """
+
+    exit_code = 2
+
+    def __init__(self, field: str, text: str, several: Sequence[str] = ()) -> None:
+        self.field, self.text, self.several = field, text, tuple(several)
+        super().__init__(f"{field}: {text}")
+
+
+class CompilerMissing(WorldError):
+    """The compiler, or the tool that reads its output, is not on this machine."""
+
+
+# Which of several kernels is meant.
+
+
+class NotReadable(ValueError):
+    """The text or file is not the code of a kernel; the message says what is missing.
+
+    `several`: the kernels in it, where one of them had to be named and none was.
+    """
+
+    def __init__(self, text: str, several: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.several = tuple(several)
+
+
+def named(found: Sequence[str], kernel: str | None) -> str:
+    """The kernel of that name, mangled or plain; the only one where no name is given. Raises `NotReadable`."""
+    if kernel is None and len(found) == 1:
+        return found[0]
+    if kernel is not None:
+        if kernel in found:
+            return kernel
+        longer = [name for name in found if _stands_for(name, kernel)]
+        if len(longer) == 1:
+            return longer[0]
+    listed = ", ".join(found) or "none"
+    what = f"no kernel {kernel!r}" if kernel else "not exactly one kernel"
+    raise NotReadable(f"{what}; those in it: {listed}", () if kernel else found)
+
+
+def _stands_for(name: str, kernel: str) -> bool:
+    """C++ writes a name and its length into a longer one; FlyDSL numbers its kernels."""
+    numbered = name.startswith(f"{kernel}_") and name[len(kernel) + 1 :].isdigit()
+    return numbered or (name.startswith("_Z") and f"{len(kernel)}{kernel}" in name)
+
+
+# The architectures a kernel can be compiled for, by the names people use.
+
+AMD = ("gfx90a", "gfx942", "gfx950")
+NVIDIA = ("sm_80", "sm_90", "sm_100")
+ALIASES = {
+    "sm80": "sm_80",
+    "sm90": "sm_90",
+    "sm90a": "sm_90",
+    "sm_90a": "sm_90",
+    "sm100": "sm_100",
+    "sm_100a": "sm_100",
+}
+KNOWN = (*AMD, *NVIDIA)
+
+
+class UnknownTarget(ValueError):
+    """No architecture of that name; the text lists those that exist."""
+
+
+def target_of(name: str) -> Target:
+    """The target of that name, features after a colon left out. Raises `UnknownTarget`."""
+    plain = name.strip().lower().partition(":")[0]
+    arch = ALIASES.get(plain, plain)
+    if arch in AMD:
+        return Target(arch=arch, vendor="amd", wave=64)
+    if arch in NVIDIA:
+        return Target(arch=arch, vendor="nvidia", wave=32)
+    raise UnknownTarget(f"unknown target {name!r}; one of {', '.join(KNOWN)}")

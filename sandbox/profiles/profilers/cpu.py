@@ -1,18 +1,53 @@
 """Profiles a version on the processor: hardware counters, else simulated ones, and what the compiler said."""
 
 import math
+import os
 import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
-from ridgeline.graph.evidence import Machine, Profiled
+from ridgeline.graph.errors import ProgramMissing
+from ridgeline.graph.evidence import Exit, Machine, Profiled
 from ridgeline.graph.ports import Artifacts, Device
-from ridgeline.graph.values import Named
+from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.profiles.profilers import remarks, simulator
-from ridgeline.sandbox.profiles.profilers.perf import Perf
-from ridgeline.sandbox.profiles.profilers.seen import Seen, Tree, Unavailable
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
-from ridgeline.sandbox.workspace.commands import Commands, said
+from ridgeline.sandbox.workspace.commands import Commands, said, tail
+from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.scratch import scratch_copy
+
+# What one instrument saw, or why it could not look.
+
+
+class Seen(Value):
+    """Counters and remarks of one instrument."""
+
+    counters: tuple[Named, ...]
+    notes: tuple[str, ...] = ()
+    report: bytes | None = None
+    """The instrument's own file."""
+    seconds: float = 0.0
+
+
+class Unavailable(Value):
+    """The instrument does not work here, or not on this program."""
+
+    why: str
+
+
+class Tree(Value):
+    """What is looked at: a built folder, the profile command, the kernel's name, the last-level cache's bytes."""
+
+    path: Path
+    argv: tuple[str, ...]
+    kernel: str | None
+    cache_bytes: int | None
+
 
 TIMEOUT_S = 60
 Rung = Literal["perf", "cachegrind", "compiler_report", "timing_only"]
@@ -63,7 +98,7 @@ class CpuProfiler:
         """The first rung that sees something, with the compiler's counters beside it."""
         passed_over: list[str] = []
         rung, best = self._counted(tree, passed_over)
-        said_by_gcc = remarks.look(self._commands, tree.path)
+        said_by_gcc = read_compiler_report(self._commands, tree.path)
         if isinstance(said_by_gcc, Unavailable):
             passed_over.append(said_by_gcc.why)
             said_by_gcc = Seen(counters=())
@@ -89,7 +124,7 @@ class CpuProfiler:
         if isinstance(hardware, Seen):
             return "perf", hardware
         passed_over.append(hardware.why)
-        simulated = simulator.look(self._commands, tree)
+        simulated = simulate(self._commands, tree)
         if isinstance(simulated, Seen):
             return "cachegrind", simulated
         passed_over.append(simulated.why)
@@ -128,3 +163,327 @@ def printed(output: str) -> tuple[tuple[str, float], ...]:
 
 def _last_level(machine: Machine) -> int | None:
     return machine.l3_bytes or machine.l2_bytes
+
+
+# Hardware counters through `perf stat`, where the kernel and the processor permit them.
+
+EVENTS = {
+    "instructions": "instructions",
+    "cycles": "cycles",
+    "L1-dcache-load-misses": "d1_misses",
+    "LLC-load-misses": "ll_misses",
+    "branch-misses": "branch_misses",
+}
+"""perf's event and the counter it becomes."""
+
+
+class Perf:
+    """Asks once which events count here."""
+
+    def __init__(self) -> None:
+        self._events: tuple[str, ...] | Unavailable | None = None
+
+    def look(self, commands: Commands, tree: Tree) -> Seen | Unavailable:
+        """Counters of the whole profile command: perf stat cannot stop at a function."""
+        if self._events is None:
+            self._events = _supported()
+        if isinstance(self._events, Unavailable):
+            return self._events
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            out = Path(folder) / "perf.csv"
+            argv = ("perf", "stat", "-x", ",", "-o", str(out), "-e", ",".join(self._events), "--", *tree.argv)
+            ended = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S, timed=True)
+            if not ended.ok:
+                return Unavailable(why=f"perf: {said(ended)}")
+            text = out.read_text()
+        counters = parse_perf(text)
+        if not counters:
+            return Unavailable(why="perf: no event was counted")
+        return Seen(
+            counters=counters, notes=("perf counts the whole command",), report=text.encode(), seconds=ended.seconds
+        )
+
+
+def parse_perf(text: str) -> tuple[Named, ...]:
+    """Counters in `perf stat -x,` output: `value,unit,event,...`; events that were not counted are left out."""
+    counters: list[Named] = []
+    for line in text.splitlines():
+        cells = line.split(",")
+        if len(cells) < 3 or line.startswith("#"):
+            continue
+        name = EVENTS.get(cells[2].split(":")[0])
+        if name and cells[0].replace(".", "", 1).isdigit():
+            counters.append(Named(name=name, value=float(cells[0])))
+    return tuple(counters)
+
+
+def _supported() -> tuple[str, ...] | Unavailable:
+    try:
+        ended = run(("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "--", "true"), cwd=Path("/"), timeout_s=20)
+    except ProgramMissing:
+        return Unavailable(why="perf is not installed")
+    if not ended.ok:
+        last = ended.output.strip().splitlines()[-1:] or ["no output"]
+        return Unavailable(why=f"perf stat is refused here: {last[0].strip()}")
+    counted = {counter.name for counter in parse_perf(ended.output)}
+    if "instructions" not in counted:
+        return Unavailable(why="perf: hardware events are <not supported> on this machine (usual in virtual machines)")
+    return tuple(event for event, name in EVENTS.items() if name in counted)
+
+
+# What gcc says about the loops it vectorized and those it did not, from a build in a scratch copy.
+
+REMARK = re.compile(r"^(?:\./)?(?P<place>(?P<file>[^:\s]+):\d+:\d+): (?P<kind>optimized|missed): +(?P<text>.*)$")
+FLAGS = "-fopt-info-vec-optimized -fopt-info-vec-missed"
+KEPT = 8
+"""Remarks that are quoted as notes."""
+TEXT_BYTES = 400_000
+
+
+def read_compiler_report(commands: Commands, tree: Path) -> Seen | Unavailable:
+    """Build once more with CFLAGS_EXTRA in the environment, which the project's build must pass on to gcc."""
+    contract = commands.contract
+    command = contract.rebuild.command
+    if command is None:
+        return Unavailable(why="compiler report: the contract has no rebuild.command")
+    with scratch_copy(tree) as copy:
+        sources = [path for path in _files(copy) if matches(path, contract.kernel_source)]
+        for path in sources:
+            os.utime(copy / path)  # newer than what was built from it, so that make compiles it again
+        ended = commands.plain(
+            "rebuild.command",
+            command,
+            cwd=copy,
+            timeout_s=contract.timeouts.build_s,
+            extra={"CFLAGS_EXTRA": FLAGS},
+        )
+    if not ended.ok:
+        return Unavailable(why=f"compiler report: {said(ended)}")
+    counters, remarks = parse_remarks(ended.output, sources)
+    if not counters:
+        mend = "let the build append $(CFLAGS_EXTRA) to gcc's flags"
+        return Unavailable(why=f"compiler report: no vectorization remarks were printed; {mend}")
+    report = ended.output.encode()[:TEXT_BYTES]
+    return Seen(counters=counters, notes=remarks[:KEPT], report=report, seconds=ended.seconds)
+
+
+def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...], tuple[str, ...]]:
+    """Counters of loops by place in the kernel's own files, and the distinct remarks on loops that stayed scalar.
+
+    A loop that was vectorized for any of its versions counts as vectorized. Both are empty without any remark.
+    """
+    mine = set(sources)
+    found = [match for match in map(REMARK.match, output.splitlines()) if match and match["file"] in mine]
+    if not found:
+        return (), ()
+    vectorized = {m["place"] for m in found if m["kind"] == "optimized" and "vectorized using" in m["text"]}
+    scalar = {m["place"] for m in found if m["text"].startswith("couldn't vectorize loop")} - vectorized
+    why = [f"gcc: {m['place']}: {m['text']}" for m in found if m["kind"] == "missed" and m["place"] not in vectorized]
+    counters = (
+        Named(name="vectorized_loops", value=len(vectorized)),
+        Named(name="missed_vectorizations", value=len(scalar)),
+    )
+    return counters, tuple(dict.fromkeys(why))
+
+
+def _files(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+
+
+# Parses what valgrind's cachegrind and callgrind write; pure.
+#
+# Both write `events:`, then cost lines under `fn=`, and a `summary:` (callgrind also `totals:`). Callgrind writes a name
+# as `(7) name` once and as `(7)` later, and adds `calls=` lines, each followed by the callee's cost, which is not the
+# caller's own.
+# Source: the valgrind manual, "Cachegrind output file format" and "Callgrind Format Specification".
+
+NAME = re.compile(r"\((\d+)\)(?: (.*))?")
+COST = re.compile(r"^(?:\+|-|\*|\d|0x)")
+MEANING = {
+    "instructions": ("Ir",),
+    "data_reads": ("Dr",),
+    "data_writes": ("Dw",),
+    "d1_misses": ("D1mr", "D1mw"),
+    "ll_misses": ("ILmr", "DLmr", "DLmw"),
+    "branch_misses": ("Bcm", "Bim"),
+}
+"""Counter names of `Profiled` and the simulator's events that they are the sum of."""
+
+
+class Costs(Value):
+    """What was counted: totals by event, own instructions by function, and calls by callee."""
+
+    totals: tuple[Named, ...]
+    functions: tuple[Named, ...]
+    """Own instructions (first event), largest first."""
+    calls: tuple[Named, ...]
+
+    def called(self, function: str) -> int:
+        """How often a function was called; 0 when the tool did not record calls."""
+        return int(next((item.value for item in self.calls if item.name == function), 0))
+
+    def counters(self) -> tuple[Named, ...]:
+        """The totals under the names that `Profiled` uses; a counter is left out where none of its events was on."""
+        by_event = {item.name: item.value for item in self.totals}
+        return tuple(
+            Named(name=name, value=sum(by_event.get(event, 0.0) for event in events))
+            for name, events in MEANING.items()
+            if any(event in by_event for event in events)
+        )
+
+
+class Malformed(ValueError):
+    """The text is not a complete file of either tool."""
+
+
+def parse_cachegrind(text: str) -> Costs:
+    """Read one output file. Raises `Malformed` when it has no events or no summary, as after a killed run."""
+    reader = _Reader()
+    for line in text.splitlines():
+        reader.take(line)
+    if not reader.events or not reader.totals:
+        raise Malformed("no events or no summary: the run was cut off")
+    totals = reader.totals + [0] * (len(reader.events) - len(reader.totals))  # trailing zeros are not written
+    return Costs(
+        totals=tuple(Named(name=e, value=v) for e, v in zip(reader.events, totals, strict=True)),
+        functions=tuple(Named(name=name, value=cost) for name, cost in reader.own.most_common()),
+        calls=tuple(Named(name=name, value=count) for name, count in reader.calls.most_common()),
+    )
+
+
+class _Reader:
+    """The state a line-oriented format needs."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.totals: list[int] = []
+        self.own: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self._names: dict[str, str] = {}
+        self._function = ""
+        self._callee = ""
+        self._inclusive = False
+
+    def take(self, line: str) -> None:
+        key, colon, rest = line.partition(":")
+        if colon and key == "events":
+            self.events = rest.split()
+        elif colon and key in ("summary", "totals"):
+            self.totals = [int(word) for word in rest.split()]
+        elif COST.match(line):
+            self._cost(line.split())
+        else:
+            self._names_and_calls(*line.partition("=")[::2])
+
+    def _names_and_calls(self, key: str, value: str) -> None:
+        if key == "fn":
+            self._function = self._name(value)
+        elif key == "cfn":
+            self._callee = self._name(value)
+        elif key == "calls":
+            self.calls[self._callee] += int(value.split()[0])
+            self._inclusive = True
+
+    def _cost(self, words: list[str]) -> None:
+        if self._inclusive:
+            self._inclusive = False
+        elif len(words) > 1:
+            self.own[self._function] += int(words[1])
+
+    def _name(self, value: str) -> str:
+        match = NAME.fullmatch(value)
+        if match is None:
+            return value
+        if match[2] is not None:
+            self._names[match[1]] = match[2]
+        return self._names.get(match[1], value)
+
+
+# Counters from valgrind's cache and branch simulation: exact, repeatable, and blind to time.
+
+LINE_BYTES = 64
+WAYS = 16
+TOP = 3
+ILLEGAL = ("SIGILL", "Unrecognised instruction", "unhandled instruction bytes")
+
+
+def simulate(commands: Commands, tree: Tree) -> Seen | Unavailable:
+    """Callgrind (cachegrind's simulator with a call graph), collecting only inside the kernel and what it calls.
+
+    Where the kernel is not named or not found, the whole command, and the notes say so.
+    """
+    inside = _simulate(commands, tree, tree.kernel)
+    if isinstance(inside, Unavailable) or tree.kernel is None or inside.counters[0].value > 0:
+        return inside
+    whole = _simulate(commands, tree, None)
+    if isinstance(whole, Unavailable):
+        return whole
+    note = f"no function named {tree.kernel!r} was called: counters are those of the whole command"
+    return whole.model_copy(update={"notes": (note, *whole.notes), "seconds": inside.seconds + whole.seconds})
+
+
+def last_level(size: int | None) -> str | None:
+    """`--LL=` geometry. Valgrind wants a power of two of sets, so the size is rounded down; None is its own guess."""
+    if size is None or size < LINE_BYTES * WAYS:
+        return None
+    sets = 1 << ((size // (LINE_BYTES * WAYS)).bit_length() - 1)
+    return f"{sets * LINE_BYTES * WAYS},{WAYS},{LINE_BYTES}"
+
+
+def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> Seen | Unavailable:
+    geometry = last_level(tree.cache_bytes)
+    with fresh_folder() as folder:
+        out = folder / "callgrind.out"
+        argv = (
+            *("valgrind", "--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"),
+            *((f"--LL={geometry}",) if geometry else ()),
+            *((f"--toggle-collect={kernel}",) if kernel else ()),
+            f"--callgrind-out-file={out}",
+            *tree.argv,
+        )
+        try:
+            ended = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S)
+        except ProgramMissing:
+            return Unavailable(why="valgrind is not installed")
+        if not ended.ok:
+            return Unavailable(why=_why(ended))
+        report = out.read_bytes() if out.is_file() else b""
+    try:
+        costs = parse_cachegrind(report.decode("utf-8", errors="replace"))
+    except Malformed as error:
+        return Unavailable(why=f"valgrind: {error}")
+    notes = (f"simulated: {_scope(kernel)}; last-level cache {geometry or 'as valgrind guessed it'}", *_top(costs))
+    counters = costs.counters() + _per_call(costs, kernel)
+    return Seen(counters=counters, notes=notes, report=report, seconds=ended.seconds)
+
+
+def _why(ended: Exit) -> str:
+    if ended.timed_out:
+        return f"valgrind: the profile command did not end within {TIMEOUT_S} s under simulation"
+    if any(word in ended.output for word in ILLEGAL):
+        return (
+            "valgrind: stopped at an instruction it does not know (SIGILL; usual with AVX-512): "
+            "build with -march=x86-64-v3 to have simulated counters"
+        )
+    return f"valgrind: exit code {ended.returncode}: {tail(ended.output, 500)}"
+
+
+def _scope(kernel: str | None) -> str:
+    return f"only inside {kernel} and what it calls" if kernel else "the whole command"
+
+
+def _per_call(costs: Costs, kernel: str | None) -> tuple[Named, ...]:
+    calls = costs.called(kernel) if kernel else 0
+    if not calls:
+        return ()
+    instructions = costs.counters()[0].value
+    return Named(name="calls", value=calls), Named(name="instructions_per_call", value=instructions / calls)
+
+
+def _top(costs: Costs) -> tuple[str, ...]:
+    """Where the instructions are, when they are in more than one place."""
+    total = sum(item.value for item in costs.functions)
+    large = [item for item in costs.functions[:TOP] if total and item.value / total >= 0.02]
+    if not large:
+        return ()
+    return (f"instructions by function: {', '.join(f'{i.name} {i.value / total:.0%}' for i in large)}",)

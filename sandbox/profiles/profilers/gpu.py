@@ -6,21 +6,22 @@ lease of its own: the caller holds the card.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.resources import as_file, files
+from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit
 from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.profiles.profilers import gpu_commands, torch_rung
 from ridgeline.sandbox.profiles.profilers.cpu import printed
 from ridgeline.sandbox.profiles.readers import ncu as ncu_reader
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.names import category, display
-from ridgeline.sandbox.profiles.readers.own_name import own_name
-from ridgeline.sandbox.workspace.commands import said
+from ridgeline.sandbox.profiles.readers import torch_trace
+from ridgeline.sandbox.profiles.readers.files import RecordingError
+from ridgeline.sandbox.profiles.readers.names import category, display, own_name
+from ridgeline.sandbox.workspace.commands import itself, said
 
 REPLAYS = 20
 """A counter run repeats every kernel about so often: its time limit is as many times that of the plain program."""
@@ -95,9 +96,7 @@ def _nvidia(session: Session) -> None:
     for number, (skip, extra) in enumerate(((SKIP if session.kernel else 0, True), (0, True), (0, False)), start=1):
         out = session.out / f"ncu_{number}.csv"
         session.progress(f"ncu: counters, try {number}")
-        ended = session.run(
-            gpu_commands.ncu(session.program, out, kernel=session.kernel, skip=skip, extra=extra), times=REPLAYS
-        )
+        ended = session.run(ncu(session.program, out, kernel=session.kernel, skip=skip, extra=extra), times=REPLAYS)
         if ended is None:
             return
         problem = _unreadable(out)
@@ -124,7 +123,7 @@ def _amd(session: Session) -> None:
 
     folder = _folder(session, "timing")
     session.progress("rocprofv3: times")
-    ended = session.run(gpu_commands.timing(session.program, folder), times=2)
+    ended = session.run(timing(session.program, folder), times=2)
     if ended is None:
         return
     try:
@@ -153,7 +152,7 @@ def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | Non
 
 def _count(session: Session, arch: str | None, kernel: str) -> None:
     """Small passes; one that fails is tried again as two halves, until single counters are left out by name."""
-    passes, dropped = gpu_commands.plan(arch, _known(session))
+    passes, dropped = plan(arch, _known(session))
     lost = list(dropped)
     waiting = list(passes)
     for number in range(1, PASSES + 1):
@@ -162,11 +161,11 @@ def _count(session: Session, arch: str | None, kernel: str) -> None:
         counters = waiting.pop(0)
         folder = _folder(session, f"pmc_{number}")
         session.progress(f"rocprofv3: {len(counters)} counters, pass {number}, {len(waiting)} to go")
-        argv = gpu_commands.counting(session.program, folder, counters=counters, kernel=kernel)
+        argv = counting(session.program, folder, counters=counters, kernel=kernel)
         session.run(argv, times=REPLAYS)
         if any(file.stat().st_size for file in folder.rglob("*counter_collection.csv")):
             session.paths.append(folder)
-        elif smaller := gpu_commands.halves(counters):
+        elif smaller := halves(counters):
             waiting = [*smaller, *waiting]
         else:
             lost += counters
@@ -186,7 +185,7 @@ def _known(session: Session) -> frozenset[str] | None:
 def _trace(session: Session, kernel: str, *, call: int) -> None:
     folder = _folder(session, "att")
     session.progress(f"rocprofv3: thread trace of launch {call}")
-    ended = session.run(gpu_commands.tracing(session.program, folder, kernel=kernel, call=call), times=REPLAYS)
+    ended = session.run(tracing(session.program, folder, kernel=kernel, call=call), times=REPLAYS)
     if any(folder.rglob("code.json")):
         session.paths.append(folder)
     elif ended is not None:
@@ -194,13 +193,13 @@ def _trace(session: Session, kernel: str, *, call: int) -> None:
 
 
 def _torch(session: Session) -> None:
-    if not torch_rung.is_python(session.program, session.cwd):
+    if not is_python(session.program, session.cwd):
         session.notes.append("torch profiler: the program is none of Python's")
         return
     folder = _folder(session, "torch")
     session.progress("torch profiler: launches and their times")
-    ended = session.run(torch_rung.recorded_by(session.program, folder, session.env), times=torch_rung.SLOWER)
-    found, why = torch_rung.traces(folder)
+    ended = session.run(recorded_by(session.program, folder, session.env), times=SLOWER)
+    found, why = traces(folder)
     session.paths += found
     session.notes += why
     if ended is not None and not ended.ok:
@@ -242,3 +241,182 @@ def _folder(session: Session, name: str) -> Path:
     folder = session.out / name
     folder.mkdir()
     return folder
+
+
+# Command lines of the GPU profilers, and how a list of counters is cut into passes; pure.
+#
+# Sources: `ncu --help` of Nsight Compute 2025.3; `rocprofv3 --help` of ROCm 6.4 to 7.2; slots per hardware block from
+# `counter_defs.yaml` of rocprofiler-sdk.
+
+SECTIONS = (
+    "SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats",
+    "WarpStateStats",
+)  # fmt: skip
+EXTRA_METRICS = (
+    "dram__bytes_read.sum", "dram__bytes_write.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum",
+)  # fmt: skip
+"""What the sections leave out; left out in turn where this ncu or this chip does not know them."""
+UNFILTERED_LAUNCHES = 60
+"""Without a kernel's name the first launches are setup: as many are taken as a small program has."""
+
+SLOTS = {"SQ": 8, "GRBM": 2, "TCC": 4, "TCP": 4, "TA": 2, "TD": 2, "CPC": 2, "CPF": 2, "SPI": 6}
+"""Counters of one hardware block that fit a pass, gfx942 and gfx950 alike."""
+COMMON = (
+    "GRBM_GUI_ACTIVE SQ_WAVES SQ_WAVE_CYCLES SQ_BUSY_CU_CYCLES SQ_WAIT_ANY SQ_WAIT_INST_ANY SQ_ACTIVE_INST_ANY "
+    "SQ_ACTIVE_INST_VALU SQ_VALU_MFMA_BUSY_CYCLES",
+    "GRBM_GUI_ACTIVE SQ_INSTS_VALU_MFMA_MOPS_F16 SQ_INSTS_VALU_MFMA_MOPS_BF16 SQ_INSTS_VALU_MFMA_MOPS_F8 "
+    "SQ_INSTS_VALU_MFMA_MOPS_F32 SQ_INSTS_VALU_MFMA_MOPS_F64 SQ_INSTS_VALU_MFMA_MOPS_I8 SQ_INSTS_VALU",
+    "GRBM_GUI_ACTIVE SQ_LDS_BANK_CONFLICT SQ_LDS_IDX_ACTIVE SQ_INSTS_LDS SQ_INSTS_VMEM_RD SQ_INSTS_VMEM_WR "
+    "SQ_WAIT_INST_LDS",
+)
+TRAFFIC = {
+    "gfx90a": (
+        "TCC_HIT_sum TCC_MISS_sum TCC_EA_RDREQ_sum TCC_EA_RDREQ_32B_sum",
+        "TCC_EA_WRREQ_sum TCC_EA_WRREQ_64B_sum",
+    ),
+    "gfx942": (
+        "TCC_HIT_sum TCC_MISS_sum TCC_EA0_RDREQ_sum TCC_EA0_RDREQ_32B_sum",
+        "TCC_BUBBLE_sum TCC_EA0_RDREQ_DRAM_sum TCC_EA0_WRREQ_sum TCC_EA0_WRREQ_64B_sum",
+    ),
+    "gfx950": (
+        "TCC_HIT_sum TCC_MISS_sum TCC_EA0_RDREQ_sum TCC_EA0_RDREQ_32B_sum",
+        "TCC_EA0_RDREQ_128B_sum TCC_EA0_RDREQ_64B_sum TCC_EA0_WRREQ_sum TCC_EA0_WRREQ_64B_sum",
+    ),
+}
+ATT_BUFFER = "0x18000000"
+
+
+def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, extra: bool) -> tuple[str, ...]:
+    """One ncu run of `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name."""
+    chosen = ("--kernel-name", f"regex:{kernel}") if kernel is not None else ()
+    count = 3 if kernel is not None else UNFILTERED_LAUNCHES
+    sections = tuple(word for section in SECTIONS for word in ("--section", section))
+    metrics = ("--metrics", ",".join(EXTRA_METRICS)) if extra else ()
+    return (
+        "ncu", "--csv", "--page", "raw", "--print-units", "base",
+        "--log-file", str(out), "--target-processes", "all", *chosen,
+        "--launch-skip", str(skip), "--launch-count", str(count),
+        "--clock-control", "none", "--cache-control", "all", *sections, *metrics, *program,
+    )  # fmt: skip
+
+
+def timing(program: Sequence[str], out: Path) -> tuple[str, ...]:
+    """The only rocprofv3 run whose times may decide anything: no counters, no trace."""
+    return (
+        "rocprofv3",
+        "--kernel-trace",
+        "--stats",
+        "--output-format",
+        "csv",
+        "-d",
+        str(out),
+        "-o",
+        "run",
+        "--",
+        *program,
+    )
+
+
+def counting(program: Sequence[str], out: Path, *, counters: Sequence[str], kernel: str) -> tuple[str, ...]:
+    """One pass of counters over the launches of `kernel`, a regex."""
+    return (
+        "rocprofv3", "--pmc", *counters, "--kernel-include-regex", kernel,
+        "--output-format", "csv", "-d", str(out), "-o", "pass", "--", *program,
+    )  # fmt: skip
+
+
+def tracing(program: Sequence[str], out: Path, *, kernel: str, call: int) -> tuple[str, ...]:
+    """A thread trace of the `call`-th launch of `kernel` (from 1), a regex."""
+    return (
+        "rocprofv3", "--att", "--att-target-cu", "1", "--att-shader-engine-mask", "0xf", "--att-simd-select", "0xf",
+        "--att-buffer-size", ATT_BUFFER, "--kernel-include-regex", kernel,
+        "--kernel-iteration-range", f"[{call}-{call}]", "--output-format", "json", "csv", "-d", str(out),
+        "--", *program,
+    )  # fmt: skip
+
+
+def plan(arch: str | None, known: frozenset[str] | None = None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """Passes for an architecture, and the counters left out because the installed tool does not list them.
+
+    `known`: what the tool lists; None where it could not be asked, and nothing is left out.
+    """
+    lines = (*COMMON, *TRAFFIC.get(arch or "", TRAFFIC["gfx942"]))
+    wanted = [line.split() for line in lines]
+    dropped = tuple(sorted({name for names in wanted for name in names if known is not None and name not in known}))
+    kept = [[name for name in names if name not in dropped] for names in wanted]
+    return tuple(piece for names in kept if names for piece in fitting(names)), dropped
+
+
+def fitting(counters: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Cut a list so that no piece asks more of a hardware block than it has slots, in the given order."""
+    pieces: list[list[str]] = [[]]
+    used: Counter[str] = Counter()
+    for name in counters:
+        block = name.partition("_")[0]
+        if used[block] >= SLOTS.get(block, 2):
+            pieces.append([])
+            used.clear()
+        used[block] += 1
+        pieces[-1].append(name)
+    return tuple(tuple(piece) for piece in pieces if piece)
+
+
+def halves(counters: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """A pass that the hardware refused, as two smaller ones; nothing where it was a single counter."""
+    if len(counters) < 2:
+        return ()
+    middle = len(counters) // 2
+    return (tuple(counters[:middle]), tuple(counters[middle:]))
+
+
+# The rung below hardware counters: a Python program once more, recorded by the torch.profiler of its own torch.
+
+START = "torch_start"
+"""The folder of harness/ whose start-up module records; that module says what it writes."""
+FOLDER = "RIDGELINE_TORCH_TRACE"
+PATH = "PYTHONPATH"
+SHEBANG = 200
+"""Bytes in which a script names its interpreter."""
+SLOWER = 3
+"""Of the plain program's time limit: writing a long trace takes longer than recording it."""
+
+
+def is_python(program: Sequence[str], cwd: Path) -> bool:
+    """Whether the command starts Python: by the interpreter's name, a script's ending, or a script's first line."""
+    first = program[0]
+    names = (PurePosixPath(word).name for word in program[:3])  # `env python3 x.py` and `timeout 5 python3 x.py`
+    if any(name.startswith("python") or name.endswith(".py") for name in names) or itself(tuple(program)) != program:
+        return True
+    script = cwd / first
+    if "/" not in first or not script.is_file():
+        return False
+    with script.open("rb") as stream:
+        line = stream.read(SHEBANG).split(b"\n", 1)[0]
+    return line.startswith(b"#!") and b"python" in line
+
+
+def recorded_by(program: Sequence[str], out: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The same command with our start-up module before the program's own modules; traces go to `out`."""
+    with as_file(files("ridgeline.sandbox") / "harness" / START) as start:
+        path = ":".join((str(start), *filter(None, (env.get(PATH),))))
+    return ("env", f"{FOLDER}={out}", f"{PATH}={path}", *itself(tuple(program)))
+
+
+def traces(out: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Traces with work of a GPU, and why there are none or why one was left out."""
+    kept, why = [], []
+    for path in sorted(out.glob("trace-*.json")):
+        try:
+            torch_trace.read(path)
+        except RecordingError as error:
+            why.append(str(error).removeprefix(f"{out}/"))
+        else:
+            kept.append(path)
+    why += [path.read_text(encoding="utf-8").strip() for path in sorted(out.glob("why-*.txt"))]
+    if not kept and not why:
+        why.append("nothing in it imported torch, or it ended without Python's exit handlers")
+    return tuple(kept), tuple(f"torch profiler: {text}" for text in dict.fromkeys(why))

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import cast
 
 from ridgeline.graph.kernel_profile import Recording
-from ridgeline.sandbox.profiles.readers import archive, kernel_trace
-from ridgeline.sandbox.profiles.readers.csv_head import Head, header
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.merge import merged
+from ridgeline.sandbox.profiles.readers import files, rocprof_csv
+from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, header
+from ridgeline.sandbox.profiles.readers.rocprof_csv import merged
 
 Found = tuple[Recording, ...]
 Reader = Callable[[Path], Found]
@@ -53,10 +52,10 @@ def _reader(path: Path) -> Reader | None:
 
     Modules are imported where they are asked: all of them together take as long as a small recording.
     """
-    if archive.sniff(path):
+    if files.is_archive_file(path):
         return _archive
-    if kernel_trace.is_sure(path):
-        return lambda one: kernel_trace.read(one, header(one))
+    if rocprof_csv.is_surely_kernel_trace(path):
+        return lambda one: rocprof_csv.read_kernel_trace(one, header(one))
     for name in OTHERS:
         reader = _other(name, path)
         if reader is not None:
@@ -70,16 +69,16 @@ def _reader(path: Path) -> Reader | None:
 
 def _table(path: Path) -> Reader | None:
     """Who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
-    from ridgeline.sandbox.profiles.readers import agents, counter_collection, kernel_stats
+    from ridgeline.sandbox.profiles.readers import agents, rocprof_csv
 
     head = header(path)
     if agents.sniff(head):
         return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
     known: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
-        (counter_collection.sniff, counter_collection.read),
-        (kernel_trace.sniff, kernel_trace.read),
-        (kernel_stats.sniff, kernel_stats.read),
-        (kernel_stats.sniff_calls, kernel_stats.read_calls),
+        (rocprof_csv.is_counter_collection, rocprof_csv.read_counter_collection),
+        (rocprof_csv.is_kernel_trace, rocprof_csv.read_kernel_trace),
+        (rocprof_csv.is_kernel_stats, rocprof_csv.read_kernel_stats),
+        (rocprof_csv.sniff_calls, rocprof_csv.read_calls),
     )
     reads = next((reads for sniffs, reads in known if sniffs(head)), None)
     return None if reads is None else lambda one: reads(one, head)
@@ -87,7 +86,7 @@ def _table(path: Path) -> Reader | None:
 
 def _archive(path: Path) -> Found:
     """What the archive holds; files are named as if it were a folder."""
-    with archive.unpacked(path) as folder:
+    with files.unpacked(path) as folder:
 
         def named(text: str) -> str:
             return text.replace(str(folder), str(path))

@@ -5,11 +5,19 @@ kernel, launch and queue, its start and its end in nanoseconds; what the numbers
 """
 
 import csv
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ridgeline.graph.kernel_profile import Axes, KernelCalls, Launched, Recording
+from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers.engine import Engine
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, is_ended
+from ridgeline.sandbox.profiles.readers.names import category, display
 
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
 _IDS = "{'h': 'UBIGINT', 'agent': 'INT', 'queue': 'INT', 'kernel': 'INT', 'launch': 'INT'}"
@@ -141,3 +149,494 @@ def _last(rows: list[tuple[int, int, int, int, int]], counts: Mapping[int, Count
     timed = [(last, kernel, launch) for h, _, _, kernel, launch in rows if (last := counts[h].last) is not None]
     for _, kernel, launch in sorted(timed):
         yield kernel, launch
+
+
+# Dispatches of a CSV file in one pass; a second tells names and launches that the first rows do not hold.
+
+WHO = ("agent", "queue", "name")
+FIRST = 20_000
+"""Rows whose names and launches are looked at first, and whose spelling of numbers is checked."""
+
+Unpack = Callable[[str], Key]
+Known = dict[int, Sequence[Any]]
+"""Agent, queue, name and launch, as a file has them, by the number that stands for them."""
+
+
+def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None) -> Dispatches:
+    """Reads `source`, a CSV with one row per dispatch. `unpack` tells what a name stands for where it is packed.
+
+    Raises `RecordingError` naming the line where a row is damaged, and when no row is left to count.
+    """
+    table = Columns(engine, source, head)
+    warnings = [*_spelling(engine, table)]
+    known = table.told(table.first)
+    if not head.packed:
+        known |= _further(engine, source, table)
+    times = table.checked if warnings else table.plain
+    engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
+    counts = counted(engine)
+    if counts.keys() - known.keys():
+        known |= table.told(f"{table.all} where h not in (select unnest(?))", list(known))
+    if not is_ended(source):
+        warnings.append("the last line has no line end: the file may be cut")
+    keys = {h: _key(known[h], unpack) for h in counts}
+    return numbered(engine, keys, counts, tuple(warnings))
+
+
+class Columns:
+    """The SQL words for one file: where its rows are, and what stands for each of our columns."""
+
+    def __init__(self, engine: Engine, source: Path, head: Head) -> None:
+        self._engine, self._head = engine, head
+        self.all = self._reader(engine.linked(source), "BIGINT")
+        self.first = f"(from {self.text(source)} limit {FIRST})"
+        known = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
+        self.key = ", ".join(self._at(column) for column in known)
+        self.named = ", ".join(
+            f"{self._at(column) if column in known else 'NULL'} as {column}" for column in (*WHO, *LAUNCH)
+        )
+        self.start, self.end = self._at("start"), self._at("end")
+        self.plain = f"{self.start} as s, {self.end} as e"
+        whole = "try_cast(case when {0} similar to '[0-9]+' then {0} end as bigint)"
+        self.checked = f"{whole.format(self.start)} as s, {whole.format(self.end)} as e"
+
+    def _at(self, column: str) -> str:
+        return f"c{self._head.place(column)}"
+
+    def _reader(self, link: str, times: str) -> str:
+        kinds = dict.fromkeys((self._head.place(column) for column in LAUNCH), "BIGINT")
+        kinds |= {self._head.place("start"): times, self._head.place("end"): times}
+        types = ", ".join(f"'c{at}': '{kinds.get(at, 'VARCHAR')}'" for at in range(len(self._head.names)))
+        packed = "gzip" if self._head.packed else "none"
+        return (
+            f"read_csv('{link}', header=true, auto_detect=false, delim='{self._head.delimiter}', quote='\"', "
+            f"escape='\"', compression='{packed}', columns={{{types}}})"
+        )
+
+    def text(self, path: Path) -> str:
+        """A reader of times as they are spelled, of a file of this layout."""
+        return self._reader(self._engine.linked(path), "VARCHAR")
+
+    def told(self, rows: str, *arguments: object) -> Known:
+        """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
+        sql = f"select distinct hash({self.key}) h, {self.named} from {rows}"
+        return {row[0]: row[1:] for row in self._engine.rows(sql, *arguments)}
+
+    def as_text(self) -> None:
+        """From here on times are read as text, and only whole numbers among them count."""
+        self.all = self.all.replace("'BIGINT'", "'VARCHAR'")
+
+
+def _further(engine: Engine, source: Path, table: Columns) -> Known:
+    """What rows from all over the file tell: a kernel that begins late costs no second pass then."""
+    some = engine.room / "some.csv"
+    if spread(source, some):
+        with suppress(RecordingError):  # a name with line ends may be cut by a block; the pass over all names damage
+            return table.told(table.text(some))
+    return {}
+
+
+def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
+    """What is wrong with how the first rows spell times: a spreadsheet's 1.62E+14 is not one, whatever it rounds to."""
+    exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
+    odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
+    ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.first}")
+    if wrong:
+        table.as_text()
+        shown = f"in {wrong} of the first rows"
+        return (f"times in exponent notation, as a spreadsheet saves them, {shown}: these are left out",)
+    if start is not None:
+        raise RecordingError(
+            engine.path,
+            f"a start time is written {start[:40]!r}, not in whole nanoseconds: take the file as recorded",
+        )
+    return ()
+
+
+def _key(told: Sequence[str | int | None], unpack: Unpack | None) -> Key:
+    agent, queue, name = (str(text or "") for text in told[:3])
+    if unpack is not None:
+        return unpack(name)
+    launch = [None if value is None or int(value) < 0 else int(value) for value in told[3:]]
+    return Key(f"Agent {agent}" if agent.isdecimal() else agent, queue, name, tuple(launch))
+
+
+# Lines from all over a long text file, so that what begins late in it is known before the file is read.
+
+BLOCK = 1 << 16
+PLACES = 100
+"""Blocks that are looked at, at equal distances up to the end: 6.5 MB, read and parsed in some 50 ms."""
+
+
+def spread(source: Path, target: Path) -> bool:
+    """Writes the first line and whole lines of `PLACES` blocks to `target`; False where the file is short.
+
+    A quoted value may hold a line end: then a block can begin inside a value, and what is written may not parse.
+    """
+    size = source.stat().st_size
+    if size < 4 * BLOCK * PLACES:
+        return False
+    with source.open("rb") as lines, target.open("wb") as kept:
+        kept.write(lines.readline())
+        for place in range(1, PLACES + 1):
+            lines.seek((size - BLOCK) * place // PLACES)
+            block = lines.read(BLOCK)
+            first, last = block.find(b"\n"), block.rfind(b"\n")
+            kept.write(block[first + 1 : last + 1])
+    return True
+
+
+# Columns of the CSV into which databases and JSON are copied, so that one engine sums all sources alike.
+
+DISPATCH = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
+"""Of a dispatch; the name is everything else of it, packed."""
+PACKED = ("kernel", "agent", "queue", "lds", "scratch", "wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z")
+"""What a packed dispatch holds, with blanks between: numbers, or names without blanks."""
+COUNTER = ("Agent_Id", "Kernel_Name", "Counter_Name", "Counter_Value", "Start_Timestamp", "End_Timestamp", "Grid_Size")
+"""Of one counter of one dispatch, summed over hardware instances."""
+
+
+def head(columns: tuple[str, ...]) -> Head:
+    """What the engine must know of a spooled file."""
+    return Head(columns, ",", packed=False)
+
+
+def unpacked(text: str, symbols: Mapping[str, Symbol], run: str = "") -> Key:
+    """The kernel, queue and launch of a packed dispatch; registers are the symbol's. `run`: before all ids."""
+    told = dict(zip(PACKED, text.split(" "), strict=True))
+    kernel, agent = (f"{run}:{told[name]}" if run else told[name] for name in ("kernel", "agent"))
+    symbol = symbols.get(kernel) or unknown(kernel)
+    known = {"vgpr": symbol.vgpr, "accum": symbol.accum, "sgpr": symbol.sgpr}
+    launch = tuple(known[name] if name in known else _whole(told[name]) for name in LAUNCH)
+    return Key(agent, told["queue"], symbol.name, launch)
+
+
+def unknown(kernel: str) -> Symbol:
+    """What stands for a kernel whose symbol the source lost: its number."""
+    return Symbol(f"kernel {kernel}", None, None, None)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+# How dispatches lie in time: span, time when any ran (overlap counts once), and gaps, in slices of bounded size.
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+SLICE = 400_000
+"""Rows held at once, about 50 bytes each while they are sorted."""
+_COLUMNS = ("s", "e", "kernel")
+_CUT = 12
+"""Bits cut from the 23 of a gap's mantissa: exact below 4096 ns, within 0.03 per cent above, and bounded in number."""
+_ROOM = 20
+"""Bits that are left of a gap, beside its kernel's number."""
+
+
+@dataclass
+class Busy:
+    """One agent, or one queue of it, up to a point in time."""
+
+    first: int
+    last: int
+    busy: int = 0
+
+
+@dataclass
+class Course:
+    """What the slices add up to."""
+
+    agents: dict[int, Busy] = field(default_factory=dict)
+    queues: dict[int, Busy] = field(default_factory=dict)
+    gaps: dict[int, float] = field(default_factory=dict)
+    """Median gap before a kernel in nanoseconds, over the calls that had one."""
+
+
+def course(dispatches: Dispatches) -> Course:
+    """Span, busy time and gaps by agent and kernel number. Exact but for the gaps (0.03 per cent)."""
+    import numpy as np
+
+    found, gaps = Course(), _Gaps()
+    agents = np.array([agent for agent, _ in dispatches.queues], np.int64)
+    shared = {int(one) for one in agents if _several(agents, one)}
+    for rows in _ahead(_slices(dispatches)):
+        columns = [np.asarray(rows[name]) for name in (*_COLUMNS, "queue") if name in rows]
+        if (columns[0][1:] < columns[0][:-1]).any():
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        s, e, kernel, *queues = columns
+        for one, mine in _groups(queues[0]) if queues else [(0, slice(None))]:
+            gaps.add(kernel[mine], s[mine] - _advance(found.queues, one, s[mine], e[mine]))
+        for one, mine in _groups(agents[queues[0]]) if shared else ():
+            if one in shared:
+                _advance(found.agents, one, s[mine], e[mine])
+    found.agents.update({int(agents[at]): busy for at, busy in found.queues.items() if int(agents[at]) not in shared})
+    found.gaps.update(gaps.medians())
+    return found
+
+
+def _several(agents: "Numbers", one: int) -> bool:
+    """Whether an agent has several queues; where it has one, what is true of the queue is true of the agent."""
+    return int((agents == one).sum()) > 1
+
+
+def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The same slices, each fetched while the one before it is summed."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, slices, None)
+        while (rows := coming.result()) is not None:
+            coming = pool.submit(next, slices, None)
+            yield rows
+
+
+def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
+    """Each number that occurs, with what selects its rows."""
+    import numpy as np
+
+    distinct = np.flatnonzero(np.bincount(numbers))
+    for one in distinct:
+        yield int(one), slice(None) if len(distinct) == 1 else numbers == one
+
+
+def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
+    """All usable rows in slices by start time, of about SLICE rows each."""
+    engine = dispatches.engine
+    told = _COLUMNS if len(dispatches.queues) == 1 else (*_COLUMNS, "queue")
+    sql = f"select {', '.join(told)} from d join ids using (h) where e > s"
+    if dispatches.rows <= SLICE:
+        yield engine.columns(sql)
+        return
+    step = max(1, dispatches.rows // 20_000)
+    drawn = [row[0] for row in engine.rows(f"select s from d where e > s and rowid % {step} = 0 order by s")]
+    edges = drawn[:: max(1, len(drawn) * SLICE // dispatches.rows)]
+    bounds: Sequence[int] = sorted({*edges[1:]})
+    least, most = -(1 << 62), 1 << 62
+    for low, high in zip((least, *bounds), (*bounds, most), strict=True):
+        part = engine.columns(f"{sql} and s >= {low} and s < {high}")
+        if len(part["s"]):
+            yield part
+
+
+def _advance(known: dict[int, Busy], one: int, s: "Numbers", e: "Numbers") -> "Numbers":
+    """Adds rows, sorted by start, to one agent or queue; returns until when it was busy before each row."""
+    import numpy as np
+
+    state = known.setdefault(one, Busy(first=int(s[0]), last=int(s[0])))
+    until = np.empty(len(e) + 1, np.int64)
+    until[0], until[1:] = state.last, e
+    np.maximum.accumulate(until, out=until)
+    state.busy += int(np.maximum(e - np.maximum(s, until[:-1]), 0).sum())
+    state.last = int(until[-1])
+    return until[:-1]
+
+
+class _Gaps:
+    """How often each gap came before each kernel, to 12 binary digits."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._codes = np.empty(0, np.int64)
+        self._times = np.empty(0, np.int64)
+
+    def add(self, kernel: "Numbers", gap: "Numbers") -> None:
+        import numpy as np
+
+        there = gap > 0
+        bits = gap[there].astype(np.float32).view(np.int32) >> _CUT
+        codes, times = _counted(np.sort((kernel[there].astype(np.int64) << _ROOM) + bits))
+        codes, times = np.concatenate((self._codes, codes)), np.concatenate((self._times, times))
+        order = np.argsort(codes, kind="stable")
+        self._codes, self._times = _counted(codes[order], times[order])
+
+    def medians(self) -> Iterator[tuple[int, float]]:
+        """(kernel, median gap in ns) of each kernel that had one."""
+        import numpy as np
+
+        kernels = self._codes >> _ROOM
+        for kernel in np.unique(kernels):
+            mine = kernels == kernel
+            gaps = (self._codes[mine] & ((1 << _ROOM) - 1)).astype(np.int32)
+            low, middle = ((gaps << _CUT) + half for half in (0, 1 << (_CUT - 1)))
+            exact, told = low.view(np.float32), middle.view(np.float32)
+            sums = np.cumsum(self._times[mine])
+            places = [int(np.searchsorted(sums, at)) for at in ((sums[-1] + 1) // 2, sums[-1] // 2 + 1)]
+            yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else told[at]) for at in places) / 2
+
+
+def _counted(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers", "Numbers"]:
+    """Distinct values of a sorted array, and how often each came (`times`: how often each element counts)."""
+    import numpy as np
+
+    if not len(ordered):
+        return ordered, np.empty(0, np.int64)
+    starts = np.concatenate((np.array([0]), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+    if times is None:
+        return ordered[starts], np.diff(np.append(starts, len(ordered)))
+    return ordered[starts], np.add.reduceat(times, starts)
+
+
+# Kernels of a recording, from the table of its dispatches: exact sums and medians, launches, shares, gaps.
+
+VARIANTS = 16
+_TICKS = (10_000, 1000, 100, 40, 20, 10)
+_ALIKE = 0.85
+"""Share of durations that are multiples (within 1 ns of rounding) before a tick counts as the clock's."""
+_MANY = 20
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Durations of one group of dispatches, in nanoseconds."""
+
+    calls: int
+    total: int
+    least: int
+    most: int
+    median: float
+    squares: int
+
+    @property
+    def deviation(self) -> float:
+        """Sample standard deviation, as the tool's own statistics have it; 0 for one call."""
+        if self.calls < 2:
+            return 0.0
+        return sqrt(max(0.0, (self.squares - self.total**2 / self.calls) / (self.calls - 1)))
+
+
+def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], static_lds: bool) -> tuple[Recording, ...]:
+    """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
+    engine = dispatches.engine
+    engine.rows("create temp table hist as select kernel, launch, ns, n from times join ids using (h) where ns > 0")
+    names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
+    told = _Told(dispatches, names, launches, course(dispatches), static_lds)
+    ticks = _tick(dispatches)
+    found = [told.agent(agent, form=form, files=files, ticks=ticks) for agent in told.course.agents]
+    return tuple(sorted(found, key=lambda one: -(one.sum_ns or 0)))
+
+
+def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
+    rows = dispatches.engine.rows(
+        f"with j as (select {by} id, ns, sum(n) n from hist group by 1, 2), "
+        "c as (select id, ns, n, sum(n) over (partition by id order by ns) cum, "
+        "sum(n) over (partition by id) total from j) "
+        "select id, sum(n), sum(n * ns), min(ns), max(ns), min(ns) filter (2 * cum >= total), "
+        "min(ns) filter (2 * cum > total), sum(n * ns::hugeint * ns) from c group by id"
+    )
+    return {
+        one: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares))
+        for one, calls, total, least, most, low, high, squares in rows
+    }
+
+
+def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
+    """The step in which the clock counts, where the durations show one."""
+    counted = ", ".join(f"sum(n) filter ((ns + 1) % {tick} <= 2)" for tick in _TICKS)
+    ((total, kinds, *alike),) = dispatches.engine.rows(f"select sum(n), count(distinct ns), {counted} from hist")
+    if total < _MANY or kinds < _MANY // 2:
+        return ()
+    tick = next((tick for tick, many in zip(_TICKS, alike, strict=True) if (many or 0) >= _ALIKE * total), None)
+    return (Named(name="resolution_ns", value=tick),) if tick else ()
+
+
+@dataclass(frozen=True)
+class _Told:
+    dispatches: Dispatches
+    names: Mapping[int, Sums]
+    launches: Mapping[int, Sums]
+    course: Course
+    static_lds: bool
+
+    def agent(self, agent: int, *, form: str, files: tuple[str, ...], ticks: tuple[Named, ...]) -> Recording:
+        busy = self.course.agents[agent]
+        mine = [at for at, (one, _) in enumerate(self.dispatches.kernels) if one == agent and at in self.names]
+        total, span = sum(self.names[at].total for at in mine), busy.last - busy.first
+        kernels = sorted(
+            (self._kernel(at, total, span) for at in mine), key=lambda one: (-(one.total_ns or 0), one.name)
+        )
+        return Recording(
+            format=form,
+            tool="rocprofv3",
+            vendor="amd",
+            device=self.dispatches.agents[agent] or None,
+            grade="trace",
+            kernels=tuple(kernels),
+            facts=ticks,
+            rows=sum(self.names[at].calls for at in mine),
+            rejected=self.dispatches.rejected,
+            span_ns=span,
+            busy_ns=busy.busy,
+            sum_ns=total,
+            files=files,
+            warnings=(*self.dispatches.warnings, *self._several()),
+        )
+
+    def _several(self) -> Iterator[str]:
+        if len(self.course.agents) > 1:
+            yield f"{len(self.course.agents)} GPUs in one file: each is a recording of its own"
+
+    def _kernel(self, at: int, total: int, span: int) -> KernelCalls:
+        sums, name = self.names[at], self.dispatches.kernels[at][1]
+        kinds = [
+            one for one, (kernel, _) in enumerate(self.dispatches.launches) if kernel == at and one in self.launches
+        ]
+        kinds.sort(key=lambda one: -self.launches[one].total)
+        return KernelCalls(
+            name=name,
+            display=display(name),
+            category=category(name),
+            calls=sums.calls,
+            total_ns=sums.total,
+            mean_ns=sums.total / sums.calls,
+            median_ns=sums.median,
+            min_ns=sums.least,
+            max_ns=sums.most,
+            stdev_ns=sums.deviation,
+            share=sums.total / total,
+            share_of_span=sums.total / span,
+            gap_before_ns=self.course.gaps.get(at),
+            last=self._launched(self.dispatches.last[at]),
+            variants=tuple(self._launched(one) for one in kinds[:VARIANTS]),
+        )
+
+    def _launched(self, at: int) -> Launched:
+        launch, sums = self.dispatches.launches[at][1], self.launches[at]
+        return launched(launch, calls=sums.calls, total=sums.total, median=sums.median, static_lds=self.static_lds)
+
+
+def launched(
+    launch: Sequence[int | None], *, calls: int, total: float | None, median: float | None, static_lds: bool
+) -> Launched:
+    """One launch from its numbers in the order of `dispatches.LAUNCH`."""
+    workgroup, grid = _axes(launch[0:3]), _axes(launch[3:6])
+    vgpr, accum, sgpr, lds, scratch = launch[6:11]
+    return Launched(
+        calls=calls,
+        grid=grid,
+        workgroup=workgroup,
+        blocks=_blocks(grid, workgroup),
+        arch_vgpr=vgpr,
+        accum_vgpr=accum,
+        sgpr=sgpr,
+        lds_bytes=lds,
+        lds_static_only=static_lds and lds is not None,
+        scratch_bytes=scratch,
+        median_ns=median,
+        total_ns=total,
+    )
+
+
+def _axes(told: Sequence[int | None]) -> Axes | None:
+    x, y, z = told
+    return None if x is None or y is None or z is None or min(x, y, z) < 1 else (x, y, z)
+
+
+def _blocks(grid: Axes | None, workgroup: Axes | None) -> Axes | None:
+    if grid is None or workgroup is None:
+        return None
+    x, y, z = (-(-items // width) for items, width in zip(grid, workgroup, strict=True))
+    return (x, y, z)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ridgeline.sandbox.profiles.readers.csv_head import is_packed
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError, is_packed
 
 CHUNK = 1 << 20
 _DEPTH = 5

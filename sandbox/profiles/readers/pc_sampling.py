@@ -3,17 +3,81 @@
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 
 from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.profiles.readers import csv_head, names, pc_sampling_viewer
-from ridgeline.sandbox.profiles.readers.amd_instructions import kind, stall
-from ridgeline.sandbox.profiles.readers.att_stalls import HOTSPOTS, RAW_NAMES
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.pc_sampling_viewer import REASONS, Sample
+from ridgeline.sandbox.profiles.readers import files, names
+from ridgeline.sandbox.profiles.readers.att import HOTSPOTS, RAW_NAMES, kind, stall, viewer_rows
+from ridgeline.sandbox.profiles.readers.files import RecordingError
+
+# The viewer's folder of PC samples: `code.json` with counts of issued and stalled samples per instruction.
+
+FILES = ("code.json", "filenames.json")
+REASONS = (
+    "NONE", "NO_INSTRUCTION_AVAILABLE", "ALU_DEPENDENCY", "WAITCNT", "INTERNAL_INSTRUCTION", "BARRIER_WAIT",
+    "ARBITER_NOT_WIN", "ARBITER_WIN_EX_STALL", "OTHER_WAIT", "SLEEP_WAIT",
+)  # fmt: skip
+"""Why a sampled wave did not issue, in the order of rocprofiler-sdk's enumeration and so of Stall_Reasons."""
+COLUMNS = ("isa", "source", "vaddr", "pc_issued", "pc_stalled", "stall_reasons")
+HEAD = 65536
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """Where a sample fell and why the wave did not issue there."""
+
+    isa: str
+    source: str
+    reason: str
+    """One of REASONS, `ISSUED`, or empty: a host trap does not tell."""
+    address: int | None = None
+    kernel: str = ""
+
+    def without_reason(self) -> "Sample":
+        """The instruction alone."""
+        return replace(self, reason="")
+
+
+def is_viewer_folder(folder: Path) -> bool:
+    """Whether the folder is a viewer's and its filenames.json says that it holds PC samples."""
+    if not all((folder / name).is_file() for name in FILES):
+        return False
+    with (folder / "filenames.json").open("rb") as file:
+        return b'"pc_sampling":true' in file.read(HEAD).replace(b" ", b"")
+
+
+def read_samples(folder: Path) -> tuple[Counter[Sample], bool]:
+    """How often each sample occurs, and whether reasons are told. RecordingError where there is none or damage."""
+    path = folder / "code.json"
+    columns, rows = viewer_rows(path)
+    missing = [name for name in COLUMNS if name not in columns]
+    if missing:
+        raise RecordingError(path, f"its header lacks {', '.join(missing)}: no PC samples")
+    places = [columns.index(name) for name in COLUMNS]
+    counted: Counter[Sample] = Counter()
+    stochastic, kernel = False, ""
+    for number, row in enumerate(rows):
+        isa, source = (files.text_of(row[place], path, f"ISA or Source of row {number}") for place in places[:2])
+        if isa.startswith("; "):
+            kernel = source or isa[2:].strip()
+            continue
+        address, issued, stalled = files.wholes([row[p] for p in places[2:5]], path, f"counts of row {number}")
+        told = files.sequence(row[places[5]], path, f"Stall_Reasons of row {number}")
+        reasons = files.wholes(told, path, f"Stall_Reasons of row {number}")
+        at = Sample(isa=isa, source=source, reason="", address=address, kernel=kernel)
+        if len(reasons) > len(REASONS) or sum(reasons) > stalled:
+            raise RecordingError(path, f"row {number} has {sum(reasons)} reasons for {stalled} stalled samples")
+        stochastic |= any(reasons)
+        for reason, count in zip(("ISSUED", "", *REASONS), (issued, stalled - sum(reasons), *reasons), strict=False):
+            counted[replace(at, reason=reason)] += count
+    counted = +counted
+    if not counted:
+        raise RecordingError(path, "holds no sample; sample longer or with a smaller interval")
+    return counted, stochastic
+
 
 PREFIX = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
 WHOLE = ("sample_timestamp", "dispatch_id", "correlation_id")
@@ -50,8 +114,8 @@ class _Counted:
 def sniff(path: Path) -> bool:
     """Whether `path` is a CSV of PC samples, or a viewer folder (or its code.json) that holds samples."""
     if path.is_dir() or path.name == "code.json":
-        return pc_sampling_viewer.sniff(path if path.is_dir() else path.parent)
-    columns = csv_head.columns(path)
+        return is_viewer_folder(path if path.is_dir() else path.parent)
+    columns = files.columns(path)
     return "sample_timestamp" in columns and "instruction" in columns
 
 
@@ -75,12 +139,12 @@ def read(path: Path) -> Recording:
         format="pc_sampling", tool="rocprofv3", vendor="amd", stalls=_stalls(counted.samples, stochastic),
         hotspots=_hotspots(counted.samples, stochastic), counters=tuple(Named(name=n, value=v) for n, v in counters),
         rows=counted.rows, rejected=counted.rejected, files=(str(path),),
-        warnings=_warnings(stochastic, counted.rejected, ended=csv_head.is_ended(path)),
+        warnings=_warnings(stochastic, counted.rejected, ended=files.is_ended(path)),
     )  # fmt: skip
 
 
 def _viewer(folder: Path) -> Recording:
-    samples, stochastic = pc_sampling_viewer.samples(folder)
+    samples, stochastic = read_samples(folder)
     rows = sum(samples.values())
     kernels = Counter[str]()
     for sample, count in samples.items():
@@ -90,7 +154,7 @@ def _viewer(folder: Path) -> Recording:
         hotspots=_hotspots(samples, stochastic),
         counters=(Named(name="pc_sampling.samples", value=float(rows)),), rows=rows,
         kernels=tuple(_sampled(name) for name, _ in kernels.most_common() if name),
-        files=tuple(str(folder / name) for name in pc_sampling_viewer.FILES), warnings=_warnings(stochastic, 0),
+        files=tuple(str(folder / name) for name in FILES), warnings=_warnings(stochastic, 0),
     )  # fmt: skip
 
 

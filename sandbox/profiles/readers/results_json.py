@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.graph.kernel_profile import Recording
-from ridgeline.sandbox.profiles.readers import agents, counter_collection, spool
-from ridgeline.sandbox.profiles.readers.csv_head import beginning
-from ridgeline.sandbox.profiles.readers.dispatch_rows import load
-from ridgeline.sandbox.profiles.readers.dispatches import Symbol
+from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
+from ridgeline.sandbox.profiles.readers.agents import on_device
+from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, recordings
 from ridgeline.sandbox.profiles.readers.engine import opened
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
-from ridgeline.sandbox.profiles.readers.kernels import recordings
-from ridgeline.sandbox.profiles.readers.registers import on_device
 
 FORMAT = "rocprofv3_json"
 ROOT = "rocprofiler-sdk-tool"
@@ -56,8 +53,8 @@ def read(path: Path) -> tuple[Recording, ...]:
                 paths = [engine.room / f"{kind}{len(processes) - 1}.csv" for kind in ("dispatches", "counters")]
                 streams = [files.enter_context(one.open("w", encoding="utf-8", newline="")) for one in paths]
                 writers.append((csv.writer(streams[0]), csv.writer(streams[1])))
-                writers[-1][0].writerow(spool.DISPATCH)
-                writers[-1][1].writerow(spool.COUNTER)
+                writers[-1][0].writerow(dispatches.DISPATCH)
+                writers[-1][1].writerow(dispatches.COUNTER)
             elif processes:
                 _take(path, processes[-1], writers[-1], keys[2:], value)
         files.close()
@@ -143,14 +140,16 @@ def _finished(path: Path, process: _Process, room: Path, at: int) -> list[Record
 
 def _timed(path: Path, process: _Process, rows: Path) -> list[Recording]:
     with opened(path) as engine:
-        dispatches = load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=process.symbols))
-        told = recordings(dispatches, form=FORMAT, files=(str(path),), static_lds=False)
+        loaded = load(
+            engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpacked, symbols=process.symbols)
+        )
+        told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
     return [_placed(process, one) for one in told]
 
 
 def _with_counters(path: Path, process: _Process, rows: Path) -> list[Recording]:
-    cells = counter_collection.cells(path, rows, spool.head(spool.COUNTER), process.symbols)
-    told = counter_collection.recordings(cells, files=(str(path),))
+    cells = rocprof_csv.cells(path, rows, dispatches.head(dispatches.COUNTER), process.symbols)
+    told = rocprof_csv.counter_recordings(cells, files=(str(path),))
     return [_placed(process, one.model_copy(update={"format": FORMAT})) for one in told]
 
 

@@ -13,15 +13,49 @@ from typing import Any
 from urllib.parse import quote
 
 from ridgeline.graph.kernel_profile import Recording
-from ridgeline.sandbox.profiles.readers import agents, counter_collection, spool
-from ridgeline.sandbox.profiles.readers.csv_head import beginning
-from ridgeline.sandbox.profiles.readers.dispatch_rows import load
-from ridgeline.sandbox.profiles.readers.dispatches import Dispatches, Symbol, counted, numbered
+from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
+from ridgeline.sandbox.profiles.readers.agents import on_device
+from ridgeline.sandbox.profiles.readers.dispatches import Dispatches, Symbol, counted, load, numbered, recordings
 from ridgeline.sandbox.profiles.readers.engine import Engine, opened
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
-from ridgeline.sandbox.profiles.readers.kernels import recordings
-from ridgeline.sandbox.profiles.readers.launch_codes import Codes, codes
-from ridgeline.sandbox.profiles.readers.registers import on_device
+from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
+
+# Whole numbers that stand for the rows of some columns of an SQLite table: what a row repeats then travels as one.
+
+_MOST = 1 << 62
+"""Codes stay below it: SQLite counts in signed 64 bits."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """An SQL expression for the code of a row, and what each code stands for."""
+
+    sql: str
+    kinds: Mapping[int, tuple[int, ...]]
+
+
+def codes(columns: Sequence[str], kinds: Sequence[Sequence[object]]) -> Codes | None:
+    """Numbers `kinds`, the distinct rows of `columns`; None where a cell is no whole number or they are too far apart.
+
+    Each column counts in steps of the range of those after it, as hours do in minutes: distinct rows, distinct codes.
+    """
+    rows: list[tuple[int, ...]] = []
+    for kind in kinds:
+        whole = tuple(cell for cell in kind if isinstance(cell, int))
+        if len(whole) != len(columns):
+            return None
+        rows.append(whole)
+    terms, at, step = ["0"], [0] * len(rows), 1
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        least, most = min(cells), max(cells)
+        if least == most:
+            continue
+        terms.append(f"({column} - {least}) * {step}")
+        at = [code + (cell - least) * step for code, cell in zip(at, cells, strict=True)]
+        step *= most - least + 1
+        if step > _MOST or least <= -_MOST:
+            return None
+    return Codes(" + ".join(terms), dict(zip(at, rows, strict=True)))
+
 
 FORMAT = "rocpd"
 MAGIC = b"SQLite format 3\0"
@@ -117,9 +151,9 @@ def read(path: Path) -> tuple[Recording, ...]:
         gpus = _agents(base)
         summed = engine.room / "counters.csv"
         found = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
-        if base.copied(_COUNTERS, spool.COUNTER, summed):
-            cells = counter_collection.cells(path, summed, spool.head(spool.COUNTER), symbols)
-            told = counter_collection.recordings(cells, files=(str(path),))
+        if base.copied(_COUNTERS, dispatches.COUNTER, summed):
+            cells = rocprof_csv.cells(path, summed, dispatches.head(dispatches.COUNTER), symbols)
+            told = rocprof_csv.counter_recordings(cells, files=(str(path),))
             found = tuple(_with_metrics(one, told) for one in found)
     return tuple(_placed(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
 
@@ -130,12 +164,12 @@ def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> D
     coded = codes(_PACKED, kinds) if run and len(kinds := base.rows(_KINDS)) < KINDS else None
     if coded is not None:
         _numbers(base, engine, coded)
-        keys = {at: spool.unpacked(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
+        keys = {at: dispatches.unpacked(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
         return numbered(engine, keys, counted(engine))
     rows = engine.room / "dispatches.csv"
-    if not base.copied(_DISPATCHES, spool.DISPATCH, rows):
+    if not base.copied(_DISPATCHES, dispatches.DISPATCH, rows):
         raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
-    return load(engine, rows, spool.head(spool.DISPATCH), partial(spool.unpacked, symbols=symbols))
+    return load(engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpacked, symbols=symbols))
 
 
 def _numbers(base: _Base, engine: Engine, coded: Codes) -> None:

@@ -13,14 +13,11 @@ from typing import Any
 
 from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.profiles.readers import spool
-from ridgeline.sandbox.profiles.readers.csv_head import beginning
-from ridgeline.sandbox.profiles.readers.dispatch_rows import load
-from ridgeline.sandbox.profiles.readers.dispatches import Key
+from ridgeline.sandbox.profiles.readers import dispatches
+from ridgeline.sandbox.profiles.readers.dispatches import Key, load, recordings
 from ridgeline.sandbox.profiles.readers.engine import opened
-from ridgeline.sandbox.profiles.readers.fault import RecordingError
+from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
-from ridgeline.sandbox.profiles.readers.kernels import recordings
 from ridgeline.sandbox.profiles.readers.names import ESTIMATED, TORCH
 
 FORMAT = "torch_trace"
@@ -147,14 +144,14 @@ def read(path: Path) -> tuple[Recording, ...]:
         rows = engine.room / "events.csv"
         with rows.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
-            writer.writerow(spool.DISPATCH)
+            writer.writerow(dispatches.DISPATCH)
             for keys, value in elements(path, into=1):
                 _look(trace, keys, value, writer)
         if not trace.kinds:
             raise RecordingError(path, f"none of its {trace.events} events ran on a GPU: the program used none")
         kinds = [kind.key() for kind in trace.kinds]
-        dispatches = load(engine, rows, spool.head(spool.DISPATCH), lambda text: kinds[int(text)])
-        told = recordings(dispatches, form=FORMAT, files=(str(path),), static_lds=False)
+        loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: kinds[int(text)])
+        told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
     return tuple(_placed(trace, one) for one in told)
 
 

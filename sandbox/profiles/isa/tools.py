@@ -1,0 +1,366 @@
+"""Starts the programs of `harness` and reads their answers, which are data from code that nobody has read."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from ridgeline.graph.evidence import Exit
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.process import OUTPUT_BYTES, run
+from ridgeline.sandbox.profiles.isa import amdgcn, nvidia
+from ridgeline.sandbox.profiles.isa.values import (
+    Assembled,
+    CompilerMissing,
+    NotCompiled,
+    NotReadable,
+    Resources,
+    Target,
+    UnknownTarget,
+    named,
+    target_of,
+)
+
+ANSWER_LIMIT = 64 * 1024 * 1024
+"""Bytes; the largest kernels seen give under 4 MB."""
+MEMORY_MB = 24 * 1024
+"""Address space, of which torch and LLVM reserve much more than they use."""
+WORDS = 300
+PASSED = ("LD_LIBRARY_PATH", "PYTHONPATH", "ROCM_PATH", "CUDA_HOME")
+
+
+class Place(Value):
+    """Where and how long compilers may run."""
+
+    python: str
+    """Interpreter that has the compiler's packages."""
+    folder: Path
+    """An empty folder for everything they write, their caches too."""
+    timeout_s: float
+    """Of one process."""
+
+
+def asked(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a program of `harness`.
+
+    Raises:
+        NotCompiled: it ran out of time, died, or gave no answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:  # one process's cache is no input of another
+        own = place.model_copy(update={"folder": Path(folder)})
+        question, answer = own.folder / "request.json", own.folder / "answer.json"
+        question.write_text(json.dumps(request), encoding="utf-8")
+        with as_file(files("ridgeline.sandbox") / "harness" / script) as program:
+            argv = (own.python, "-P", "-B", str(program), str(question), str(answer))
+            ended = started(own, argv)
+        if not ended.ok:
+            raise NotCompiled("FILE", told(ended, own))
+        return _read(answer)
+
+
+def started(
+    place: Place, argv: tuple[str, ...], *, extra: Mapping[str, str] | None = None, output_bytes: int = OUTPUT_BYTES
+) -> Exit:
+    """A compiler's process: bounded in time, memory and output, without network and without the user's secrets."""
+    cache = place.folder / "cache"
+    cache.mkdir(exist_ok=True)
+    own = {
+        "TRITON_CACHE_DIR": str(cache),
+        "TRITON_DEFAULT_FP_FUSION": "1",  # as Triton up to 3.9 does where nobody says otherwise
+        "OMP_NUM_THREADS": "1",
+    }
+    env = {**passed(PASSED), **own, **(extra or {})}
+    return run(
+        argv, cwd=place.folder, timeout_s=place.timeout_s, env=env, memory_mb=MEMORY_MB, output_bytes=output_bytes
+    )
+
+
+def told(ended: Exit, place: Place) -> str:
+    """Why a process gave nothing, in one line: its last words."""
+    if ended.timed_out:
+        return f"was still running after {place.timeout_s:g} s and was ended; allow more with --timeout"
+    lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
+    last = lines[-1][-WORDS:] if lines else "it said nothing"
+    return f"ended with exit code {ended.returncode}: {last}"
+
+
+def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
+    """A plain file of bounded size, links not followed. Raises `NotCompiled` for anything else."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotCompiled("FILE", f"gave no answer ({error.strerror})") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            raise NotCompiled("FILE", f"its answer is no plain file of at most {limit} bytes")
+        return file.read(limit)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        answer = json.loads(contents(path))
+    except (ValueError, RecursionError):
+        raise NotCompiled("FILE", "its answer cannot be read; the file meddled with it") from None
+    if not isinstance(answer, dict):
+        raise NotCompiled("FILE", "its answer cannot be read; the file meddled with it")
+    return answer
+
+
+# Compiles CUDA C++ and HIP to code, and runs FlyDSL files in their compile-only mode, where those tools are.
+
+CUDA_SUFFIXES = (".cu",)
+HIP_SUFFIXES = (".hip", ".cpp", ".cc")
+FLYDSL_TARGETS = ("gfx942", "gfx950")
+
+
+def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+    """CUDA C++ through nvcc. Raises `CompilerMissing`, `NotCompiled`."""
+    program = shutil.which("nvcc")
+    if program is None:
+        raise CompilerMissing(f"{path.name}: needs nvcc, which is not on this machine; install the CUDA toolkit")
+    if target.vendor != "nvidia":
+        raise NotCompiled("--target", f"{path.name} is CUDA C++, which cannot be compiled for {target.arch}")
+    made = place.folder / f"{target.arch}.out"
+    arch = f"{target.arch}a" if target.arch in ("sm_90", "sm_100") else target.arch
+    argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(made), str(path))
+    ended = started(place, argv)
+    if not ended.ok:
+        raise NotCompiled(path.name, f"nvcc for {target.arch} {told(ended, place)}")
+    given = Assembled(target=target, compiler=_version(program, place), binary=contents(made), kernel=kernel)
+    return disassembled(given, place)
+
+
+def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+    """HIP through hipcc. Raises `CompilerMissing`, `NotCompiled`."""
+    program = shutil.which("hipcc")
+    if program is None:
+        raise CompilerMissing(f"{path.name}: needs hipcc, which is not on this machine; install ROCm")
+    if target.vendor != "amd":
+        raise NotCompiled("--target", f"{path.name} is HIP, which is not compiled for {target.arch} here")
+    made = place.folder / f"{target.arch}.s"
+    flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
+    ended = started(place, (program, *flags, "-o", str(made), str(path)))
+    if not ended.ok:
+        raise NotCompiled(path.name, f"hipcc for {target.arch} {told(ended, place)}")
+    text = contents(made).decode("utf-8", errors="replace")
+    return Assembled(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
+
+
+def is_flydsl(path: Path) -> bool:
+    """Whether a Python file builds its kernel with FlyDSL."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return any(line.split()[:2] in (["import", "flydsl"], ["from", "flydsl"]) for line in text.splitlines()) or (
+        "from flydsl." in text or "import flydsl." in text
+    )
+
+
+def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+    """The last ISA that the file dumps when it is run as a script in compile-only mode (tensors on the CPU).
+
+    Raises `CompilerMissing`, `NotCompiled`.
+    """
+    name = _installed(path, place)
+    if target.arch not in FLYDSL_TARGETS:
+        raise NotCompiled("--target", f"FlyDSL compiles for {' and '.join(FLYDSL_TARGETS)}, not for {target.arch}")
+    dumps = place.folder / f"{target.arch}.dumps"
+    dumps.mkdir()
+    extra = {
+        "COMPILE_ONLY": "1",
+        "ARCH": target.arch,
+        "FLYDSL_DUMP_IR": "1",
+        "FLYDSL_DUMP_DIR": str(dumps),
+        "FLYDSL_RUNTIME_CACHE_DIR": str(place.folder / f"{target.arch}.cache"),
+    }
+    ended = started(place, (place.python, "-B", str(path)), extra=extra)
+    found = sorted(dumps.rglob("*final_isa.s"))
+    wanted = [dump for dump in found if kernel is None or f".amdhsa_kernel {kernel}" in _text(dump)]
+    if not wanted and found:
+        raise NotCompiled("--kernel", f"{path.name} gives no kernel {kernel!r} for {target.arch}")
+    if not wanted and any(dumps.rglob("*")):
+        raise CompilerMissing(f"{path.name}: FlyDSL dumped no final ISA; it needs ld.lld at $ROCM_PATH/llvm/bin/ld.lld")
+    if not wanted:
+        raise NotCompiled(path.name, "launched no FlyDSL kernel when it was run" if ended.ok else told(ended, place))
+    return Assembled(target=target, compiler=name, assembly=_text(wanted[-1]), form="amdgcn", kernel=kernel)
+
+
+def _text(path: Path) -> str:
+    return contents(path).decode("utf-8", errors="replace")
+
+
+def _installed(path: Path, place: Place) -> str:
+    ask = "import importlib.metadata as m; print(m.version('flydsl'))"
+    ended = started(place, (place.python, "-c", ask))
+    if not ended.ok:
+        raise CompilerMissing(
+            f"{path.name}: needs FlyDSL, which {place.python} has not; install flydsl, or use --python"
+        )
+    return f"flydsl {ended.output.strip()}"
+
+
+def _version(program: str, place: Place) -> str:
+    said = started(place, (program, "--version")).output.splitlines()
+    line = next((line.strip() for line in said if "release" in line or "version" in line), "version unknown")
+    return f"{Path(program).name}: {line[:120]}"
+
+
+# NVIDIA's disassembler and resource report: from the path, or from inside an installed Triton.
+
+USAGE = re.compile(r"Function\s+(\S+?):\s*\n\s*REG:(\d+)\s+STACK:(\d+)\s+SHARED:(\d+)\s+LOCAL:(\d+)")
+RESERVED = 1024
+COUNTS_RESERVED = ("sm_90", "sm_100")
+"""Here the report counts the system's own KiB as the kernel's: kernels without shared memory show 1024."""
+OUTPUT_LIMIT = 32 * 1024 * 1024
+
+
+def disassembled(given: Assembled, place: Place) -> Assembled:
+    """The same with SASS and what its code object says of resources, where the tools are; else with a note."""
+    if not given.binary:
+        return given
+    cubin = place.folder / f"{given.target.arch}.cubin"
+    cubin.write_bytes(given.binary)
+    resources = _usage(cubin, given.kernel, place)
+    text = _sass(cubin, place)
+    notes = () if text else ("nvdisasm not found or failed: no SASS, so spills are not known; install CUDA or triton",)
+    found = {"resources": resources, "notes": (*given.notes, *notes)}
+    return given.model_copy(update={**found, "assembly": text, "form": "sass"} if text else found)
+
+
+def tool(name: str) -> str | None:
+    """Where a CUDA tool is; Triton's wheel brings its own."""
+    if found := shutil.which(name):
+        return found
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return None
+    inside = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / name
+    return str(inside) if inside.is_file() else None
+
+
+def _sass(cubin: Path, place: Place) -> str | None:
+    program = tool("nvdisasm")
+    if program is None:
+        return None
+    for flags in (("-c", "-gi"), ("-c",)):  # -gi: source lines, refused where the code has none
+        ended = started(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
+        if ended.ok and len(ended.output) < OUTPUT_LIMIT:
+            return ended.output
+    return None
+
+
+def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
+    program = tool("cuobjdump")
+    if program is None:
+        return None
+    ended = started(place, (program, "--dump-resource-usage", str(cubin)))
+    found = {m[1]: m for m in USAGE.finditer(ended.output)} if ended.ok else {}
+    try:
+        _, registers, stack, shared, _ = found[named(tuple(found), kernel)].groups()
+    except NotReadable:
+        return None
+    own = int(shared) - (RESERVED if int(shared) >= RESERVED and cubin.stem in COUNTS_RESERVED else 0)
+    return Resources(arch_vgpr=int(registers), scratch_bytes=int(stack), lds_bytes=own)
+
+
+# Takes code that is compiled already: assembly text, PTX, SASS listings, code objects of both vendors.
+
+LIMIT = 64 * 1024 * 1024
+SUFFIXES = (".amdgcn", ".s", ".ptx", ".sass", ".hsaco", ".co", ".cubin", ".o")
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether the name says that the file holds compiled code."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def taken(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembled:
+    """The code in a file. `targets` is needed only where the file does not say what it is for.
+
+    Raises:
+        NotCompiled: it is no code of a known kind, or made for another target than asked for.
+    """
+    if path.stat().st_size > LIMIT:
+        raise NotCompiled(path.name, f"is larger than {LIMIT} bytes")
+    data = path.read_bytes()
+    try:
+        found = (
+            _binary(path, data, kernel, place)
+            if data.startswith(amdgcn.MAGIC)
+            else _compiled_text(path, data, kernel, targets)
+        )
+    except NotReadable as error:
+        raise NotCompiled(path.name, str(error), error.several) from None
+    except UnknownTarget as error:
+        raise NotCompiled(path.name, str(error)) from None
+    if targets and found.target not in targets:
+        listed = ", ".join(target.arch for target in targets)
+        raise NotCompiled("--target", f"{path.name} was compiled for {found.target.arch}, not for {listed}")
+    return found
+
+
+def _compiled_text(path: Path, data: bytes, kernel: str | None, targets: Sequence[Target]) -> Assembled:
+    text = data.decode("utf-8", errors="replace")
+    from_file = {"compiler": f"as given in {path.name}", "assembly": text, "kernel": kernel}
+    if amdgcn.kernels(text):
+        target = _target(amdgcn.architecture(text), targets, path)
+        return Assembled.model_validate({**from_file, "target": target, "form": "amdgcn"})
+    target = _target(nvidia.architecture(text), targets, path)
+    form = "ptx" if ".entry" in text and ".version" in text else "sass"
+    return Assembled.model_validate({**from_file, "target": target, "form": form})
+
+
+def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assembled:
+    match amdgcn.machine(data):
+        case amdgcn.AMDGPU:
+            return _amd(path, data, kernel)
+        case amdgcn.CUDA:
+            flags = int.from_bytes(data[48:52], "little")
+            target = target_of(f"sm_{_sm(flags)}")
+            given = Assembled(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
+            return disassembled(given, place)
+        case _:
+            raise NotCompiled(path.name, "is no code object of a GPU")
+
+
+def _sm(flags: int) -> int:
+    """The architecture is in the low byte, and in the second of files made by CUDA 13."""
+    low, high = flags & 0xFF, flags >> 8 & 0xFF
+    return low if f"sm_{low}" in ("sm_80", "sm_90", "sm_100") else high
+
+
+def _amd(path: Path, data: bytes, kernel: str | None) -> Assembled:
+    told = amdgcn.metadata(data)
+    kernels = told.get("amdhsa.kernels")
+    entries = [entry for entry in (kernels if isinstance(kernels, list) else []) if isinstance(entry, dict)]
+    names = {str(entry.get(".name")): entry for entry in entries}
+    name = named(tuple(names), kernel)
+    resources: Resources = amdgcn.from_metadata(amdgcn.numbers_of(names[name]), {})
+    return Assembled(
+        target=target_of(_arch(str(told.get("amdhsa.target", "")))),
+        compiler=f"as given in {path.name}",
+        kernel=name,
+        resources=resources,
+        notes=("a code object: resources only; give the assembly text (.amdgcn) for its instructions",),
+    )
+
+
+def _arch(triple: str) -> str:
+    """Compilers write amdgcn-amd-amdhsa--gfx942 or amdgpu9.42-amd-amdhsa-unknown-gfx942, features behind a colon."""
+    found = re.search(r"gfx[0-9a-f]+", triple)
+    return found[0] if found else triple
+
+
+def _target(arch: str | None, targets: Sequence[Target], path: Path) -> Target:
+    if arch is not None:
+        return target_of(arch)
+    if len(targets) == 1:
+        return targets[0]
+    raise NotCompiled("--target", f"{path.name} does not say what it is for; give one target")

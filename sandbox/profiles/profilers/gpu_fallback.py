@@ -1,0 +1,609 @@
+"""Profiles a version on a GPU: counters, a trace, the program's own time, torch's profiler, the compiler's report.
+
+Every number says on which rung it stands, and notes say why better rungs were passed over. Nothing of it is a time that
+decides acceptance, but the times of undisturbed launches: what was timed while counters were read is not told.
+"""
+
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.errors import ProgramMissing
+from ridgeline.graph.evidence import Exit, Machine, Origin, Profiled
+from ridgeline.graph.kernel_profile import KernelProfile, Recording, Rung, Said, Vendor
+from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.graph.values import Artifact, Named, Value
+from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.profiles.isa import tools
+from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
+from ridgeline.sandbox.profiles.isa.tools import is_compiled
+from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, Wanted, wanted
+from ridgeline.sandbox.profiles.isa.values import (
+    CompilerMissing,
+    Kind,
+    NotCompiled,
+    Report,
+    Target,
+    UnknownTarget,
+    target_of,
+)
+from ridgeline.sandbox.profiles.profilers.cpu import printed
+from ridgeline.sandbox.profiles.profilers.gpu import Session, instruments
+from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.files import Member, RecordingError, pack
+from ridgeline.sandbox.profiles.readers.names import own_name
+from ridgeline.sandbox.profiles.readers.profiles import profile as merged
+from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.workspace.commands import Commands, fill, said
+from ridgeline.sandbox.workspace.globs import matches
+
+# A version's profile command under GPU profilers: bounded in time together, its evaluation files kept as committed.
+
+TOOLS = ("ncu", "rocprofv3")
+
+
+class Tampered(Exception):
+    """A run changed files that no run may change; `paths` are they."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        super().__init__(f"files that no run may change were changed by the profile command: {', '.join(paths)}")
+
+
+@dataclass(kw_only=True)
+class Guarded(Session):
+    """A session whose runs are the contract's own commands. `budget_s`: seconds of all of them together."""
+
+    commands: Commands
+    commit: str
+    budget_s: float
+    spent_s: float = 0.0
+
+    def run(self, argv: tuple[str, ...], *, times: float = 1.0) -> Exit | None:
+        """As `Session.run`; a run that the budget has no time for did not end in time. Raises `Tampered`."""
+        left = self.budget_s - self.spent_s
+        if left <= 0:
+            self._note(f"the {self.budget_s:g} s for profiling one version (timeouts.profile_s) were used up")
+            return Exit(argv=argv, returncode=None, timed_out=True, seconds=0.0, output="not started: no time is left")
+        tool = argv[0] in TOOLS
+        try:
+            ran = self.commands.guarded(
+                "" if tool else "profile.command",
+                argv,
+                commits=(self.commit,),
+                cwd=self.cwd,
+                timeout_s=min(self.timeout_s * times, left),
+                profiler=True,
+            )
+        except ProgramMissing:
+            if not tool:
+                raise
+            self._note(f"{argv[0]} is not installed")
+            return None
+        self.spent_s += ran.exit.seconds
+        if ran.tampered:
+            raise Tampered(ran.tampered)
+        return ran.exit
+
+    def own_times(self) -> dict[str, float] | None:
+        """`kernel_time_us` and `calls` as the program prints them when nothing watches it; None when it failed."""
+        ended = self.run(self.program)
+        if ended is None or not ended.ok:
+            self._note(f"the profile command failed: {said(ended)}" if ended else "the profile command did not run")
+            return None
+        return dict(printed(ended.output))
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+# The compiler's rung: registers, spills and waves of a version's kernel, compiled ahead of time for this card.
+
+FILES = 4
+"""Kernel files that are tried; the first that gives code is the one."""
+LAUNCHED = (".py", *tools.CUDA_SUFFIXES, *tools.HIP_SUFFIXES)
+
+
+class Compiled(Value):
+    """A report, or why there is none."""
+
+    report: Report | None = None
+    why: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def look(contract: Contract, tree: Path, machine: Machine) -> Compiled:
+    """What the code of the kernel says, from the first of the contract's kernel files that compiles here.
+
+    A Triton kernel is compiled as the `isa.toml` beside its file says that it is launched.
+    """
+    began = time.monotonic()
+    try:
+        target = target_of(machine.arch)
+    except UnknownTarget as error:
+        return Compiled(why=(f"compiler report: {error}",))
+    why: list[str] = []
+    for path in _files(contract, tree)[:FILES]:
+        found = _inspected(path, contract, target)
+        if isinstance(found, Report):
+            return Compiled(report=found, seconds=time.monotonic() - began)
+        why.append(f"compiler report: {path.name}: {found}")
+    nothing = "compiler report: none of the kernel's files is Triton, CUDA, HIP or compiled code"
+    return Compiled(why=tuple(why) or (nothing,), seconds=time.monotonic() - began)
+
+
+def _files(contract: Contract, tree: Path) -> list[Path]:
+    known = (path for path in sorted(tree.rglob("*")) if path.suffix in LAUNCHED or is_compiled(path))
+    return [
+        path for path in known if path.is_file() and matches(path.relative_to(tree).as_posix(), contract.kernel_source)
+    ]
+
+
+def _inspected(path: Path, contract: Contract, target: Target) -> Report | str:
+    """One file's report, or why it gives none."""
+    kernel = contract.profile.kernel if contract.profile else None
+    try:
+        asked = _asked(path, kernel)
+        if asked is None:
+            return f"no {FILE_NAME} beside it says how its kernel is launched"
+        return inspect(asked, (target,), python=_python(contract), timeout_s=TIMEOUT_S)[0].report
+    except (NotCompiled, CompilerMissing, ProgramMissing) as error:
+        return str(error)
+
+
+def _asked(path: Path, kernel: str | None) -> Wanted | None:
+    if path.suffix != ".py" or tools.is_flydsl(path):
+        return Wanted(file=path, kernel=kernel)
+    return wanted(path, kernel) or wanted(path, None)
+
+
+def _python(contract: Contract) -> str:
+    """The project's own interpreter, where its commands name one: it has the compiler that the project uses."""
+    argv = fill(contract.profile.command if contract.profile else contract.test_command, {})
+    return argv[0] if PurePosixPath(argv[0]).name.startswith("python") else sys.executable
+
+
+# The counters that the loop reads by name, out of what GPU tools and the compiler said of one kernel; pure.
+
+DECIDES = ("trace", "events")
+"""Grades of a time that may decide; what was timed while counters were read is not told as a time at all."""
+STALLS = 5
+"""Stall classes that are told by name, largest first."""
+COMPUTE = ("comp.matrix_busy", "comp.vector_busy", "comp.pct_of_peak", "sol.compute")
+PLAIN: tuple[tuple[str, str, float], ...] = (
+    ("dram_pct", "mem.pct_of_peak", 100.0),
+    ("l2_hit_rate", "mem.l2_hit", 100.0),
+    ("dram_bytes", "mem.bytes", 1.0),
+    ("hbm_bandwidth", "mem.gbps", 1.0),
+    ("vector_pct", "comp.vector_busy", 100.0),
+    ("achieved_occupancy", "occ.achieved", 100.0),
+    ("occupancy", "occ.theoretical", 100.0),
+    ("waves_per_multiprocessor", "occ.fill_waves", 1.0),
+    ("registers", "regs.total_per_thread", 1.0),
+    ("scratch_bytes", "regs.scratch_bytes_per_thread", 1.0),
+    ("spill_ops", "regs.spill_ops", 1.0),
+    ("lds_bytes", "shared.total_bytes", 1.0),
+    ("bank_conflict_pct", "shm.conflict_rate", 100.0),
+)
+"""Counter, number of the profile, and the factor between them; shares become per cent. Names are those that the cards
+of `knowledge/` predict by, where one of them means the same."""
+MIXES: tuple[tuple[str, tuple[Kind, ...]], ...] = (
+    ("mfma_instructions", ("matrix",)),
+    ("load_instructions", ("global_load", "global_to_lds")),
+    ("store_instructions", ("global_store",)),
+    ("lds_instructions", ("lds_read", "lds_write", "lds_other")),
+    ("barriers", ("barrier",)),
+    ("atomics", ("atomic",)),
+)
+"""Counts in the compiled code: what is written there, not how often it runs."""
+SPILLED = ("regs.spilled", "regs.spill_ops", "regs.scratch_bytes_per_thread")
+"""What stands for `spills`, the compiler's own word first; two versions are compared only where it is the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A counter and where it comes from."""
+
+    counter: Named
+    origin: Origin
+
+
+def counted(kernel: KernelProfile | None, report: Report | None) -> tuple[Counted, ...]:
+    """Every counter once, each with its rung and source; what nobody told is missing, never zero.
+
+    What was recorded goes before what the compiler says of one example launch, and that before what was computed from
+    a recording: AMD's leaves dynamic shared memory out.
+    """
+    numbers = kernel.numbers if kernel else ()
+    recorded = [said for said in numbers if said.rung != "analytic"]
+    computed = [said for said in numbers if said.rung == "analytic"]
+    told = {said.name: said for said in (*recorded, *resources(report), *computed)[::-1]}
+    found = [
+        *_listed(told),
+        *_first("mem_throughput", told, ("sol.memory", "mem.pct_of_peak"), factor=100.0),
+        *_first(_matrix(kernel), told, ("comp.matrix_busy",), factor=100.0),
+        *_largest("compute_pct", [told[name] for name in COMPUTE if name in told]),
+        *_first("spills", told, SPILLED),
+        *(_timed(kernel, told) if kernel else ()),
+        *(_stalled(kernel) if kernel else ()),
+        *_mixed(report),
+    ]
+    return tuple(found)
+
+
+def resources(report: Report | None) -> tuple[Said, ...]:
+    """What the compiler says of registers, spills, shared memory and waves, under the names of a profile."""
+    if report is None:
+        return ()
+    held, where = report.resources, f"{report.kernel} by {report.compiler} for {report.target.arch}"
+    numbers: tuple[tuple[str, float | None], ...] = (
+        ("regs.total_per_thread", held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr),
+        ("regs.spilled", held.vgpr_spills),
+        ("regs.scratch_bytes_per_thread", held.scratch_bytes),
+        ("shared.total_bytes", held.lds_bytes),
+        ("occ.theoretical", report.occupancy.share if report.occupancy else None),
+    )
+    return tuple(Said(name=name, value=value, source=where, rung="isa") for name, value in numbers if value is not None)
+
+
+def completed(kernel: KernelProfile, report: Report | None) -> KernelProfile:
+    """The profile with what only the compiler could tell."""
+    known = {said.name for said in kernel.numbers}
+    added = tuple(said for said in resources(report) if said.name not in known)
+    return kernel.model_copy(update={"numbers": (*kernel.numbers, *added)})
+
+
+def _counted(name: str, value: float, *, rung: Rung, source: str) -> Counted:
+    return Counted(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
+
+
+def _listed(told: dict[str, Said]) -> Iterator[Counted]:
+    for name, number, factor in PLAIN:
+        if (said := told.get(number)) is not None:
+            yield _counted(name, factor * said.value, rung=said.rung, source=said.source)
+
+
+def _largest(name: str, known: Sequence[Said]) -> Iterator[Counted]:
+    if known:
+        said = max(known, key=lambda item: item.value)
+        yield _counted(name, 100 * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+
+
+def _first(name: str, told: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0) -> Iterator[Counted]:
+    said = next((told[number] for number in numbers if number in told), None)
+    if said is not None:
+        yield _counted(name, factor * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+
+
+def _matrix(kernel: KernelProfile | None) -> str:
+    """The matrix pipe's name at the vendor."""
+    return "mfma_util" if kernel is not None and kernel.vendor == "amd" else "tensor_pipe_active"
+
+
+def _mixed(report: Report | None) -> Iterator[Counted]:
+    if report is None or report.shape is None:
+        return
+    where = f"code of {report.kernel} by {report.compiler} for {report.target.arch}"
+    yield _counted("instructions", report.shape.instructions, rung="isa", source=where)
+    for name, kinds in MIXES:
+        yield _counted(name, report.shape.count(*kinds), rung="isa", source=where)
+
+
+def _timed(kernel: KernelProfile, told: dict[str, Said]) -> Iterator[Counted]:
+    """The kernel's time, and how busy it kept the queue between two of its own launches.
+
+    The share of a whole recording would count imports and compilation as the device's idleness.
+    """
+    if kernel.grade not in DECIDES:
+        return
+    said = told.get("time.median_ns") or told.get("time.mean_ns")
+    if said is None:
+        return
+    yield _counted("kernel_time_us", said.value / 1e3, rung=said.rung, source=said.source)
+    yield _counted("calls", kernel.calls, rung=said.rung, source=said.source)
+    gap = told.get("time.gap_before_ns")
+    if gap is not None and said.value > 0:
+        busy = said.value / (said.value + gap.value)
+        yield _counted("gpu_busy_pct", 100 * busy, rung=said.rung, source=f"{said.name} / ({said.name} + {gap.name})")
+
+
+def _stalled(kernel: KernelProfile) -> Iterator[Counted]:
+    rung: Rung = "trace" if kernel.stalls and kernel.stalls[0].basis == "wave_time" else "counters"
+    for item in kernel.stalls[:STALLS]:
+        yield _counted(
+            f"stall_{item.stall}_pct", 100 * item.share, rung=rung, source=f"share of {item.basis.replace('_', ' ')}"
+        )
+
+
+NOTE = 300
+"""Characters of one note."""
+SPOTS = 3
+NATIVE = re.compile(
+    r"SQ_(WAIT_\w+|LDS_BANK_CONFLICT|INSTS_\w+|VALU_MFMA_BUSY_CYCLES)|TCC_(HIT|MISS)_sum|MfmaUtil|OccupancyPercent"
+    r"|smsp__average_warps_issue_stalled_(long_scoreboard|barrier|lg_throttle|mio_throttle)_per_issue_active\.ratio"
+    r"|launch__(registers_per_thread|waves_per_multiprocessor)|lts__t_sectors_op_read\.sum|lts__t_sector_hit_rate\.pct"
+    r"|l1tex__data_bank_conflicts_pipe_lsu_mem_shared\.sum|dram__bytes_(read|write)\.sum"
+    r"|sm__pipe_tensor_cycles_active\.avg\.pct_of_peak_sustained_active"
+)
+"""What predictions name in a tool's own words; all else is in the report."""
+TORCH_RUNG = "torch_profiler"
+WARNINGS = 6
+NAMES = 4
+UNTIMED = "no kernel time: the profile command printed no kernel_time_us=<microseconds>, and no trace was recorded"
+
+
+class Recorded(Value):
+    """What the card told."""
+
+    kernel: KernelProfile | None = None
+    own: tuple[Named, ...] = ()
+    """The program's own words about its time."""
+    native: tuple[Named, ...] = ()
+    """Counters under the names of the tool, per call."""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class Document(Value):
+    """The report that goes with the counters: everything that was seen, whole."""
+
+    commit: str
+    kernel: KernelProfile | None
+    compiler: Report | None
+    notes: tuple[str, ...]
+
+
+class GpuProfiler:
+    """`ports.Profiler` for kernels on an accelerator. Counters that no rung can see are missing, never zero."""
+
+    def __init__(
+        self,
+        commands: Commands,
+        builder: ContractBuilder,
+        *,
+        artifacts: Artifacts,
+        device: Device,
+        wait_s: float = 3600,
+    ) -> None:
+        """`wait_s`: for the device where no gate guards it; a gate has its own patience. In seconds."""
+        self._commands = commands
+        self._builder = builder
+        self._artifacts = artifacts
+        self._device = device
+        self._wait_s = wait_s
+
+    def profile(self, commit: str, *, purpose: str) -> Profiled | None:
+        """Counters of `commit`; None when the contract has no profile command. `purpose` only names the question.
+
+        Raises DeviceBusy and DeviceLost, and ProgramMissing where the profile command itself cannot be started.
+        """
+        if self._commands.contract.profile is None:
+            return None
+        machine = self._device.machine()
+        nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
+        try:
+            tree = self._builder.ensure_built(commit)
+            recorded = self._recorded(commit, tree, machine)
+        except (BuildBroken, Tampered) as error:
+            return nothing.model_copy(update={"notes": (str(error),)})
+        compiled = look(self._commands.contract, tree, machine)
+        seen = recorded.model_copy(
+            update={
+                "notes": (*recorded.notes, *compiled.why),
+                "seconds": recorded.seconds + compiled.seconds,
+                "kernel": completed(recorded.kernel, compiled.report) if recorded.kernel else None,
+            }
+        )
+        return self._told(nothing, seen, compiled.report)
+
+    def _told(self, nothing: Profiled, seen: Recorded, report: Report | None) -> Profiled:
+        rung = _rung(seen.kernel, report)
+        own = _as_told(seen.own, rung="events", source="printed by the profile command")
+        found = (
+            *(own if rung == TORCH_RUNG else ()),  # taken while nothing watched, and so before torch's
+            *counted(seen.kernel, report),
+            *own,
+            *_as_told(seen.native, rung="counters", source=f"{rung}, per call"),
+        )
+        unique = {item.counter.name: item for item in found[::-1]}  # the first of a name stands
+        told = [unique[name] for name in dict.fromkeys(item.counter.name for item in found)]
+        if all(item.counter.name != "kernel_time_us" for item in told):
+            seen = seen.model_copy(update={"notes": (*seen.notes, UNTIMED)})
+        notes = tuple(dict.fromkeys(note[:NOTE] for note in (*seen.notes, *_highlights(seen.kernel, report))))
+        return nothing.model_copy(
+            update={
+                "rung": rung,
+                "counters": tuple(item.counter for item in told),
+                "origins": tuple(item.origin for item in told),
+                "kernel": _light(seen.kernel),
+                "notes": notes,
+                "report": self._kept(nothing.commit, seen, report),
+                "seconds": seen.seconds,
+            }
+        )
+
+    def _kept(self, commit: str, seen: Recorded, report: Report | None) -> Artifact | None:
+        if seen.kernel is None and report is None:
+            return None
+        whole = Document(commit=commit, kernel=seen.kernel, compiler=report, notes=seen.notes)
+        return self._artifacts.put("profile.json", whole.model_dump_json(indent=1).encode())
+
+    def _recorded(self, commit: str, tree: Path, machine: Machine) -> Recorded:
+        """Everything that needs the card, in one go under the gate. Raises `Tampered`."""
+        contract = self._commands.contract
+        assert contract.profile is not None
+        assert machine.kind != "cpu"
+        kernel, peak = contract.profile.kernel, self._peak(machine)
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            session = Guarded(
+                program=contract.profile.command,
+                cwd=tree,
+                out=Path(folder),
+                env=passed(contract.pass_environment),
+                timeout_s=contract.timeouts.benchmark_s,
+                kernel=re.escape(kernel) if kernel is not None else None,
+                arch=machine.arch or None,
+                commands=self._commands,
+                commit=commit,
+                budget_s=contract.timeouts.profile_s,
+            )
+            with self._commands.device(wait_s=self._wait_s):
+                own = (
+                    session.own_times()
+                )  # first: a program that fails has nothing to record, one that hangs costs less
+                if own is not None:
+                    instruments(session, machine.kind)
+            found = self._recording(_read(session, machine.kind, peak), session)
+            return found.model_copy(update={"own": _named(own or {}), "seconds": session.spent_s})
+
+    def _recording(self, found: Recorded, session: Guarded) -> Recorded:
+        """With what the tools wrote put beside the ledger, where it tells of the kernel."""
+        if found.kernel is None:
+            return found
+        data, notes = archived(session.paths, session.out)
+        recorded = self._artifacts.put(NAME, data) if data is not None else None
+        kernel = found.kernel.model_copy(update={"recorded": recorded})
+        return found.model_copy(update={"kernel": kernel, "notes": (*found.notes, *notes)})
+
+    def _peak(self, machine: Machine) -> Named | None:
+        """The card's bandwidth as the roofline has it, for tools that count bytes and know no peak."""
+        ceilings = self._device.ceilings(self._commands.contract.dtype) if machine.kind == "amd" else None
+        if ceilings is None or ceilings.copy_gbps is None:
+            return None
+        return Named(name=ceilings.copy_source or "copy bandwidth measured here", value=ceilings.copy_gbps)
+
+
+def _named(told: Mapping[str, float]) -> tuple[Named, ...]:
+    return tuple(Named(name=name, value=value) for name, value in told.items())
+
+
+def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
+    """The target kernel over all recordings, and counters of it under the tools' own names."""
+    recordings: list[Recording] = []
+    for path in session.paths:
+        try:
+            recordings += read(path)
+        except RecordingError as error:
+            session.notes.append(str(error))
+    if not recordings:
+        return Recorded(notes=tuple(session.notes))
+    card = Recording(format="card", tool="the card's own tool", vendor=vendor, arch=session.arch)
+    devices = {one.device or "" for one in recordings}
+    bandwidths = dict.fromkeys(devices, peak) if peak is not None else {}
+    found = merged([*recordings, card], target=session.kernel, most=1, bandwidths=bandwidths)
+    if not found:
+        names = list(dict.fromkeys(kernel.display for one in recordings for kernel in one.kernels))[:NAMES]
+        session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")
+        return Recorded(notes=tuple(session.notes))
+    mine = (
+        kernel for one in recordings for kernel in one.kernels if own_name(kernel.name) == own_name(found[0].kernel)
+    )
+    metrics = {
+        metric.name: metric.value for kernel in mine for metric in kernel.metrics if NATIVE.fullmatch(metric.name)
+    }
+    return Recorded(kernel=found[0], native=_named(metrics), notes=tuple(session.notes))
+
+
+def _as_told(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Counted]:
+    return [Counted(counter=named, origin=Origin(name=named.name, rung=rung, source=source)) for named in numbers]
+
+
+def _rung(kernel: KernelProfile | None, report: Report | None) -> str:
+    """The best instrument that saw anything."""
+    if kernel is not None:
+        stands = {said.rung for said in kernel.numbers}
+        if TORCH_RUNG in stands and stands.isdisjoint(("counters", "trace")):
+            return TORCH_RUNG
+        return "ncu" if kernel.vendor == "nvidia" else "rocprofv3"
+    return "isa" if report is not None else "timing_only"
+
+
+def _light(kernel: KernelProfile | None) -> KernelProfile | None:
+    """What the ledger keeps of it."""
+    if kernel is None:
+        return None
+    return kernel.model_copy(update={"hotspots": (), "warnings": kernel.warnings[:WARNINGS]})
+
+
+def _highlights(kernel: KernelProfile | None, report: Report | None) -> list[str]:
+    """Remarks worth reading: warnings, the instructions that waves wait at, what the compiler made of the kernel."""
+    words: list[str] = []
+    if kernel is not None:
+        words += kernel.warnings[:WARNINGS]
+        words += [
+            f"hot: {spot.share:.1%} {spot.stall or 'issue'} at {spot.isa}{f' ({spot.source})' if spot.source else ''}"
+            for spot in kernel.hotspots[:SPOTS]
+        ]
+    if report is not None and report.shape is not None:
+        mix = ", ".join(f"{kind.name} {kind.count}" for kind in report.shape.kinds)
+        words.append(f"compiled for {report.target.arch}: {report.shape.instructions} instructions: {mix}")
+    if report is not None and report.occupancy is not None:
+        words.append(f"waves are limited by {report.occupancy.limiter}: {report.occupancy.waves_per_simd:g} per SIMD")
+    return words
+
+
+# What profilers wrote, kept with the campaign: whole recordings in one archive of bounded size, the rest named.
+
+RAW = 64 << 20
+"""Bytes of all recordings of one version together, before they are packed."""
+PACKED = 8 << 20
+"""Bytes of the archive."""
+NAME = "recordings.tar.gz"
+LEFT_OUT = re.compile(r"results\.json$|\.(db|att|out|pftrace|part)$")
+"""Files that no reader needs beside the others, and that hold the command line, the environment or code objects."""
+HOST = re.compile(rb'("host_name"\s*:\s*)"[^"]*"')
+HEAD = 1 << 16
+
+
+def archived(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str, ...]]:
+    """The archive of these files and folders below `root`, and a note on each that is left out for its size.
+
+    A recording is kept whole or not at all: half of a thread trace would be read as another one. None for nothing.
+    """
+    kept: list[tuple[str, list[Member]]] = []
+    notes: list[str] = []
+    room = RAW
+    for path in paths:
+        files = [file for file in _written_files(path) if not LEFT_OUT.search(file.name)]
+        size = sum(file.stat().st_size for file in files)
+        name = path.relative_to(root).as_posix()
+        if size > room:
+            notes.append(_elided(name, len(files), size))
+            continue
+        room -= size
+        kept.append((name, [(file.relative_to(root).as_posix(), _read_written(file)) for file in files]))
+    while kept:
+        data = pack([member for _, members in kept for member in members])
+        if len(data) <= PACKED:
+            return data, tuple(notes)
+        largest = max(kept, key=lambda one: _size(one[1]))
+        kept.remove(largest)
+        notes.append(_elided(largest[0], len(largest[1]), _size(largest[1])))
+    return None, tuple(notes)
+
+
+def _written_files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink())
+    else:
+        yield path
+
+
+def _read_written(file: Path) -> bytes:
+    """The content, without the name of the machine that torch writes at the top."""
+    data = file.read_bytes()
+    return HOST.sub(rb'\1""', data[:HEAD]) + data[HEAD:] if file.suffix == ".json" else data
+
+
+def _size(members: Sequence[Member]) -> int:
+    return sum(len(data) for _, data in members)
+
+
+def _elided(name: str, files: int, size: int) -> str:
+    return f"not kept for its size: the recording {name} ({files} files, {size / 1e6:.1f} MB)"
