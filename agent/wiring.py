@@ -13,6 +13,7 @@ from ridgeline.agent.approvals import ApprovalFiles
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.metered import metered
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.tape import Tape, taped
 from ridgeline.graph.contract import Contract
@@ -94,9 +95,9 @@ def connect(
         planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
         builder=builder,
-        checker=ContractChecker(commands, builder),
-        timer=_timer(commands, builder, artifacts=artifacts, device=device, limits=limits),
-        profiler=_profiler(commands, builder, artifacts=artifacts, device=device),
+        checker=metered(ContractChecker(commands, builder), gate),
+        timer=metered(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+        profiler=metered(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
         device=device,
         approvals=ApprovalFiles(folder, artifacts),
         clock=SystemClock(),

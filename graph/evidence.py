@@ -133,6 +133,8 @@ class TestResult(Value):
     detail: str
     """Bounded evidence for the repair: the checker's own words."""
     seconds: float
+    gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
+    """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
     printed: Annotated[Printed | None, Field(exclude_if=_unsaid)] = None
     """By which a run that ended early is told from one that passed; None in records older than this field."""
     own_work: Annotated[Answer | None, Field(exclude_if=_unsaid)] = None
@@ -184,6 +186,8 @@ class Benchmark(Value):
     log: Artifact | None = None
     """Standard output and error of the command."""
     seconds: float
+    gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
+    """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
 
 class BenchmarkFailed(Value):
@@ -195,6 +199,8 @@ class BenchmarkFailed(Value):
     """unstable: the machine disturbed more of it than may be left out, again and again."""
     detail: str
     seconds: float
+    gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
+    """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
 
 class ShapePairs(Value):
@@ -228,6 +234,8 @@ class Comparison(Value):
     """What disturbed the machine, and where numbers come from that were not measured just now."""
     raw: Artifact
     seconds: float
+    gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
+    """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
 
 class Origin(Value):
@@ -256,6 +264,8 @@ class Profiled(Value):
     """What could not be seen, and compiler remarks worth reading."""
     report: Artifact | None = None
     seconds: float = 0.0
+    gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
+    """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
     def counter(self, name: str) -> float | None:
         return next((c.value for c in self.counters if c.name == name), None)

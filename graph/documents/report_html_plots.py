@@ -66,7 +66,7 @@ def trend_plot(history: History) -> Markup:
     parts += [_candidate(point, x[point.round], y) for point in points]
     if final:
         parts.append(_final(final, done.speedup_lower if done else None, x[last], y))
-    return _picture("Speedup over the original, by round", Markup("").join(parts))
+    return _picture("Gains of the rounds multiplied, and the final test, by round", Markup("").join(parts))
 
 
 def _points(rounds: Iterable[RoundClosed]) -> list[Point]:

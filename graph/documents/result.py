@@ -91,9 +91,10 @@ def notice(found: Result) -> str:
 
 
 def cost_line(found: Result) -> str:
-    """`12.3 min, 240 s of commands, GPU 152 s at most, 12000 tokens, 0.1200 USD`."""
+    """`12.3 min, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
     cost = found.cost
     gpu = f", GPU {60 * found.gpu_minutes:.0f} s at most" if found.gpu_minutes else ""
+    gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
     money = "money UNKNOWN (a price was not known)" if cost.dollars is None else f"{cost.dollars:.4f} USD"
     return f"{cost.wall_seconds / 60:.1f} min, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
@@ -125,7 +126,8 @@ def shapes_note(test: FinalTest) -> str:
     """What the columns of `shapes_table` are."""
     level = f"{100 * test.level:g} %"
     return (
-        f"Final test, {test.engine} clock, {test.pairs} pairs: times are medians of one call; the interval of each "
+        f"Final test, {test.engine} clock, {test.pairs} pairs: times are medians of one call, the speedup averages "
+        f"the ratios within the pairs; the interval of each "
         f"shape holds for all shapes together at {level} confidence, the bound of the whole by itself."
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Profiled, TestResult
 from ridgeline.graph.record import Reflection, RoundClosed
 from ridgeline.graph.trial import (
     Applied,
@@ -10,7 +11,6 @@ from ridgeline.graph.trial import (
     Built,
     Drafted,
     Failed,
-    Formatted,
     Judged,
     Proposed,
     Stage,
@@ -20,6 +20,9 @@ from ridgeline.graph.trial import (
     inner,
 )
 from ridgeline.graph.values import Cost
+
+Run = Benchmark | BenchmarkFailed | Comparison | TestResult | Profiled
+"""A command of the contract, with its seconds."""
 
 
 def minutes_between(earlier: str, later: str) -> float:
@@ -49,7 +52,13 @@ def so_far(trial: Judged) -> Cost:
     while stage is not None:
         total = total + _of(stage)
         stage = inner(stage)
-    return total + Cost(command_seconds=_formatted_seconds(trial.formatted))
+    return total + (ran(*trial.formatted.evidence) if trial.formatted else Cost())
+
+
+def ran(*runs: Run | None) -> Cost:
+    """Of commands: how long they took, and how long a card was held for them."""
+    known = [run for run in runs if run is not None]
+    return Cost(command_seconds=sum(run.seconds for run in known), gpu_seconds=sum(run.gpu_s for run in known))
 
 
 def _of(stage: Stage) -> Cost:
@@ -61,14 +70,10 @@ def _of(stage: Stage) -> Cost:
         case Built():
             return Cost(command_seconds=stage.build.exit.seconds if stage.build.exit else 0.0)
         case Broken() | Verified():
-            return Cost(command_seconds=stage.test.seconds)
+            return ran(stage.test)
         case Timed():
-            return Cost(command_seconds=sum(item.seconds for item in stage.evidence))
+            return ran(*stage.evidence)
         case Traced():
-            return Cost(command_seconds=stage.profile.seconds if stage.profile else 0.0)
+            return ran(stage.profile)
         case Applied() | Failed() | Judged():
             return Cost()
-
-
-def _formatted_seconds(formatted: Formatted | None) -> float:
-    return sum(item.seconds for item in formatted.evidence) if formatted else 0.0

@@ -72,6 +72,8 @@ class CardGate:
         self._leases = leases
         self._used: tuple[str, float] | None = None
         self._bound: Bound | None = None
+        self.held_s = 0.0
+        """Seconds that leases of cards were held in all, the looks under them included; those held now not yet."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -144,10 +146,14 @@ class CardGate:
                 mine.enter_context(lease(key, wait_s=wait_s, folder=self._leases))
             except DeviceBusy:
                 return None
+            mine.callback(self._count, self._waiting.clock())
             card = self._settled(key)
             if card is not None:
                 stack.enter_context(mine.pop_all())
             return card
+
+    def _count(self, since: float) -> None:
+        self.held_s += self._waiting.clock() - since
 
     def _settled(self, key: str) -> CardSample | None:
         """Under the lease: idle so many times in a row, soon.

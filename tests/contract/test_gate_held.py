@@ -69,6 +69,15 @@ def test_an_idle_card_is_held_under_its_lease_and_bound(make_gate, tmp_path):
     assert (time.waits, said) == ([], [])
 
 
+def test_the_seconds_of_every_lease_are_counted_and_waiting_is_not(make_gate):
+    gate, time, _ = make_gate(ReplayedTools(BUSY, IDLE))
+    with gate.held():
+        time.now += 90
+    with gate.held():
+        time.now += 62
+    assert (time.now, gate.held_s) == (600 + 152, 152)
+
+
 @pytest.mark.feature("F098")
 @pytest.mark.parametrize("idle_at", [0, 1, 3, 6])
 def test_looked_at_every_ten_minutes_up_to_an_hour(make_gate, idle_at):

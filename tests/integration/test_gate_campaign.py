@@ -58,7 +58,10 @@ def test_waiting_then_idle_and_every_command_is_bound_to_the_card(cli, on_gpu):
     patience = ("--set", "gpu_retry_interval_s=0.05", "--set", "gpu_max_wait_s=60")
     said = cli("run", root, *QUICK, *patience, "--json")
     assert said.code == 0, said.err
-    assert Outcome.model_validate(said.json).status == "concluded"
+    found = Outcome.model_validate(said.json)
+    assert found.status == "concluded"
+    assert found.cost.gpu_seconds > 0, "the leases that were held"
+    assert "| GPU held |" in Path(found.report).read_text()
     assert said.err.count("GPU gate: no idle card") == 2
     assert {*seen.read_text().splitlines()} == {"GPU-00000000-0000-0000-0000-000000000000 PCI_BUS_ID"}
 

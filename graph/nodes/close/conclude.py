@@ -9,6 +9,7 @@ from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.attribution import attribute
 from ridgeline.graph.policy.final import headline
 from ridgeline.graph.policy.paired import PairedError, check
+from ridgeline.graph.policy.spent import ran
 from ridgeline.graph.policy.stop import reason
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Concluded
@@ -70,7 +71,6 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     assert found is not None
     known = history(ports, before="concluded")
     claim = headline(final.comparison, known.limits)
-    seconds = sum(x.seconds for x in (final.comparison, final.project, final.baseline_again, final.suite) if x)
     last = state["proposal"]
     asked = last.cost if last and last.hypothesis is None else Cost()  # of no round: nothing came of it
     ports.ledger.append(
@@ -86,7 +86,7 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
             speedup=claim.speedup if claim else None,
             speedup_lower=claim.lower if claim else None,
             closed_at=ports.clock.now("campaign closed"),
-            cost=asked + Cost(command_seconds=seconds),
+            cost=asked + ran(final.comparison, final.project, final.baseline_again, final.suite),
         )
     )
     ports.workspace.reset(fold.standing(known).commit)

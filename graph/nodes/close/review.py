@@ -9,11 +9,11 @@ from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy import stagnate
 from ridgeline.graph.policy.counters import consecutive_rollbacks
 from ridgeline.graph.policy.direction import needs_full, showed
+from ridgeline.graph.policy.spent import ran
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Reviewed
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.values import Cost
 
 
 def review(state: State, runtime: Runtime[Ports]) -> Update:
@@ -33,7 +33,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             full=full,
             full_note=full_note,
             prompts=found.prompts,
-            cost=found.cost + Cost(command_seconds=full.seconds if full else 0.0),
+            cost=found.cost + ran(full),
         )
     )
     publish(ports)

@@ -7,7 +7,7 @@ from ridgeline.graph.documents import commit_message, tip_entry
 from ridgeline.graph.nodes.close.publish import publish
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.predict import check
-from ridgeline.graph.policy.spent import spent
+from ridgeline.graph.policy.spent import ran, spent
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import PredictionCheck, RoundClosed
 from ridgeline.graph.state import State, Update
@@ -74,7 +74,7 @@ def _looked(state: State, ports: Ports) -> Cost:
     seen = analysis(state)
     at_hand = fold.best_profile(history(ports, before=f"round-{seen.round}"))
     fresh = seen.profile if seen.profile != at_hand else None
-    return Cost(command_seconds=fresh.seconds if fresh else 0.0)
+    return ran(fresh)
 
 
 def _prediction(state: State, trial: Judged) -> PredictionCheck | None:

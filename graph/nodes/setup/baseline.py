@@ -9,11 +9,11 @@ from ridgeline.graph.nodes.close.publish import publish
 from ridgeline.graph.policy.bottleneck import classify
 from ridgeline.graph.policy.roofline import shape_roofs
 from ridgeline.graph.policy.shapes import classes, representative
+from ridgeline.graph.policy.spent import ran
 from ridgeline.graph.policy.step0 import rests_on_kept, rooflined
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import BaselineClosed, Rooflined
 from ridgeline.graph.state import BaselineSoFar, State, Update
-from ridgeline.graph.values import Cost
 
 
 def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
@@ -88,7 +88,6 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
     roofs = shape_roofs(so_far.quick.rows, known.contract.work, ceilings)
     cpu = known.opened.machine.kind == "cpu"
     bottleneck, _ = classify(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring, cpu=cpu)
-    spent = (so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile)
     ports.ledger.append(
         BaselineClosed(
             test=so_far.test,
@@ -103,7 +102,7 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
             shapes=roofs,
             roofline=again,
             opened_at=so_far.opened_at,
-            cost=Cost(command_seconds=sum(item.seconds for item in spent if item is not None)),
+            cost=ran(so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile),
         )
     )
     publish(ports)

@@ -7,12 +7,12 @@ from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.nodes.close.publish import publish
 from ridgeline.graph.policy import calibration
 from ridgeline.graph.policy import history as fold
+from ridgeline.graph.policy.spent import ran
 from ridgeline.graph.policy.stop import nothing_to_gain
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Calibrated
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.values import Cost
 
 
 def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
@@ -54,7 +54,7 @@ def _record(ports: Ports, known: History, *, pairs: int, fresh: bool) -> None:
         comparison=found if isinstance(found, Comparison) else None,
         alarm="" if fresh else _alarm(found, known),
         note=f"not measured ({failed.reason}): {failed.detail}" if failed else "",
-        cost=Cost(command_seconds=found.seconds),
+        cost=ran(found),
     )
     ports.ledger.append(body)
     publish(ports)

@@ -1,0 +1,88 @@
+"""Of every recorded campaign: nothing that people or models read divides runs of different minutes by one another."""
+
+from pathlib import Path
+
+import pytest
+
+from ridgeline.graph.documents import render, report
+from ridgeline.graph.documents.figures import hypothesis
+from ridgeline.graph.documents.report_html import report_html
+from ridgeline.graph.policy.history import fold, standing
+from ridgeline.graph.policy.result import result
+from ridgeline.graph.policy.score import ScoreError, delta
+from ridgeline.sandbox.store.ledger import JsonlLedger
+
+CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
+RECORDED = sorted(folder.name for folder in CAMPAIGNS.iterdir() if (folder / "ledger.jsonl").is_file())
+
+
+def recorded(name):
+    return fold(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
+
+
+def spelled(gain):
+    """A gain as any document has ever written it."""
+    return {f"{100 * gain:+.2f}%", f"{100 * gain:+.3f}%", f"{1 + gain:.2f}x", f"{1 + gain:.3f}x"}
+
+
+def unpaired(history):
+    """Every quotient of a run of the best version and a run of the original, as text."""
+    best, done = standing(history), history.concluded
+    runs = [(best.full or best.quick, history.baseline.quick)]
+    if done.project is not None:
+        runs += [(done.project, history.baseline.project)]
+        runs += [(done.project, done.baseline_again)] if done.baseline_again else []
+    found = set()
+    for now, then in runs:
+        try:
+            compared = delta(now, then, history.contract.scoring)
+        except ScoreError:
+            continue
+        for gain in (compared.gain, *(shape.gain for shape in compared.shapes)):
+            found |= spelled(gain) if abs(gain) > 0.005 else set()
+    return found
+
+
+def measured(history):
+    """What pairs have measured: the candidates' gains with their bounds, and the ledger's final test."""
+    final = result(history).final
+    tested = (final, *final.shapes) if final else ()
+    sides = [side for one in tested for side in (one.speedup, one.lower, getattr(one, "upper", None)) if side]
+    found = {text for side in sides for text in spelled(side - 1)}
+    for closed in history.rounds:
+        verdict = closed.judged.verdict
+        for one in (verdict, *verdict.shapes):
+            found |= {text for part in (one.gain, one.lower, one.upper) if part is not None for text in spelled(part)}
+    return found
+
+
+def told(history):
+    files = {name: text for name, text in render(history, worktree="").items() if isinstance(text, str)}
+    return {**files, "report": report(history), "report.html": report_html(history, diffs={})}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_no_document_divides_two_readings(name):
+    history = recorded(name)
+    wrong = unpaired(history) - measured(history)
+    foreign = " ".join(closed.model_dump_json() for closed in history.rounds)  # what planners wrote is theirs
+    foreign += " ".join(f"{hypothesis(closed).prediction.ratio or 0:g}x" for closed in history.rounds)
+    wrong = {text for text in wrong if text not in foreign}
+    found = {(place, text) for place, words in told(history).items() for text in wrong if text in words}
+    assert found == set()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_final_documents_hold_one_multiple_of_the_original(name):
+    """The product of the rounds' gains belongs to the time before the final test, and to the logs of that time."""
+    history = recorded(name)
+    whole = 1.0
+    for closed in history.rounds:
+        whole *= 1 + (closed.judged.verdict.gain if closed.accepted else 0.0)
+    wrong = spelled(whole - 1) - measured(history) if whole != 1 else set()
+    for document in (report(history), report_html(history, diffs={})):
+        assert {text for text in wrong if text in document} == set()
+    done = history.concluded
+    if done.speedup is not None:
+        assert f"{done.speedup:.3f}x, at least {done.speedup_lower:.3f}x at 99 % confidence" in report(history)
+        assert f"| **geometric mean** |  |  | **{done.speedup:.3f}x** |" in report(history)
