@@ -89,6 +89,8 @@ def test_what_formatting_broke_is_said_as_it_is(tmp_path, after, correct, faster
     closed = formatted(tmp_path, after)
     verdict = closed.judged.verdict
     assert (verdict.decision, verdict.reason) == ("rolled_back", "formatted_not_better")
+    assert verdict.sentence.startswith("Round 2: ROLLED BACK - once formatted, ")
+    assert verdict.sentence.count("Round 2") == 1
     assert (verdict.correct, verdict.faster) == (correct, faster)
     assert words in verdict.sentence
 

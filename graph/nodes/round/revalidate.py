@@ -57,17 +57,19 @@ def _again(ports: Ports, applied: Applied) -> Traced | Failed:
 
 def _lost(formatted: Verdict, before: Verdict) -> Verdict:
     """What formatting took away is not kept."""
+    number, words = before.sentence.partition(":")[0], formatted.sentence.partition(" - ")[2]
     return before.model_copy(
         update={
             "decision": "rolled_back",
             "reason": "formatted_not_better",
             "correct": formatted.correct,
             "faster": formatted.faster,
+            "own_work": formatted.own_work,
             "gain": formatted.gain,
             "lower": formatted.lower,
             "upper": formatted.upper,
             "shapes": formatted.shapes,
             "notes": (*before.notes, *formatted.notes),
-            "sentence": before.sentence.split(":")[0] + f": ROLLED BACK - formatted code: {formatted.sentence}",
+            "sentence": f"{number}: ROLLED BACK - once formatted, {words}",
         }
     )
