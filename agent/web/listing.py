@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
 from ridgeline.agent.web.catalogue import Row
-from ridgeline.graph.documents.result import first_screen
+from ridgeline.graph.documents.result import LONGEST, MERGE, first_screen
 from ridgeline.graph.documents.text import clip
 from ridgeline.graph.policy.result import Result
 from ridgeline.graph.values import Cost, Value
@@ -18,7 +18,7 @@ DESCENDING: frozenset[Column] = frozenset({"begun", "kept", "speedup", "cost"})
 """Columns whose first order is the greatest first."""
 ROWS_A_PAGE = 50
 LINES = 8
-"""Kept changes, and unsettled matters, of one campaign among others."""
+"""Kept changes, and unsettled matters, that the first screen on a page has room for."""
 
 
 class Asked(Value):
@@ -96,16 +96,19 @@ def because(stop_reason: str) -> str:
     return clip(re.sub(r"(^|; )T\d+ ", r"\1", stop_reason), 120)
 
 
-def screen(found: Result) -> list[tuple[str, list[str]]]:
-    """(heading, lines) of a campaign among others: the first screen of its report, long lists cut short."""
+def screen(found: Result, *, said: str = "") -> list[tuple[str, list[str]]]:
+    """(heading, lines) of the first screen of a campaign's report with its long lists cut short.
+
+    `said`: in the place of the headline, as `first_screen` takes it.
+    """
     return [
-        (heading, lines if heading == "Merge" else _shortened(lines))
-        for heading, lines in first_screen(found, cost_line(found.cost))
+        (heading, lines if heading == MERGE else _shortened(lines))
+        for heading, lines in first_screen(found, said=said)
         if heading != "Stopped" or found.concluded
     ]
 
 
-def cost_line(cost: Cost) -> str:
+def short_cost(cost: Cost) -> str:
     """`2.3 h, 12,400 tokens, 1.20 USD`; money only where a model was asked."""
     hours = cost.wall_seconds / 3600
     parts = [f"{hours:.1f} h" if hours >= 1 else f"{cost.wall_seconds / 60:.0f} min"]
@@ -117,7 +120,7 @@ def cost_line(cost: Cost) -> str:
 def _shortened(lines: list[str]) -> list[str]:
     """The newest of them, each of a length that can be read in passing."""
     more = len(lines) - LINES
-    return [clip(one, 240) for one in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
+    return [clip(one, LONGEST) for one in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
 
 
 def _in_state(row: Row, state: State) -> bool:

@@ -8,17 +8,18 @@ from ridgeline.agent.evidence_pack import change_of
 from ridgeline.agent.spectator import Course
 from ridgeline.agent.web.catalogue import CORE, Catalogue, Whole
 from ridgeline.agent.web.going_on import said
-from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, because, chosen, cost_line, night, screen
+from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, because, chosen, night, screen, short_cost
 from ridgeline.agent.web.live import beat
 from ridgeline.agent.web.paged import Paged
-from ridgeline.graph.documents.conclusion import first
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.noise import noise_lines
 from ridgeline.graph.documents.report_html import cost_rows, facts, predicted
 from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plot
 from ridgeline.graph.documents.report_html_text import diff, markdown
+from ridgeline.graph.documents.roofline import nothing_to_gain
 from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.documents.text import clip, interval
+from ridgeline.graph.policy.result import result
 from ridgeline.graph.record import RoundClosed
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.store.artifacts import ArtifactStore
@@ -44,7 +45,7 @@ def campaign_list(catalogue: Catalogue, asked: Asked) -> str:
         reading=any(row.record is None for row in rows),
         unsearched=[str(folder) for folder in catalogue.unsearched],
         because=because,
-        cost_line=cost_line,
+        short_cost=short_cost,
         **_top(catalogue),
     )
 
@@ -63,7 +64,7 @@ def morning(catalogue: Catalogue, hours: int) -> str:
         since=found.since.astimezone().strftime("%A %H:%M"),
         choices=HOURS,
         reading=any(row.record is None for row in rows),
-        cost_line=cost_line,
+        short_cost=short_cost,
         **_top(catalogue),
     )
 
@@ -128,11 +129,11 @@ def _course(whole: Whole) -> dict[str, object]:
         course.pass_over(body)
     log = "\n".join(course.take(body) for body in whole.bodies[-LOG_LINES:])
     if history is None:
-        return {"log": log, "ended": "", "first": "", "facts": (), "trend": "", "roofline": "", "noise": ""}
+        return {"log": log, "ended": "", "first": (), "facts": (), "trend": "", "roofline": "", "noise": ""}
     return {
         "log": log,
         "ended": history.concluded.stop_reason if history.concluded else "",
-        "first": markdown(first(history)),
+        "first": screen(result(history), said=nothing_to_gain(history)),
         "facts": facts(history),
         "trend": trend_plot(history),
         "roofline": roofline_plot(history),

@@ -114,7 +114,7 @@ def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
 
 
 def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
-    every = max(1, ceil(len(x) / 16))
+    every = max(1, ceil(len(x) / 10))
     last = max(x) if final else None
     shown = [number for number in x if number == last or ((number - 1) % every == 0 and number + every // 2 != last)]
     labels = [_label(x[n], BOTTOM + 18, "end" if n == last else str(n), "middle") for n in shown]

@@ -9,6 +9,8 @@ from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import proposed
 
 MERGE = "Merge"
+MOST_ROUNDS = 8
+"""Numbers of rounds that one line names."""
 LONGEST = 400
 """Characters of any one text of somebody else's."""
 
@@ -144,7 +146,9 @@ def accepted_line(closed: RoundClosed) -> str:
 def _where(one: Unsettled) -> str:
     if not one.rounds:
         return ""
-    return f"round{'s' if len(one.rounds) > 1 else ''} {', '.join(map(str, one.rounds))}: "
+    more = len(one.rounds) - MOST_ROUNDS
+    numbers = ", ".join(map(str, one.rounds[:MOST_ROUNDS])) + (f" and {more} more" if more > 0 else "")
+    return f"round{'s' if len(one.rounds) > 1 else ''} {numbers}: "
 
 
 def _sure(test: FinalTest) -> str:
