@@ -238,7 +238,7 @@ def costs(history: History) -> str:
     total: Cost = total_cost(history)
     dollars = "UNKNOWN (a price was not known)" if total.dollars is None else f"{total.dollars:.4f} USD"
     rows = (
-        ("Wall time", f"{total.wall_seconds / 60:.1f} min"),
+        ("Wall time of the rounds", f"{total.wall_seconds / 60:.1f} min"),
         ("Commands", f"{total.command_seconds:.1f} s"),
         _on_card(history, total),
         ("Tokens", f"{total.tokens}"),

@@ -93,12 +93,12 @@ def notice(found: Result) -> str:
 
 
 def cost_line(found: Result) -> str:
-    """`12.3 min, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
+    """`12.3 min in rounds, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
     cost = found.cost
     gpu = f", GPU {60 * found.gpu_minutes:.0f} s at most" if found.gpu_minutes else ""
     gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
     money = "money UNKNOWN (a price was not known)" if cost.dollars is None else f"{cost.dollars:.4f} USD"
-    return f"{cost.wall_seconds / 60:.1f} min, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
+    return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 
 def kept_line(one: Kept) -> str:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.documents import render, report
+from ridgeline.graph.documents import render, report, tip_entry
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.report_html import report_html
+from ridgeline.graph.documents.result import accepted_line, best_in_short, first_screen, notice
 from ridgeline.graph.policy.history import fold, standing
 from ridgeline.graph.policy.result import result
 from ridgeline.graph.policy.score import ScoreError, delta
@@ -58,6 +59,11 @@ def measured(history):
 
 def told(history):
     files = {name: text for name, text in render(history, worktree="").items() if isinstance(text, str)}
+    for closed in history.rounds:
+        files[f"tip {closed.round}"] = tip_entry(closed, history.opened)
+        files[f"line {closed.round}"] = accepted_line(closed)
+    found = result(history)
+    files |= {"notification": notice(found), "summary": str(first_screen(found)), "progress": best_in_short(found)}
     return {**files, "report": report(history), "report.html": report_html(history, diffs={})}
 
 
@@ -80,7 +86,8 @@ def test_the_final_documents_hold_one_multiple_of_the_original(name):
     for closed in history.rounds:
         whole *= 1 + (closed.judged.verdict.gain if closed.accepted else 0.0)
     wrong = spelled(whole - 1) - measured(history) if whole != 1 else set()
-    for document in (report(history), report_html(history, diffs={})):
+    found = result(history)
+    for document in (report(history), report_html(history, diffs={}), notice(found), str(first_screen(found))):
         assert {text for text in wrong if text in document} == set()
     done = history.concluded
     if done.speedup is not None:

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.documents.result import best_in_short, best_so_far, first_screen, headline, kept_line
+from ridgeline.graph.documents.result import (
+    accepted_line,
+    best_in_short,
+    best_so_far,
+    first_screen,
+    headline,
+    kept_line,
+    notice,
+)
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import claim, product, result
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -93,6 +101,22 @@ def test_the_first_screen_says_what_how_sure_what_is_open_why_and_how_to_merge()
     assert screen["Merge"][0] == "git merge optimize/softmax_f32_c_x86_64_20261122"
     assert "git am" in screen["Merge"][1]
     assert "gh pr create --head optimize/softmax_f32_c_x86_64_20261122" in screen["Merge"][2]
+
+
+def test_a_kept_round_is_told_with_its_change_as_one_that_was_rolled_back_is():
+    first, second = recorded("softmax_c_mailbox").rounds[1:3]
+    assert accepted_line(first).startswith(
+        "Round 3: ACCEPTED (trade-off) - Process two rows of up to 512 columns in lockstep: avg +7.7%"
+    )
+    assert accepted_line(second) == second.judged.verdict.sentence
+
+
+def test_a_notification_begins_with_the_claim_and_fits_a_phone():
+    text = notice(result(recorded("reverse_cumsum_short_h100")))
+    assert text.startswith("1.087x, at least 1.085x at 99 % confidence; kept 1 of 1: Where n_cols")
+    assert "not settled: own work" in text
+    assert "git merge optimize/" in text
+    assert len(text) < 400
 
 
 def test_own_work_that_was_checked_is_no_open_question():
