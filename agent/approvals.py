@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision
+from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision, Option
 from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Value
@@ -141,9 +141,15 @@ class ApprovalFiles:
         data = request.model_dump_json(indent=1).encode() + b"\n"
         if path.is_file() and path.read_bytes() == data:
             return
-        diff = self._artifacts.get(request.diff).decode(errors="replace") if request.diff and self._artifacts else ""
-        write_whole(Path(self.page(request.key)), told(request, diff).encode())
+        write_whole(Path(self.page(request.key)), told(request, self._diffs(request)).encode())
         write_whole(path, data)
+
+    def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:
+        """What was changed, by heading: of every measured change that the question is about."""
+        named = [(f"Change of round {one.round}, {whose(one)}", one.diff) for one in request.options]
+        named = named or [("Change", request.diff)]
+        store = self._artifacts
+        return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in named if diff and store]
 
     def _decide_by_policy(self, request: ApprovalRequest) -> None:
         """Nobody decided in time; a person who does so at this very moment comes first."""
@@ -189,6 +195,11 @@ class ApprovalFiles:
 
     def _place(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}{kind}"
+
+
+def whose(option: Option) -> str:
+    """Who made one of several measured changes."""
+    return f"edited by {option.author}" if option.author else "the planner's own"
 
 
 def said(decision: Decision) -> str:

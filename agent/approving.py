@@ -9,10 +9,11 @@ from typing import Literal
 
 from ridgeline.agent import campaigns
 from ridgeline.agent.approvals import ApprovalFiles, Decided, DecidedAlready, Deferred, Waits, said
+from ridgeline.agent.edit_trial import try_edit
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.notify import hook
 from ridgeline.agent.wanted import decided
-from ridgeline.graph.approval import Decision
+from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -32,6 +33,8 @@ class Answer:
     reject: str | None = None
     edit: Path | None = None
     defer: str | None = None
+    round: int | None = None
+    """Of `yes`, where several measured changes are asked about: which of them."""
     reason: str = ""
     by: str
 
@@ -73,7 +76,8 @@ def store(
 ) -> Literal["approve", "reject", "edit", "defer"]:
     """Keep the answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
 
-    Raises UserError for a rejection without a reason, and for unusable edits; DecidedAlready where another answer came
+    Raises UserError for a rejection without a reason, and for edits that cannot be used, built or tested: the question
+    then stays open. DecidedAlready where another answer came
     first, which keeps this one's words.
     """
     files, request, at = ApprovalFiles(campaign), one.request, datetime.now(UTC).isoformat(timespec="seconds")
@@ -87,11 +91,34 @@ def store(
     if edits and request.gate != "change":
         raise UserError(f"--edit: a {request.gate} has no code to edit; reject it with a reason instead")
     choice: Literal["approve", "reject", "edit"] = "edit" if edits else "approve" if answer.yes else "reject"
-    reason = answer.reject or answer.reason
-    decision = Decision(key=request.key, choice=choice, reason=reason, edits=edits, by=answer.by, at=at)
+    decision = Decision(
+        key=request.key,
+        choice=choice,
+        reason=answer.reject or answer.reason,
+        edits=edits,
+        by=answer.by,
+        at=at,
+        round=_chosen(request, answer.round) if choice == "approve" else None,
+    )
+    if choice == "edit" and one.decision is None:
+        try_edit(campaign, one, decision)
     files.decide(decision)
     _tell(campaign, one, decision, goes_on=goes_on)
     return choice
+
+
+def _chosen(request: ApprovalRequest, given: int | None) -> int | None:
+    """Which of several measured changes is approved. Raises UserError where that is not said, or may not be."""
+    if not request.options:
+        return None
+    acceptable = [option.round for option in request.options if option.acceptable]
+    if given is None and len(acceptable) == 1:
+        return acceptable[0]
+    if given not in acceptable:
+        known = " or ".join(f"--round {number}" for number in acceptable) or "none of them: reject them, or edit again"
+        told = f"{given}: may not be kept" if given is not None else "several changes were measured"
+        raise UserError(f"--round: {told}; choose {known}")
+    return given
 
 
 def refuse_late(one: Waits) -> None:

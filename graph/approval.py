@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Artifact, FileEdit, Value
+from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
 
 Gate = Literal["target", "hypothesis", "change"]
 GATES: tuple[Gate, ...] = ("target", "hypothesis", "change")
@@ -20,6 +20,32 @@ class Section(Value):
 
     heading: str
     text: str
+
+
+class Option(Value):
+    """One of several measured changes that a question is about."""
+
+    round: int
+    """Names it: of the planner's own change the open round, of each edit the next number."""
+    author: str
+    """Who edited it; empty for the planner's own."""
+    title: str
+    """Its verdict in one line."""
+    acceptable: bool
+    """Whether its own measurement lets it be kept."""
+    diff: Artifact | None = None
+
+
+class EditBegun(Value):
+    """What an edit of a waiting change begins as: who gives it, and when, is not known yet."""
+
+    round: int
+    """Its own number."""
+    edits_round: int
+    """Of the change that it edits."""
+    hypothesis: Hypothesis
+    edits: tuple[FileEdit, ...]
+    """Of that change: they stay where the person gives no file in their place."""
 
 
 class ApprovalRequest(Value):
@@ -42,6 +68,10 @@ class ApprovalRequest(Value):
     diff: Artifact | None = None
     snapshot: tuple[Artifact, ...] = ()
     """The kernel's files with the change, for whoever wants to edit them; named by their paths."""
+    options: Annotated[tuple[Option, ...], Field(exclude_if=lambda options: not options)] = ()
+    """After an edit: every measured change of the question, the planner's own first; else empty."""
+    edit: Annotated[EditBegun | None, Field(exclude_if=lambda edit: edit is None)] = None
+    """Of a change only."""
 
 
 class Decision(Value):
@@ -55,5 +85,7 @@ class Decision(Value):
     by: str
     at: str
     """ISO-8601 UTC."""
+    round: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    """Of `approve`, where several measured changes are asked about: which of them."""
     waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0
     """Seconds from the question until the campaign went on with the answer: no limit of minutes counts them."""

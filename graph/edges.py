@@ -13,7 +13,7 @@ from ridgeline.graph.policy.stagnate import trigger
 from ridgeline.graph.policy.stop import should_stop
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State
-from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, proposed
 
 
 def where_to_begin(
@@ -71,9 +71,12 @@ def after_repair(state: State) -> Literal["apply", "judge"]:
     return "judge" if isinstance(state["trial"], Failed) else "apply"
 
 
-def after_judge(state: State) -> Literal["format", "rollback", "split"]:
+def after_judge(state: State) -> Literal["format", "rollback", "split", "approve_change"]:
+    """An edit that is not kept goes back to whoever gave it: the change that it edits still waits."""
     trial = state["trial"]
     assert isinstance(trial, Judged)
+    if proposed(trial).author and not trial.verdict.accepted:
+        return "approve_change"
     if trial.verdict.decision == "split":
         return "split"
     return "format" if trial.verdict.accepted else "rollback"
@@ -86,6 +89,8 @@ def after_split(state: State) -> Literal["apply", "rollback"]:
 def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_change", "accept", "rollback"]:
     trial = state["trial"]
     assert isinstance(trial, Judged)
+    if proposed(trial).author:
+        return "approve_change"
     if not trial.verdict.accepted:
         return "rollback"
     gates = history(runtime.context).limits.approve

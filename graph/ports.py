@@ -159,7 +159,10 @@ class Signals(Protocol):
 
 
 class Ledger(Protocol):
-    def append(self, body: Body) -> None: ...
+    def append(self, *bodies: Body) -> None:
+        """Each once; several in one write, so that no kill comes between them."""
+        ...
+
     def lines(self) -> tuple[Line, ...]: ...
 
 

@@ -182,6 +182,16 @@ class RoundClosed(Value):
     def accepted(self) -> bool:
         return self.judged.verdict.accepted
 
+    @property
+    def replaced(self) -> bool:
+        """Whether it was proven, and a person chose another measured change of the same question."""
+        return self.judged.verdict.reason == "replaced"
+
+    @property
+    def author(self) -> str:
+        """The person who wrote the change; empty where the planner proposed it."""
+        return proposed(self.judged).author
+
     @cached_property
     def bucket(self) -> Bucket:
         """Rule-11 bucket of its hypothesis; asked for every round at every step, so found once."""

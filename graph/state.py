@@ -10,7 +10,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Base
 from ridgeline.graph.record import Spec, StopCheck
 from ridgeline.graph.target import Target
-from ridgeline.graph.trial import Trial
+from ridgeline.graph.trial import Judged, Trial
 from ridgeline.graph.values import SCHEMA, Bottleneck, Value
 
 BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
@@ -90,6 +90,8 @@ class State(TypedDict):
     final: Final | None
     decisions: tuple[Decision, ...]
     """Of people, since the last line of the ledger."""
+    alternatives: tuple[Judged, ...]
+    """Measured changes of the open question beside `trial`, by round: the planner's own, and a person's edits of it."""
 
 
 class Update(TypedDict, total=False):
@@ -102,6 +104,7 @@ class Update(TypedDict, total=False):
     exhausted: str
     final: Final | None
     decisions: tuple[Decision, ...]
+    alternatives: tuple[Judged, ...]
 
 
 def initial(request: Request) -> State:
@@ -118,4 +121,5 @@ def initial(request: Request) -> State:
         exhausted="",
         final=None,
         decisions=(),
+        alternatives=(),
     )

@@ -10,6 +10,13 @@ from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
 from ridgeline.graph.verdict import Verdict
 
 T = TypeVar("T", bound=Value)
+
+
+def _none(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value in ((), "", None)
+
+
 Evidence = Annotated[Benchmark | BenchmarkFailed | Comparison, Field(discriminator="kind")]
 
 
@@ -22,6 +29,10 @@ class Proposed(Value):
     prompts: tuple[str, ...] = ()
     """`name.vN@sha256` of every template that was used."""
     cost: Cost = Cost()
+    author: Annotated[str, Field(exclude_if=_none)] = ""
+    """The person who wrote this change; empty where the planner proposed it."""
+    edits_round: Annotated[int | None, Field(exclude_if=_none)] = None
+    """The round whose waiting change the person edited."""
 
 
 class Repair(Value):
@@ -43,11 +54,6 @@ class Drafted(Value):
     """This draft is the class-specialised second attempt of a split."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
-
-
-def _none(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
-    return value == ()
 
 
 class Applied(Value):

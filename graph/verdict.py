@@ -37,13 +37,15 @@ MeasuredReason = Literal[
     "isa_regression",
     "trace_not_improved",
     "formatted_not_better",
+    "replaced",
 ]
 """no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
 unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
-rejected: by a person. core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy,
-which undoes only what was not proven (`policy/objections`)."""
+rejected: by a person. replaced: proven, and a person chose another measured change of the same question.
+core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy, which undoes only what was
+not proven (`policy/objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 
 

@@ -42,10 +42,11 @@ class FakeLedger:
     def __init__(self) -> None:
         self._lines: tuple[Line, ...] = ()
 
-    def append(self, body: Body) -> None:
-        if all(line.key != key(body) for line in self._lines):
-            prev = self._lines[-1].sha256 if self._lines else FIRST
-            self._lines = (*self._lines, sealed(body, seq=len(self._lines), prev=prev))
+    def append(self, *bodies: Body) -> None:
+        for body in bodies:
+            if all(line.key != key(body) for line in self._lines):
+                prev = self._lines[-1].sha256 if self._lines else FIRST
+                self._lines = (*self._lines, sealed(body, seq=len(self._lines), prev=prev))
 
     def lines(self) -> tuple[Line, ...]:
         return self._lines

@@ -29,7 +29,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Approve without being sh
 Reject = Annotated[str | None, typer.Option(metavar="REASON", help="Reject; the planner is told why.")]
 Edit = Annotated[
     Path | None,
-    typer.Option(help="Approve with other code: a folder with edited files, or one file; tested and measured again."),
+    typer.Option(
+        help="Approve with other code: a folder with edited files, or one file; built and tested now, then measured."
+    ),
+]
+Number = Annotated[
+    int | None, typer.Option("--round", help="With --yes: which change, where a person's edit was measured beside it.")
 ]
 Defer = Annotated[str | None, typer.Option(metavar="NOTE", help="Leave it in the queue with a note.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign at once.")]
@@ -79,6 +84,7 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
     reject: Reject = None,
     edit: Edit = None,
     defer: Defer = None,
+    number: Number = None,
     reason: str = REASON,
     by: By = None,
     go_on: Resume = False,
@@ -94,7 +100,10 @@ def approve(  # noqa: PLR0913 -- one parameter per option of the command line
     if reject is None and edit is None and defer is None and not yes:
         refuse_late(one)
         yes, reject = _shown(one)
-    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, reason=reason, by=by or getpass.getuser())
+    who = by or getpass.getuser()
+    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, round=number, reason=reason, by=who)
+    if edit is not None:
+        console.note(f"{found.name}: the edit is built and tested before it is taken")
     stored = store(found, one, answer, goes_on=go_on)
     if go_on and stored != "defer":
         from ridgeline.agent.campaign import resume

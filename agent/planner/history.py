@@ -78,7 +78,9 @@ def disturbed(judged: Judged) -> bool:
 
 
 def _refuted(closed: RoundClosed) -> bool:
-    return not closed.accepted and asked(closed).lever != NO_DIRECTION and not disturbed(closed.judged)
+    if closed.accepted or closed.replaced:  # proven: a person took another one of it
+        return False
+    return asked(closed).lever != NO_DIRECTION and not disturbed(closed.judged)
 
 
 def _why(closed: RoundClosed) -> str:

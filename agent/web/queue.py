@@ -61,7 +61,8 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
         request=request,
         goes_on=goes_on,
         sections=sections,
-        diff=diff(change) if change else "",
+        diff=diff(change) if change and not request.options else "",
+        options=[(one, diff(shown(artifacts, one.diff)) if one.diff else "") for one in request.options],
         by=getpass.getuser(),
         files=list(files.items()),
         uneditable=uneditable,
@@ -86,7 +87,7 @@ def _answer(
 ) -> Answer:
     match form.get("action"):
         case "approve":
-            return Answer(yes=True, reason=reason, by=by)
+            return Answer(yes=True, round=_round(form), reason=reason, by=by)
         case "reject" if reason:
             return Answer(reject=reason, by=by)
         case "reject":
@@ -98,6 +99,14 @@ def _answer(
             return Answer(edit=place, reason=reason, by=by)
         case _:
             raise UserError("choose one of approve, reject, edit and defer")
+
+
+def _round(form: Mapping[str, str]) -> int | None:
+    """Which of several measured changes was chosen; None where there is one."""
+    given = form.get("round", "")
+    if given and not (given.isascii() and given.isdigit() and len(given) < 7):
+        raise UserError("choose one of the measured changes")
+    return int(given) if given else None
 
 
 def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], place: Path) -> None:

@@ -1,12 +1,14 @@
 """What a reviewer is shown: the target, a hypothesis, or a measured change with its evidence."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 
-from ridgeline.graph.approval import ApprovalRequest, Gate, Section
+from ridgeline.graph.approval import ApprovalRequest, Gate, Option, Section
 from ridgeline.graph.documents.rounds import profile_table
 from ridgeline.graph.documents.text import cell, interval, line, quantity, table
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.edited import edit_of
 from ridgeline.graph.policy.history import total_cost
 from ridgeline.graph.policy.predict import check
 from ridgeline.graph.policy.spent import so_far
@@ -39,28 +41,74 @@ def of_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
     )
 
 
-def of_change(trial: Judged, history: History, *, before: Profiled | None) -> ApprovalRequest:
-    """After it was measured and would be kept: everything that speaks for it and against it."""
-    assert trial.formatted is not None
-    applied, start = trial.formatted.applied, proposed(trial)
+def of_change(options: Sequence[Judged], history: History, *, before: Profiled | None) -> ApprovalRequest:
+    """After it was measured: everything that speaks for the newest of these changes and against it.
+
+    Several are the planner's own change and a person's edits of it, in that order, and stand side by side.
+    """
+    trial, several = options[-1], len(options) > 1
+    applied, start = _applied(trial), proposed(trial)
     sections = (
+        *([_side_by_side(options)] if several else []),
         _measured(trial),
         _hypothesis(start.hypothesis),
         _checked(trial),
         Section(heading="Counters", text=_counters(start.hypothesis, before, _profile(trial))),
-        _audit(applied),
-        _cost(so_far(trial), history),
+        *([_audit(applied)] if applied else []),
+        _cost(sum(map(so_far, options), Cost()), history),
     )
+    content: Value = start
+    if applied:
+        content = applied.model_copy(update={"drafted": Drafted(proposed=start, edits=())})
     request = _request(
         "change",
-        start.round,
+        proposed(options[0]).round,
         history.opened.target.campaign,
         history.limits,
-        title=line(trial.verdict.sentence),
-        content=applied.model_copy(update={"drafted": Drafted(proposed=start, edits=())}),
+        title=" | ".join(line(one.verdict.sentence) for one in options),
+        content=content,
         sections=sections,
     )
-    return request.model_copy(update={"diff": applied.diff, "snapshot": applied.snapshot})
+    newest = next(found for one in reversed(options) if (found := _applied(one)) is not None)
+    shown = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": edit_of(options)}
+    return request.model_copy(update={**shown, "options": tuple(map(_option, options)) if several else ()})
+
+
+def _applied(trial: Judged) -> Applied | None:
+    """As it would be committed; None where the edits could not be applied."""
+    return trial.formatted.applied if trial.formatted else find(trial, Applied)
+
+
+def _option(trial: Judged) -> Option:
+    applied, start = _applied(trial), proposed(trial)
+    return Option(
+        round=start.round,
+        author=start.author,
+        title=line(trial.verdict.sentence),
+        acceptable=trial.verdict.accepted,
+        diff=applied.diff if applied else None,
+    )
+
+
+def _side_by_side(options: Sequence[Judged]) -> Section:
+    """Each against the same best version."""
+    labels = list(dict.fromkeys(shape.label for one in options for shape in one.verdict.shapes))
+    shapes = [{shape.label: shape for shape in one.verdict.shapes} for one in options]
+    rows = [
+        ("whose", *(cell(proposed(one).author or "the planner's own") for one in options)),
+        ("may be kept", *("yes" if one.verdict.accepted else f"no: {one.verdict.reason}" for one in options)),
+        ("correct", *(one.verdict.correct for one in options)),
+        ("gain", *(interval(one.verdict.gain, one.verdict.lower, one.verdict.upper) for one in options)),
+        *(
+            (
+                cell(label),
+                *(interval(of[label].gain, of[label].lower, of[label].upper) if label in of else "-" for of in shapes),
+            )
+            for label in labels
+        ),
+    ]
+    head = ("Against the best version", *(f"round {proposed(one).round}" for one in options))
+    return Section(heading="Side by side", text=table(head, rows))
 
 
 def _request(
@@ -152,16 +200,16 @@ def _profile(trial: Judged) -> Profiled | None:
     return traced.profile if traced else None
 
 
-def told(request: ApprovalRequest, diff: str) -> str:
-    """The whole request as Markdown, the diff last."""
+def told(request: ApprovalRequest, diffs: Sequence[tuple[str, str]]) -> str:
+    """The whole request as Markdown, the diffs last, each with its heading."""
     parts = [
         f"# {request.campaign}: approve {request.gate}?",
         request.title,
         f"Asked {request.asked_at}, key `{request.key}`.",
     ]
     parts += [f"## {section.heading}\n\n{section.text}" for section in request.sections]
-    if diff:
+    for heading, diff in diffs:
         longest = max((len(run) for run in diff.split("\n") if set(run) == {"`"}), default=2)
         marks = "`" * max(3, longest + 1)
-        parts.append(f"## Change\n\n{marks}diff\n{diff.rstrip()}\n{marks}")
+        parts.append(f"## {heading}\n\n{marks}diff\n{diff.rstrip()}\n{marks}")
     return "\n\n".join(parts) + "\n"

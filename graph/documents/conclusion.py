@@ -127,7 +127,7 @@ def effective(history: History) -> str:
 
 
 def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
-    """Direction, version, failure reason of the rounds that were rolled back."""
+    """Direction, version, failure reason of the rounds that were rolled back; what was proven and replaced is none."""
     return [
         (
             cell(figures.hypothesis(closed).change),
@@ -135,7 +135,7 @@ def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]
             f"{closed.judged.verdict.reason}: " + cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
         )
         for closed in rounds
-        if not closed.accepted
+        if not (closed.accepted or closed.replaced)
     ]
 
 

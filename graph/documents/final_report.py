@@ -113,7 +113,9 @@ def decisions(history: History) -> str:
         (cell(one.key.rpartition("-")[0]), one.choice, cell(one.by), minute(one.at), cell(one.reason, 300) or "-")
         for one in decided
     ]
-    return table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
+    replaced = "".join(f"\n- {cell(one.judged.verdict.sentence, 600)}" for one in history.rounds if one.replaced)
+    told = table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
+    return f"{told}\n{replaced}" if replaced else told
 
 
 def _links(history: History) -> list[str]:

@@ -44,7 +44,7 @@ def pitfalls(closed: RoundClosed) -> list[Json]:
     found: list[Json] = [
         pitfall("accuracy", item.evidence, "", fix=item.explanation) for item in (drafted.repairs if drafted else ())
     ]
-    if not closed.accepted:
+    if not closed.accepted and not closed.replaced:
         verdict, failed = closed.judged.verdict, figures.failure(closed)
         message = failed.detail if failed else verdict.sentence
         kind = _ERROR_TYPES.get(verdict.reason, "performance")

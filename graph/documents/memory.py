@@ -160,7 +160,7 @@ def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
         "expected_impact": clip(f"{hypothesis.claim} ({told.counter} {told.direction})", WORDS),
         "risks_and_rollback": clip(hypothesis.risks, WORDS),
         "performance_validated": "YES"
-        if closed.accepted
+        if closed.accepted or closed.replaced
         else "NO"
         if closed.judged.verdict.gain is None
         else "INEFFECTIVE",
@@ -187,7 +187,7 @@ def _status(closed: RoundClosed) -> str:
 
 def _gate(closed: RoundClosed) -> Entry:
     reason = closed.judged.verdict.reason
-    if closed.accepted:
+    if closed.accepted or closed.replaced:
         return {"result": "PASS", "failure_reason": ""}
     late = "TIMEOUT_FAIL" if reason in ("build_timeout", "test_timeout") else "FAIL"
     return {"result": late, "failure_reason": clip(f"{reason}: {closed.judged.verdict.sentence}", WORDS)}

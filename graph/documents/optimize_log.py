@@ -94,7 +94,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
     text = f"\n### round-{closed.round} - {line(hypothesis.change, 120)}\n\n" + "\n".join(
         f"- {n}: {t}" for n, t in fields
     )
-    if not closed.accepted:
+    if not (closed.accepted or closed.replaced):
         text += f"\n- Ineffective direction: {ineffective} (round-{closed.round})"
     return text + "\n"
 

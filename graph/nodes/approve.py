@@ -7,10 +7,11 @@ from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.context import counters_of_best, history
 from ridgeline.graph.documents.approval import of_change, of_hypothesis, of_target
 from ridgeline.graph.errors import CampaignError
+from ridgeline.graph.policy.edited import approved, edited
 from ridgeline.graph.policy.spent import minutes_between
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.trial import Drafted, Failed, Judged, Proposed, find
+from ridgeline.graph.trial import Failed, Judged, Proposed
 
 
 class TargetRefused(CampaignError):
@@ -41,23 +42,27 @@ def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
-    """After it was measured and would be kept. An edited change is applied, tested and measured as any other."""
+    """After it was measured and would be kept.
+
+    An edit is a change of its own: tested and measured as any other, then asked about beside what it edits.
+    """
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
-    known = history(ports)
-    decision = _decided(ports, of_change(trial, known, before=counters_of_best(state, known)))
+    known, options = history(ports), (*state.get("alternatives", ()), trial)
+    request = of_change(options, known, before=counters_of_best(state, known))
+    decision = _decided(ports, request)
     decisions = (*state["decisions"], decision)
-    drafted = find(trial, Drafted)
-    assert drafted is not None
     match decision.choice:
         case "approve":
-            return {"decisions": decisions}
+            kept = approved(options, decision)
         case "edit":
-            explanation = f"{drafted.explanation}\n\nEdited by {decision.by}. {decision.reason}".strip()
-            edited = drafted.model_copy(update={"edits": decision.edits, "explanation": explanation})
-            return {"trial": edited, "decisions": decisions}
+            assert request.edit is not None
+            return {"trial": edited(request.edit, decision), "alternatives": options, "decisions": decisions}
         case "reject":
-            return {"trial": _rejected(trial, decision), "decisions": decisions}
+            options = tuple(_rejected(one, decision) if one.verdict.accepted else one for one in options)
+            kept = options[0]
+    others = tuple(one for one in options if one is not kept)
+    return {"trial": kept, "alternatives": others, "decisions": decisions}
 
 
 def _decided(ports: Ports, request: ApprovalRequest) -> Decision:

@@ -26,7 +26,7 @@ def due(known: History) -> Literal["calibration", "canary"] | None:
     last = known.calibrations[-1] if known.calibrations else None
     if last is None or (last.alarm and not last.fresh):
         return "calibration"
-    if limits.max_rounds is not None and len(known.rounds) >= limits.max_rounds:
+    if limits.max_rounds is not None and fold.planned(known) >= limits.max_rounds:
         return None  # no candidate will be judged by it
     rounds = len(known.rounds) - sum(closed.round <= last.after_round for closed in known.rounds)
     return "canary" if limits.canary_every and rounds >= limits.canary_every else None

@@ -67,12 +67,17 @@ def recent_regressions(
 
 
 def consecutive_rollbacks(rounds: Sequence[RoundClosed]) -> int:
-    """Rounds since the last accepted one, whatever the reason."""
-    return len(list(takewhile(lambda closed: not closed.accepted, reversed(rounds))))
+    """Rounds since the last accepted one, whatever the reason; a person's edits that were not kept are none."""
+    return len(list(takewhile(lambda closed: not closed.accepted, reversed(without_edits(rounds)))))
+
+
+def without_edits(rounds: Sequence[RoundClosed]) -> list[RoundClosed]:
+    """Rounds that say something of the planner's course: not a person's edit that was not kept."""
+    return [closed for closed in rounds if closed.accepted or not closed.author]
 
 
 def _streak(rounds: Sequence[RoundClosed], limits: Limits) -> list[RoundClosed]:
-    return list(takewhile(lambda closed: is_regression(closed, limits), reversed(rounds)))[::-1]
+    return list(takewhile(lambda closed: is_regression(closed, limits), reversed(without_edits(rounds))))[::-1]
 
 
 def _summary(

@@ -181,6 +181,11 @@ def accepted(history: History) -> tuple[RoundClosed, ...]:
     return tuple(closed for closed in history.rounds if closed.accepted)
 
 
+def planned(history: History) -> int:
+    """Rounds that the planner proposed: those that a limit of rounds counts. People's edits are not among them."""
+    return sum(not closed.author for closed in history.rounds)
+
+
 def rolled_back(history: History) -> tuple[RoundClosed, ...]:
     """Rounds that were not kept, oldest first."""
     return tuple(closed for closed in history.rounds if not closed.accepted)

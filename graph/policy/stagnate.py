@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.policy.counters import consecutive_rollbacks, without_edits
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import proposed
@@ -21,7 +21,7 @@ _STEPS = (
 
 def trigger(history: History) -> str | None:
     """Why a stagnation review is due now; None when none is."""
-    rounds, limits = history.rounds, history.limits
+    rounds, limits = without_edits(history.rounds), history.limits
     if not rounds or _just_reviewed(history):
         return None
     if (streak := consecutive_rollbacks(rounds)) >= limits.stagnation_rollbacks:

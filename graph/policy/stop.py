@@ -3,7 +3,7 @@
 from ridgeline.graph.policy import budgets, ends
 from ridgeline.graph.policy.counters import consecutive_regressions
 from ridgeline.graph.policy.goal import reached
-from ridgeline.graph.policy.history import best_round, standing
+from ridgeline.graph.policy.history import best_round, planned, standing
 from ridgeline.graph.policy.reach import NOTHING, Reach, of_best
 from ridgeline.graph.policy.result import product
 from ridgeline.graph.policy.roofline import efficiency, shape_roofs
@@ -101,7 +101,7 @@ def nothing_to_gain(history: History) -> bool:
 
 
 def _rounds(history: History) -> StopCheck:
-    asked, done = ends.rounds(history.limits, history.opened.target), len(history.rounds)
+    asked, done = ends.rounds(history.limits, history.opened.target), planned(history)
     if asked is None:
         return StopCheck(id="T3", description=f"{done} rounds, no limit", satisfied=False)
     return StopCheck(id="T3", description=f"{done} of {asked} rounds", satisfied=done >= asked)

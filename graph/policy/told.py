@@ -6,7 +6,7 @@ from ridgeline.graph.briefing import ShapeNow, Terms
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Row
 from ridgeline.graph.policy import ends
-from ridgeline.graph.policy.history import noise, standing, total_cost
+from ridgeline.graph.policy.history import noise, planned, standing, total_cost
 from ridgeline.graph.policy.reach import Reach, of_best
 from ridgeline.graph.policy.score import row_score
 from ridgeline.graph.policy.sequential import visible
@@ -44,7 +44,7 @@ def terms(history: History) -> Terms:
     found, known = of_best(history), noise(history)
     return Terms(
         limits=history.limits,
-        rounds_done=len(history.rounds),
+        rounds_done=planned(history),
         rounds_most=ends.rounds(history.limits, history.opened.target),
         peak_asked=ends.peak_fraction(history.limits, history.opened.target.performance_target),
         peak_now=found.text if isinstance(found, Reach) else f"unknown: {found}",

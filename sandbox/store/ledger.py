@@ -38,25 +38,29 @@ class JsonlLedger:
         self._read = -1
         """Bytes of the file that `_lines` stands for; -1 before the first read."""
 
-    def append(self, body: Body) -> None:
-        """Add one event, once. A second body of the same key and other content is logged and left out.
+    def append(self, *bodies: Body) -> None:
+        """Add events, each once, in one write. A second body of a key and other content is logged and left out.
 
         Raises LedgerCorrupt or SchemaMismatch when the file is not one to add to, DiskFull when there is no space.
         """
         with locked(self._path):
             self._cut_torn_line()
             lines = self.lines()
-            for line in lines:
-                if line.key == key(body):
-                    if line.body != body:
-                        logger.warning("%s: %s is already recorded otherwise; the first is kept", self._path, line.key)
-                    return
-            line = sealed(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
-            data = _canonical(line.model_dump(mode="json")) + b"\n"
+            known, data = len(lines), b""
+            for body in bodies:
+                same = next((line for line in lines if line.key == key(body)), None)
+                if same is None:
+                    line = sealed(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
+                    data += _canonical(line.model_dump(mode="json")) + b"\n"
+                    lines = (*lines, line)
+                elif same.body != body:
+                    logger.warning("%s: %s is already recorded otherwise; the first is kept", self._path, same.key)
+            if len(lines) == known:
+                return
             if self._rests_on is not None:
                 self._rests_on.sync()
             append_whole(self._path, data)
-            self._lines = (*lines, line)
+            self._lines = lines
             self._read += len(data)
 
     def lines(self) -> tuple[Line, ...]:

@@ -12,6 +12,9 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.tape import Tape
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.nodes.approve import TargetRefused
+from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.record import key
+from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import FileEdit
 from tests.builders import make_limits
 from tests.campaigns import Campaign, make_campaign, saver
@@ -98,27 +101,132 @@ def test_a_rejection_is_a_round_that_was_rolled_back_with_the_persons_words(tmp_
     assert closed.decisions[0].reason == "we tried that in June"
 
 
-def test_an_edited_change_is_measured_and_asked_about_again(tmp_path: Path) -> None:
+def edit(files: ApprovalFiles, request: ApprovalRequest, text: str, **more: object) -> None:
+    edits = [FileEdit(path=KERNEL, text=text + "\n").model_dump()]
+    decide(files, request, "edit", edits=edits, **more)
+
+
+def test_an_edit_is_a_round_of_its_own_and_what_it_replaces_keeps_its_result(tmp_path: Path) -> None:
     made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
     first = waits(made, files)
-    decide(files, first, "edit", edits=[FileEdit(path=KERNEL, text="speed 140\n").model_dump()], reason="wider")
+    assert first.options == ()
+    edit(files, first, "speed 140", reason="wider")
     second = waits(made, files)
     assert second.key != first.key
+    assert [(one.round, one.author, one.acceptable) for one in second.options] == [(2, "", True), (3, "Ada", True)]
+    (page,) = (one.page for one in files.waiting())
+    text = Path(page).read_text()
+    assert "| Against the best version | round 2 | round 3 |" in text
+    decide(files, second, "approve", round=3)
+    made.drive()
+    model, person = made.history().rounds
+    assert (model.round, model.accepted, model.judged.verdict.reason) == (2, False, "replaced")
+    assert "measured +20.0% (at least +19.6%), replaced by an edit of Ada (round 3)" in model.judged.verdict.sentence
+    assert model.judged.verdict.gain == pytest.approx(0.2, abs=0.01)
+    assert (model.author, model.reflection.lesson) == ("", "tiles of 64 help"), "it taught what it measured"
+    assert [one.choice for one in model.decisions] == ["edit", "approve"]
+    assert (person.round, person.accepted, person.author) == (3, True, "Ada")
+    assert person.judged.verdict.gain == pytest.approx(0.4, abs=0.01)
+    assert (person.reflection.lesson, person.prediction, person.decisions) == (None, None, ())
+    drafted = find(person.judged, Drafted)
+    assert drafted is not None
+    assert (drafted.proposed.edits_round, drafted.repairs) == (2, ())
+    assert made.history().concluded is not None
+    assert ("T3", "1 of 1 rounds") in [(one.id, one.description) for one in made.history().concluded.checks]
+    assert "speed 140" in made.workspace.sources(person.commit or "")[0].text
+
+
+def test_the_measured_original_stays_acceptable_after_an_edit_that_is_slower(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    edit(files, waits(made, files), "speed 80")
+    second = waits(made, files)
+    assert [(one.round, one.acceptable) for one in second.options] == [(2, True), (3, False)]
     decide(files, second, "approve")
     made.drive()
-    (closed,) = made.history().rounds
-    assert [one.choice for one in closed.decisions] == ["edit", "approve"]
-    gain = closed.judged.verdict.gain
-    assert gain is not None
-    assert 0.3 < gain < 0.5  # of the edited kernel, not of the proposed one
+    model, person = made.history().rounds
+    assert (model.accepted, model.judged.verdict.reason) == (True, "faster")
+    assert (person.accepted, person.author) == (False, "Ada")
+    assert person.judged.verdict.gain == pytest.approx(-0.2, abs=0.01), "its own measurement and its own verdict"
+    assert consecutive_rollbacks(made.history().rounds) == 0, "the planner has nothing to explain"
+    assert person.tree == model.tree, "the best version after it"
 
 
-def test_an_edit_that_is_wrong_is_not_kept_because_a_person_wrote_it(tmp_path: Path) -> None:
-    made, files = campaign(tmp_path, "change", max_repairs=0), ApprovalFiles(tmp_path)
-    edits = [FileEdit(path=KERNEL, text="speed 200\nwrong\n").model_dump()]
-    decide(files, waits(made, files), "edit", edits=edits)
+def test_the_original_may_be_chosen_over_a_faster_edit_and_the_edit_says_so(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    edit(files, waits(made, files), "speed 150")
+    decide(files, waits(made, files), "approve", round=2)
     made.drive()
-    assert made.verdicts() == ["incorrect"]
+    model, person = made.history().rounds
+    assert model.accepted
+    assert (person.accepted, person.judged.verdict.reason) == (False, "replaced")
+    assert "replaced by round 2, which it edits" in person.judged.verdict.sentence
+
+
+def test_an_edit_of_an_edit_and_a_rejection_of_all(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    edit(files, waits(made, files), "speed 130")
+    edit(files, waits(made, files), "speed 140", by="Bela")
+    third = waits(made, files)
+    assert [(one.round, one.author) for one in third.options] == [(2, ""), (3, "Ada"), (4, "Bela")]
+    decide(files, third, "reject", reason="unreadable")
+    made.drive()
+    assert made.verdicts() == ["rejected"] * 3
+    assert [closed.round for closed in made.history().rounds] == [2, 3, 4]
+    gains = [closed.judged.verdict.gain for closed in made.history().rounds]
+    assert gains == pytest.approx([0.2, 0.3, 0.4], abs=0.01)
+
+
+@pytest.mark.parametrize("text", ["speed 200\nwrong", "speed 200\nno build"])
+def test_an_edit_that_fails_in_its_round_is_not_mended_by_the_planner_and_costs_the_original_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    edit(files, waits(made, files), text)
+    second = waits(made, files)
+    assert [one.acceptable for one in second.options] == [True, False]
+    decide(files, second, "approve")
+    made.drive()
+    model, person = made.history().rounds
+    assert model.accepted
+    drafted = find(person.judged, Drafted)
+    assert drafted is not None
+    assert (person.accepted, drafted.repairs) == (False, ())
+
+
+def test_when_nobody_decides_after_an_edit_the_greatest_proven_gain_is_accepted(tmp_path: Path) -> None:
+    made = campaign(tmp_path, "change", approval_hours=8, approval_late="accept")
+    began = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    files = ApprovalFiles(tmp_path, now=lambda: began)
+    made.ports = replace(made.ports, approvals=files)
+    edit(files, waits(made, files), "speed 110")
+    waits(made, files)
+    made.ports = replace(made.ports, approvals=ApprovalFiles(tmp_path, now=lambda: began + timedelta(hours=99)))
+    made.drive()
+    assert [(closed.round, closed.accepted) for closed in made.history().rounds] == [(2, True), (3, False)]
+
+
+def test_a_campaign_that_is_killed_while_an_edit_waits_closes_both_rounds_or_none(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
+    edit(files, waits(made, files), "speed 140")
+    made.saver = saver()  # the checkpoint is lost, as after a kill
+    second = waits(made, files)
+    assert [one.round for one in second.options] == [2, 3]
+    made.saver = saver()
+    decide(files, second, "approve", round=3)
+    written = []
+    ledger = made.ports.ledger
+
+    class Watched:
+        lines = ledger.lines
+
+        def append(self, *bodies: object) -> None:
+            written.append([key(body) for body in bodies])
+            ledger.append(*bodies)
+
+    made.ports = replace(made.ports, ledger=Watched())
+    made.drive()
+    assert ["round-2", "round-3"] in written, "one write"
+    assert [closed.accepted for closed in made.history().rounds] == [False, True]
 
 
 def test_what_is_deferred_stays_in_the_queue(tmp_path: Path) -> None:

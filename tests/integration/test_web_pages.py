@@ -147,7 +147,8 @@ def test_reject_with_words_that_would_disturb_a_terminal(web, campaign):
 
 
 @pytest.mark.parametrize("source", ["int x;\n", "\nint x;\n", "int x;\r\nint y;\r\n", "\tint \u00e9;\n\n"])
-def test_an_edit_keeps_what_was_not_edited(web, campaign, source):
+def test_an_edit_keeps_what_was_not_edited(web, campaign, source, monkeypatch):
+    monkeypatch.setattr("ridgeline.agent.approving.try_edit", lambda *about: None)  # nothing here can be built
     ask(campaign, source=source)
     page = call(web, f"/queue/{id_of(campaign)}/{KEY}")
     assert '<textarea class="code"' in page.text

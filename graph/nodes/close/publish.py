@@ -8,9 +8,15 @@ TREE = "trees/a"
 """Where a person's quick script looks, relative to the campaign's folder, unless told otherwise."""
 
 
-def publish(ports: Ports) -> None:
-    """A round is closed only when its files exist; files are views and are never read back."""
-    ports.files.write(changed(history(ports), worktree=TREE))
+def publish(ports: Ports, *, lines: int = 1) -> None:
+    """A round is closed only when its files exist; files are views and are never read back.
+
+    `lines`: how many the ledger has gained.
+    """
+    keys = [line.key for line in ports.ledger.lines()]
+    for later in range(lines - 1, -1, -1):
+        known = history(ports, before=keys[-later]) if later else history(ports)
+        ports.files.write(changed(known, worktree=TREE))
 
 
 def restore_files(ports: Ports) -> None:

@@ -4,6 +4,7 @@ from langgraph.runtime import Runtime
 
 from ridgeline.graph.context import history
 from ridgeline.graph.evidence import BuildResult
+from ridgeline.graph.nodes.round.repair import repairs_left
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State, Update
 from ridgeline.graph.trial import Applied, Built, Failed
@@ -17,7 +18,7 @@ def compile(state: State, runtime: Runtime[Ports]) -> Update:  # noqa: A001 - th
     limits = history(ports).limits
     if new := tampered(ports, build):
         return {"trial": Failed(reached=built, reason="tampered", detail=new)}
-    if build.ok or (limits.repair_builds and len(trial.drafted.repairs) < limits.max_repairs):
+    if build.ok or (limits.repair_builds and repairs_left(trial.drafted, limits) > 0):
         return {"trial": built}
     timed_out = build.exit is not None and build.exit.timed_out
     detail = build.exit.output if build.exit else "the build failed without saying why"

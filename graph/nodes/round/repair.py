@@ -5,9 +5,15 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.context import briefing
+from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State, Update
 from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Repair, find
+
+
+def repairs_left(drafted: Drafted, limits: Limits) -> int:
+    """How often the planner may still be asked to mend this draft: never, where a person wrote it."""
+    return 0 if drafted.proposed.author else limits.max_repairs - len(drafted.repairs)
 
 
 def repair(state: State, runtime: Runtime[Ports]) -> Update:

@@ -5,6 +5,7 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.context import history
+from ridgeline.graph.nodes.round.repair import repairs_left
 from ridgeline.graph.nodes.round.tested import tested
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.state import State, Update
@@ -20,14 +21,13 @@ FAILED_TEST: dict[
 def verify(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Built)
-    repairs = len(trial.applied.drafted.repairs)
     test = tested(ports, trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
     match test.kind:
         case "pass":
             return {"trial": Verified(built=trial, test=test)}
         case "incorrect":
             broken = Broken(built=trial, test=test)
-            if repairs < history(ports).limits.max_repairs:
+            if repairs_left(trial.applied.drafted, history(ports).limits) > 0:
                 return {"trial": broken}
             return {"trial": Failed(reached=broken, reason="incorrect", detail=test.detail)}
         case kind:
