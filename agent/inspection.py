@@ -6,7 +6,6 @@ from ridgeline.agent import campaigns
 from ridgeline.agent.approvals import said
 from ridgeline.agent.outcome import Status
 from ridgeline.agent.wanted import decided, wanted
-from ridgeline.graph.policy.final import Pair, numbers
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import claim, result
 from ridgeline.graph.values import Value
@@ -27,9 +26,6 @@ class CampaignStatus(Value):
     accepted: int
     rolled_back: int
     metric: str
-    baseline: float | None
-    best: float | None
-    """Aggregate of the primary metric of the best version; None before the baseline."""
     speedup: float | None
     """Time of the original / time of the best version: the final test's, before the end the product of the kept
     rounds' paired gains; None where neither claims anything."""
@@ -61,7 +57,6 @@ def status_of(campaign: Path) -> CampaignStatus:
     checked = verify(ledger)
     history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
     rounds = history.rounds if history else ()
-    found = numbers(history) if history else Pair(baseline=None, best=None)
     told = claim(result(history)) if history else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
@@ -76,8 +71,6 @@ def status_of(campaign: Path) -> CampaignStatus:
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
         metric=history.opened.target.primary_metric if history else "",
-        baseline=found.baseline,
-        best=found.best,
         speedup=told.speedup if told else None,
         speedup_lower=told.lower if told else None,
         speedup_level=told.level if told else None,

@@ -35,6 +35,19 @@ def satisfied(found, **fields):
     return [item.id for item in check(found, **fields) if item.satisfied]
 
 
+def bounded(round, gain, lower):
+    closed = make_round(round, gain=gain)
+    verdict = closed.judged.verdict.model_copy(update={"lower": lower})
+    return closed.model_copy(update={"judged": closed.judged.model_copy(update={"verdict": verdict})})
+
+
+def test_a_speedup_that_was_asked_for_is_reached_by_what_is_proven():
+    """Not by the quick command's runs of two different minutes, which showed 1.6x here."""
+    assert "T1" not in satisfied(history(bounded(2, 0.6, 0.4), goal=">=1.5x"))
+    assert "T1" in satisfied(history(bounded(2, 0.6, 0.55), goal=">=1.5x"))
+    assert "T1" in satisfied(history(bounded(2, 0.3, 0.25), bounded(3, 0.3, 0.25), goal=">=1.5x"))
+
+
 WORSE = {"decision": "rolled_back", "reason": "not_better", "gain": -0.05}
 
 
