@@ -18,6 +18,7 @@ from playwright.sync_api import sync_playwright
 from ridgeline.graph.approval import Decision
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
+from tests.document_builders import long
 from tests.web_campaigns import ask, hostile_campaign, write_ledger
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -70,7 +71,7 @@ def fits(page) -> bool:
 
 
 def test_following_a_campaign(phone, campaign):
-    phone.click("table a")
+    phone.click("tbody a")
     phone.wait_for_selector("text=running")
     assert fits(phone)
     JsonlLedger(campaign / "ledger.jsonl").append(make_round(3, "rolled_back"))
@@ -130,7 +131,7 @@ def test_no_text_of_a_campaign_runs(phone, campaign):
     hostile_campaign(campaign)
     ask(campaign, "<script>alert(1)</script>")
     phone.reload()
-    phone.click("table a")
+    phone.click("tbody a")
     here = phone.url
     for target in ("/r/2", "/report", ""):
         phone.goto(here + target)
@@ -138,3 +139,30 @@ def test_no_text_of_a_campaign_runs(phone, campaign):
     phone.click("text=Queue")
     phone.click("text=Look at the evidence")
     assert "<script>" in phone.inner_text("main")
+
+
+def test_the_list_follows_what_happens_and_keeps_what_is_being_typed(phone, campaign):
+    phone.wait_for_selector("text=running, round 3: measure")
+    phone.fill("#words", "mat")
+    JsonlLedger(campaign / "ledger.jsonl").append(make_round(3, "rolled_back"))
+    (campaign / "status.json").write_text(f'{{"status":"running","phase":"judge","round":4,"pid":{os.getpid()}}}')
+    phone.wait_for_selector("text=running, round 4: judge")
+    phone.wait_for_selector("text=1 of 2")
+    assert phone.input_value("#words") == "mat"
+    phone.click("button:text-is('Show')")
+    phone.wait_for_selector("tbody a:text-is('matmul_fp32_c_x86_64_20261121')")
+    assert fits(phone)
+    phone.click("text=Last night")
+    phone.wait_for_selector("text=Need you")
+    assert fits(phone)
+
+
+def test_a_campaign_of_300_rounds_fits_a_phone(phone, campaign):
+    write_ledger(campaign, long(300))
+    phone.reload()
+    phone.click("tbody a")
+    phone.wait_for_selector("text=1 to 25 of 300")
+    assert fits(phone)
+    assert phone.evaluate("document.documentElement.scrollHeight") < 12_000, "it was 81,000 pixels"
+    phone.click("text=Older >> nth=0")
+    phone.wait_for_selector("text=26 to 50 of 300")
