@@ -226,7 +226,7 @@ def predictions(history: History) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
 
 
-def _on_card(history: History, total: Cost) -> tuple[str, str]:
+def on_card(history: History, total: Cost) -> tuple[str, str]:
     """Counted by the leases; of campaigns that did not count them, what it was at most."""
     if total.gpu_seconds:
         return "GPU held", f"{total.gpu_seconds:.1f} s"
@@ -240,7 +240,7 @@ def costs(history: History) -> str:
     rows = (
         ("Wall time of the rounds", f"{total.wall_seconds / 60:.1f} min"),
         ("Commands", f"{total.command_seconds:.1f} s"),
-        _on_card(history, total),
+        on_card(history, total),
         ("Tokens", f"{total.tokens}"),
         ("Money", dollars),
     )

@@ -79,7 +79,7 @@ def facts(history: History) -> list[tuple[str, str]]:
         ("Kept", f"{kept} of {len(history.rounds)}"),
         ("Predictions", conclusion.predictions(history)),
         ("Wall time", f"{spent.wall_seconds / 60:.1f} min"),
-        ("GPU time, at most", f"{60 * device_minutes(history, spent):.0f} s"),
+        conclusion.on_card(history, spent),
         ("Tokens", f"{spent.tokens}"),
         ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
     ]

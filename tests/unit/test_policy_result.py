@@ -17,7 +17,8 @@ from ridgeline.graph.documents.result import (
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import claim, product, result
 from ridgeline.sandbox.store.ledger import JsonlLedger
-from tests.builders import make_history, make_limits, make_opened, make_round, make_target
+from tests.builders import make_contract, make_history, make_limits, make_opened, make_round, make_target
+from tests.builders_findings import make_finding
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
 RECORDED = sorted(folder.name for folder in CAMPAIGNS.iterdir() if (folder / "ledger.jsonl").is_file())
@@ -128,6 +129,37 @@ def test_own_work_that_was_checked_is_no_open_question():
 def test_a_note_that_nothing_settled_is_named_with_its_round(kind):
     found = result(make_history(paired(4, 3.0, 2.9, notes=(f"{kind}: no roofline tells",), own_work="yes")))
     assert [(one.kind, one.rounds, one.text) for one in found.unsettled] == [(kind, (4,), "no roofline tells")]
+
+
+def with_finding(**fields):
+    """A kept round whose change has one finding of the audit."""
+    closed = paired(2, 0.1, 0.05, own_work="yes")
+    verified = closed.judged.trial.timed.verified
+    applied = verified.built.applied.model_copy(update={"audit": (make_finding(**fields),)})
+    built = verified.built.model_copy(update={"applied": applied})
+    timed = closed.judged.trial.timed.model_copy(update={"verified": verified.model_copy(update={"built": built})})
+    trial = closed.judged.trial.model_copy(update={"timed": timed})
+    return closed.model_copy(update={"judged": closed.judged.model_copy(update={"trial": trial})})
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "why"),
+    [
+        ({"rule": "downgrade", "closer": "precision_probe"}, "precision", "nothing here settles it"),
+        ({"rule": "file-access"}, "audit", "nothing here settles it"),
+        ({"rule": "inline-asm", "closer": "reading"}, "audit", "a person must read it"),
+    ],
+)
+def test_a_finding_of_a_kept_change_that_nothing_settles_is_named(fields, kind, why):
+    (one,) = result(make_history(with_finding(**fields))).unsettled
+    assert (one.kind, one.rounds) == (kind, (2,))
+    assert one.text.endswith(why)
+
+
+def test_what_the_contract_allows_and_what_is_only_a_note_is_no_open_question():
+    opened = make_opened(contract=make_contract(audit={"allow": ("file-access",)}))
+    assert not result(make_history(with_finding(rule="file-access"), opened=opened)).unsettled
+    assert not result(make_history(with_finding(severity="notes"))).unsettled
 
 
 def test_what_is_committed_nowhere_is_merged_from_the_pack():
