@@ -15,9 +15,9 @@ logger = logging.getLogger(__name__)
 COMMANDS = "ridgeline.commands"
 """Entry points `module:register`, called with the application."""
 TASKS = "ridgeline.tasks"
-"""Entry points `module:folders`, called without arguments: name of each task and its folder."""
+"""Entry points `module:folders`, called without arguments: name of each task, and the folders whose files make it."""
 Register = Callable[[typer.Typer], None]
-Folders = Callable[[], Mapping[str, Path]]
+Folders = Callable[[], Mapping[str, tuple[Path, ...]]]
 
 
 def registrations() -> Iterator[Register]:
@@ -27,9 +27,9 @@ def registrations() -> Iterator[Register]:
         yield register
 
 
-def tasks() -> dict[str, Path]:
-    """Folder of every ready-made task, by name."""
-    known: dict[str, Path] = {}
+def tasks() -> dict[str, tuple[Path, ...]]:
+    """Every ready-made task by name: the folders whose files, side by side, make it."""
+    known: dict[str, tuple[Path, ...]] = {}
     for found in _loaded(TASKS):
         folders: Folders = found
         known.update(folders())

@@ -1,6 +1,7 @@
 """Ready-made tasks: copy one into a fresh git repository, where a campaign can work on it."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
@@ -15,17 +16,26 @@ GIT_S = 60.0
 
 
 def copy(name: str, destination: Path) -> Path:
-    """Copy a task into a new folder, make it a repository with one commit; returns the folder.
+    """Copy the task of that name into a new folder, make it a repository with one commit; returns the folder.
 
     Raises `UserError` for an unknown task or a folder that is not empty.
     """
     known = tasks()
     if name not in known:
         raise UserError(f"--task: unknown task {name!r}; {nearest(name, known)}")
+    return compose(name, known[name], destination)
+
+
+def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
+    """Put the files of all folders into a new one, make it a repository with one commit; returns the new folder.
+
+    Raises `UserError` for a folder that is not empty.
+    """
     if destination.exists() and any(destination.iterdir()):
         raise UserError(f"{destination}: is not empty; name a folder that does not exist yet")
     ignored = shutil.ignore_patterns("build", "__pycache__")
-    shutil.copytree(known[name], destination, ignore=ignored, dirs_exist_ok=True)
+    for folder in folders:
+        shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)
     ignore = destination / ".gitignore"
     if not ignore.exists():
         ignore.write_text("build/\n", encoding="utf-8")

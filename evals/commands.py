@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-TASKS = Path(__file__).parent / "tasks"
-
-Task = Annotated[str, typer.Option(help="matmul_c or softmax_c.")]
+Task = Annotated[str, typer.Option(help="A task for this processor, for example matmul_c or softmax_c.")]
 MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
 MaxMinutes = Annotated[
     float | None, typer.Option(help="Begin no round after this many minutes; default: 4.5, none with a model.")
@@ -40,11 +38,6 @@ def register(app: typer.Typer) -> None:
     recordings.register(app)
     rejudge.register(app)
     decisions.register(app)
-
-
-def folders() -> dict[str, Path]:
-    """Folder of every task that ships, by name; called through the entry-point group `ridgeline.tasks`."""
-    return {path.parent.name: path.parent for path in sorted(TASKS.glob("*/ridgeline.yaml"))}
 
 
 def demo(  # noqa: PLR0913 -- one parameter per option of the command line

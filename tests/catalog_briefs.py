@@ -1,13 +1,11 @@
-"""What tests tell the catalog planner: a briefing over given sources, and the naive kernels of the C tasks."""
+"""What tests tell the catalog planner: a briefing over given sources, and naive C kernels with a file of flags."""
 
-from pathlib import Path
-
+from ridgeline.evals.task_folders import RECORDED
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.values import FileEdit
 from tests.builders import make_contract, make_machine, make_target
 
-TASKS = Path(__file__).parents[1] / "evals" / "tasks"
 AVX2 = ("sse2", "avx2", "fma")
 
 
@@ -35,4 +33,4 @@ def brief(sources: dict[str, str], *rounds: RoundClosed, lang: str = "C", **fiel
 
 
 def naive(task: str) -> dict[str, str]:
-    return {name: (TASKS / task / name).read_text(encoding="utf-8") for name in ("kernel.c", "kernel.flags")}
+    return {name: (RECORDED / task / name).read_text(encoding="utf-8") for name in ("kernel.c", "kernel.flags")}

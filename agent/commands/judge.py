@@ -80,9 +80,9 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
         _tell(found)
     own = found.own_work.answer == "yes" or not _own_only(task)
     if found.correct.answer != "yes" or not own:
-        console.say(
-            "MISMATCH" if found.correct.answer != "yes" else "MISMATCH: the result is not the candidate's own work"
-        )
+        if not as_json:
+            own_only = ": the result is not the candidate's own work" if found.correct.answer == "yes" else ""
+            console.say(f"MISMATCH{own_only}")
         raise typer.Exit(WRONG)
 
 

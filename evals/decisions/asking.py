@@ -24,6 +24,7 @@ from ridgeline.evals.decisions.shipped import task_of
 from ridgeline.evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
 from ridgeline.evals.recordings.stage import perform, wired
 from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
+from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
@@ -82,7 +83,7 @@ class Listening:
     """Port `Planner`: answers as the recording does, and notes what other prompts would ask in its place."""
 
     def __init__(
-        self, recording: str, inner: Planner, limits: Limits, prompts: Sequence[Prompt], *, task: Path | None
+        self, recording: str, inner: Planner, limits: Limits, prompts: Sequence[Prompt], *, task: Parts | None
     ) -> None:
         self.heard: list[Situation] = []
         self._recording, self._inner, self._limits, self._prompts, self._task = recording, inner, limits, prompts, task
@@ -133,18 +134,18 @@ class Listening:
 class TaskReader(BriefedReader):
     """With the read-only files of the task that ships: a recording has no repository."""
 
-    def __init__(self, briefing: Briefing, task: Path) -> None:
+    def __init__(self, briefing: Briefing, task: Parts) -> None:
         super().__init__(briefing)
         self._task = task
 
     @cached_property
     def _files(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for path in sorted(
-            path for path in self._task.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-        ):
-            with suppress(UnicodeDecodeError):
-                found[path.relative_to(self._task).as_posix()] = path.read_text(encoding="utf-8")
+        for folder in self._task:
+            for path in folder.rglob("*"):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    with suppress(UnicodeDecodeError):
+                        found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
         return {**found, ".gitignore": "build/\n"}
 
     def paths(self, commit: str) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from ridgeline.agent.isa.request import Asked, inspected
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.edits import edited
-from ridgeline.agent.tasks import copy
+from ridgeline.agent.tasks import compose
 from ridgeline.evals.decisions.points import Decision
 from ridgeline.evals.decisions.shipped import task_of
+from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.sandbox.profiles.isa.values import CompilerMissing, NotCompiled
@@ -52,18 +53,18 @@ def tried(decision: Decision, answer: str, checks: Checks) -> Tried:
     if isinstance(done, Wrong):
         return Tried(detail=done.why)
     changed = {**texts, **{edit.path: edit.text for edit in done.edits if edit.text is not None}}
-    return _run(task.name, json.dumps(changed, sort_keys=True))
+    return _run(task, json.dumps(changed, sort_keys=True))
 
 
 @lru_cache(maxsize=512)
-def _run(task: str, files: str) -> Tried:
+def _run(task: Parts, files: str) -> Tried:
     """The same version is built once, whoever drafted it."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-try-") as scratch:
         return _verdict(Path(scratch), task, json.loads(files))
 
 
-def _verdict(scratch: Path, task: str, files: Mapping[str, str]) -> Tried:
-    repository = copy(task, scratch / task)
+def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> Tried:
+    repository = compose(task[0].name, task, scratch / "task")
     contract = load(repository).contract
     if contract.target_gpu != "cpu":
         return _ahead(repository, files)

@@ -1,25 +1,20 @@
-"""Which shipped task a recorded campaign was run on: its files are at hand, where a recording has none."""
+"""Which task a recorded campaign was run on: its files are at hand, where a recording has none."""
 
 from functools import cache
-from pathlib import Path
 
-import yaml
-
+from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded
 from ridgeline.graph.contract import Contract
 
-TASKS = Path(__file__).parent.parent / "tasks"
 
-
-def task_of(contract: Contract) -> Path | None:
-    """Folder of the task with the same operator, sources and test; None for a campaign of somebody's own kernel."""
+def task_of(contract: Contract) -> Parts | None:
+    """Folders of the task with the same operator, sources and test; None for a campaign of somebody's own kernel."""
     return _known().get(_name(contract))
 
 
 @cache
-def _known() -> dict[tuple[object, ...], Path]:
-    files = sorted(TASKS.glob("*/ridgeline.yaml"))
-    contracts = ((path.parent, yaml.safe_load(path.read_text(encoding="utf-8"))) for path in files)
-    return {_name(Contract.model_validate(told)): folder for folder, told in contracts}
+def _known() -> dict[tuple[object, ...], Parts]:
+    every = (*recorded().values(), *folders().values())
+    return {_name(Contract.model_validate(contract_fields(parts))): parts for parts in every}
 
 
 def _name(contract: Contract) -> tuple[object, ...]:

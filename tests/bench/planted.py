@@ -1,9 +1,7 @@
-"""Candidates whose truth is known, through the real judge on the real CPU tasks: identical ones, and 3 % of work."""
+"""Candidates whose truth is known, through the real judge on real CPU contracts: identical ones, and 3 % of work."""
 
-import shutil
 import subprocess
 import time
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from ridgeline.agent.contract_file import load
@@ -21,6 +19,7 @@ from ridgeline.graph.trial import Applied, Built, Drafted, Timed, Traced, Verifi
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.graph.verdict import Verdict
 from tests.builders import make_proposed
+from tests.task_copies import whole_recorded
 
 LIMITS = PRESETS["evidence"]
 AT = "2026-01-01T00:00:00+00:00"
@@ -68,7 +67,7 @@ class Bench:
     def __init__(self, folder: Path, task: str, *, extra: float = 0.0) -> None:
         """`extra`: share of its work that the version to beat does twice."""
         repository = folder / task
-        shutil.copytree(Path(str(files("ridgeline.evals") / "tasks" / task)), repository)
+        whole_recorded(task, repository)
         self._task, self._clean = task, (repository / "kernel.c").read_text()
         (repository / "kernel.c").write_text(self.planted(extra))
         for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*IDENTITY, "commit", "-q", "-m", "start")):

@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
+from ridgeline.evals.task_folders import RECORDED
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.values import FileEdit
 from tests.builders import make_contract, make_machine, make_round, make_target
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
-TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 CPU = Path("/proc/cpuinfo")
 MATMUL = {
-    "indices": (TASKS / "matmul_c" / "kernel.c").read_text().replace('#include "kernel.h"\n', "").replace("_f32", ""),
+    "indices": (RECORDED / "matmul_c" / "kernel.c")
+    .read_text()
+    .replace('#include "kernel.h"\n', "")
+    .replace("_f32", ""),
     "unbraced": """#include <stddef.h>
 void matmul(const float* left, const float* right, float* out, int rows, int cols, int inner)
 {
@@ -50,7 +53,10 @@ void matmul(const float* left, const float* right, float* out, int rows, int col
 """,
 }
 SOFTMAX = {
-    "indices": (TASKS / "softmax_c" / "kernel.c").read_text().replace('#include "kernel.h"\n', "").replace("_f32", ""),
+    "indices": (RECORDED / "softmax_c" / "kernel.c")
+    .read_text()
+    .replace('#include "kernel.h"\n', "")
+    .replace("_f32", ""),
     "pointer": """#include <math.h>
 void softmax(const float *x, float *y, int rows, int cols) {
     for (int i = 0; i < rows; ++i) {

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.task_copies import whole_recorded
+
 ROOT = Path(__file__).parents[2]
 CHEAT = "import torch\ntorch.cuda.Event.elapsed_time = lambda *a: 0.01\n"
 HONEST = "def f(x):\n    out = x.new_empty(4)\n    k[(1,)](x, out)\n    return out\n"
@@ -71,13 +73,7 @@ def test_a_folder_a_diff_and_bad_input(tmp_path):
 
 
 def test_a_contract_says_what_may_be_changed(tmp_path):
-    task = ROOT / "evals" / "tasks" / "softmax_c"
-    folder = tmp_path / "softmax_c"
-    folder.mkdir()
-    for file in task.iterdir():
-        if file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
-            (folder / file.name).chmod(file.stat().st_mode)
+    whole_recorded("softmax_c", tmp_path / "softmax_c")
     found = answer("softmax_c", cwd=tmp_path)
     assert found["verdict"] == "clean"
     assert not {"bench.c", "test.c"} & set(found["examined"])

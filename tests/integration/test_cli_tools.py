@@ -12,6 +12,7 @@ from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.extensions import registrations, tasks
 from ridgeline.agent.scaffold import guess
+from ridgeline.evals.task_folders import folders
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,6 +82,16 @@ def test_a_ready_made_task_is_a_clean_repository(cli, tmp_path, git, task):
     assert git(folder, "log", "--format=%an", "-1") == "Ridgeline"
     assert load(folder).contract.kernel_source
     assert "is not empty" in cli("init", folder, "--task", task).complaint
+
+
+@pytest.mark.parametrize("task", sorted(folders()))
+def test_a_ready_made_task_is_all_files_of_its_folders(cli, tmp_path, task):
+    made = tmp_path / "new"
+    assert cli("init", made, "--task", task).code == 0
+    parts = [path for part in folders()[task] for path in part.iterdir()]
+    assert {path.name for path in made.iterdir()} == {".git", ".gitignore", *(path.name for path in parts)}
+    assert all((made / path.name).read_bytes() == path.read_bytes() for path in parts)
+    assert load(made).contract.target_op
 
 
 def test_the_graph_is_the_compiled_one(cli):

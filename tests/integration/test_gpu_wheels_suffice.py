@@ -7,6 +7,8 @@ from importlib import metadata
 
 import pytest
 
+from ridgeline.agent.tasks import compose
+from ridgeline.evals.task_folders import recorded
 from tests.gpu_wheels import needed
 
 LIMITS = ("looks=1,2,3", "calibration_pairs=2", "blocks=2", "final_pairs=3")
@@ -45,9 +47,9 @@ def absent() -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "code"), [(("--model", "mailbox"), 3), (("--planner", "catalog"), 0)])
-def test_a_campaign_needs_nothing_else(cli, tmp_path, words, code):
-    assert cli("init", tmp_path / "kernel", "--task", "softmax_c").code == 0
+def test_a_campaign_needs_nothing_else(tmp_path, words, code):
+    repository = compose("softmax_c", recorded()["softmax_c"], tmp_path / "kernel")
     assert {"litellm", "scipy", "numpy", "matplotlib", "zstandard"} <= set(absent().split(","))
-    command = (sys.executable, "-c", ONLY, absent(), "run", str(tmp_path / "kernel"), *QUICK, *words)
+    command = (sys.executable, "-c", ONLY, absent(), "run", str(repository), *QUICK, *words)
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env={**os.environ})
     assert done.returncode == code, done.stderr

@@ -1,4 +1,4 @@
-"""The C tasks that ship with Ridgeline: real make, real gcc, real timings on this machine."""
+"""Contracts in C with a test and a benchmark of their own, as recorded campaigns ran on: real make, gcc and timings."""
 
 import csv
 import math
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ridgeline.evals.task_folders import RECORDED
 from ridgeline.graph.contract import Contract
 from ridgeline.sandbox.timing.pairs import WATCHED_HEADER
+from tests.task_copies import whole_recorded
 
-TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 NAMES = ("matmul_c", "softmax_c")
-COMMON = ("Makefile", "bench.c", "case.h", "harness.h", "test.c")
 HALF = """
 static float half(float x) {
     float wide = x * 8193.0f;
@@ -94,7 +94,7 @@ def copy(source: Path, to: Path) -> Path:
 
 
 def contract_of(task: str) -> Contract:
-    return Contract.model_validate(yaml.safe_load((TASKS / task / "ridgeline.yaml").read_text()))
+    return Contract.model_validate(yaml.safe_load((RECORDED / task / "ridgeline.yaml").read_text()))
 
 
 def fill(argv: tuple[str, ...], **values: str) -> list[str]:
@@ -103,11 +103,11 @@ def fill(argv: tuple[str, ...], **values: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> dict[str, Path]:
-    """Each task as shipped, built by its own command, warnings as errors."""
+    """Each as it is, built by its own command, warnings as errors."""
     root = tmp_path_factory.mktemp("tasks")
     folders = {}
     for task in NAMES:
-        folders[task] = folder = copy(TASKS / task, root / task)
+        folders[task] = folder = whole_recorded(task, root / task)
         rebuild = contract_of(task).rebuild.command
         assert rebuild is not None
         made = command(*rebuild, "CFLAGS_EXTRA=-Werror", cwd=folder)
@@ -128,27 +128,23 @@ def planted(built: Path, to: Path, change: tuple[str, str]) -> Path:
 
 
 @pytest.mark.parametrize("task", NAMES)
-def test_contract_is_valid_and_names_files_that_exist(task):
+def test_contract_is_valid_and_names_files_that_exist(task, tmp_path):
+    folder = whole_recorded(task, tmp_path / "whole")
     contract = contract_of(task)
     assert contract.paired_command is not None
     assert contract.profile is not None
     protected = set(contract.protected)
-    assert {path.name for path in (TASKS / task).glob("*.[ch]")} - protected == {"kernel.c"}
+    assert {path.name for path in folder.glob("*.[ch]")} - protected == {"kernel.c"}
     assert set(contract.editable_globs) == {"kernel.c", "kernel.flags"}
     for name in (*protected, *contract.editable_globs):
-        assert (TASKS / task / name).is_file()
-
-
-@pytest.mark.parametrize("name", COMMON)
-def test_shared_harness_is_the_same_file(name):
-    assert len({(TASKS / task / name).read_bytes() for task in NAMES}) == 1
+        assert (folder / name).is_file()
 
 
 @pytest.mark.parametrize("task", NAMES)
 def test_build_writes_only_under_build_and_repeats_byte_for_byte(task, built, tmp_path):
-    before = {path.name for path in (TASKS / task).iterdir()}
+    again = whole_recorded(task, tmp_path / "again")
+    before = {path.name for path in again.iterdir()}
     assert {path.name for path in built[task].iterdir()} == before | {"build"}
-    again = copy(TASKS / task, tmp_path / "again")
     assert command("make", "-s", "lib", cwd=again).returncode == 0
     library = "build/libkernel.so"
     assert (again / library).read_bytes() == (built[task] / library).read_bytes()

@@ -8,6 +8,7 @@ import yaml
 
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.planner.catalog import CatalogPlanner
+from ridgeline.evals.task_folders import TASKS, folders
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.formula import evaluate
@@ -19,10 +20,11 @@ from ridgeline.sandbox.timing.pairs import HEADER as PAIR_HEADER
 from ridgeline.sandbox.workspace.commands import Commands
 from tests.builders import make_machine
 from tests.catalog_briefs import brief
+from tests.task_copies import whole
 
-TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 NAMES = ("gemm_gelu_triton", "matmul_triton", "reverse_cumsum_triton", "softmax_triton")
-COMMON = ("bench.py", "harness.py", "test.py")
+HARNESS = TASKS / "harness_triton"
+SCRIPTS = {"bench.py", "harness.py", "test.py"}
 LEAST_LEVERS = 5
 
 
@@ -63,24 +65,29 @@ def levers(task: str, arch: str = "sm_90") -> tuple[str, dict[str, Draft]]:
 
 
 @pytest.mark.parametrize("task", NAMES)
-def test_contract_is_valid_and_names_files_that_exist(task):
-    contract = load(TASKS / task).contract
+def test_contract_is_valid_and_names_files_that_exist(task, tmp_path):
+    folder = whole(task, tmp_path / task)
+    contract = load(folder).contract
     assert contract.paired_command is not None
     assert contract.profile is not None
     assert contract.editable_globs == ("kernel.py",)
-    assert {path.name for path in (TASKS / task).glob("*.py")} == {*contract.protected, "kernel.py"}
+    assert {path.name for path in folder.glob("*.py")} == {*contract.protected, "kernel.py"}
     assert contract.scoring.engine == "graph"
     assert not contract.rebuild.required
     for command in (contract.test_command, contract.benchmark_command, contract.quick_command, contract.paired_command):
         assert command[:3] == ("python3", "-P", "-B")
 
 
-@pytest.mark.parametrize("name", COMMON)
-def test_shared_scripts_are_the_same_file(name):
-    assert len({(TASKS / task / name).read_bytes() for task in NAMES}) == 1
+@pytest.mark.parametrize("task", NAMES)
+def test_the_harness_lies_in_one_place(task):
+    assert folders()[task] == (TASKS / task, HARNESS)
+    assert {path.name for path in HARNESS.iterdir() if path.is_file()} == SCRIPTS
+    assert not SCRIPTS & {path.name for path in (TASKS / task).iterdir()}
 
 
-@pytest.mark.parametrize("path", sorted(path for task in NAMES for path in (TASKS / task).glob("*.py")), ids=str)
+@pytest.mark.parametrize(
+    "path", sorted(path for name in (*NAMES, HARNESS) for path in (TASKS / name).glob("*.py")), ids=str
+)
 def test_sources_parse(path):
     ast.parse(path.read_text())
 
@@ -89,7 +96,7 @@ def test_sources_parse(path):
 @pytest.mark.parametrize("task", NAMES)
 def test_header_is_the_declared_one(task):
     contract = contract_of(task)
-    problem, bench = TASKS / task / "problem.py", TASKS / task / "bench.py"
+    problem, bench = TASKS / task / "problem.py", HARNESS / "bench.py"
     known = {name: ast.literal_eval(constant(problem, name)) for name in ("DIMENSIONS", "METRIC")}
     written: list[str] = []
     for element in constant(bench, "HEADER").elts:

@@ -1,6 +1,5 @@
 """The newer Triton tasks judged by their test.py in the interpreter: right kernels pass, wrong ones are named."""
 
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -8,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-TASKS = Path(__file__).parents[2] / "evals" / "tasks"
+from tests.task_copies import whole
+
 ERF = "0.5 * z * (1.0 + tl.erf(z * 0.7071067811865476))"
 TANH = "z * tl.sigmoid(1.5957691216057308 * (z + 0.044715 * z * z * z))"
 REMEMBERED = "_kept = {}\n\n\ndef run(x):\n    if x.data_ptr() not in _kept:\n        _kept[x.data_ptr()] = fresh(x)\n"
@@ -40,8 +40,7 @@ pytestmark = [
 
 def judged(task: str, old: str, new: str, *, folder: Path) -> subprocess.CompletedProcess[str]:
     """The task's verdict on its kernel with one text replaced."""
-    copy = folder / task
-    shutil.copytree(TASKS / task, copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
+    copy = whole(task, folder / task)
     text = (copy / "kernel.py").read_text(encoding="utf-8")
     assert old in text
     (copy / "kernel.py").write_text(text.replace(old, new) if old else text, encoding="utf-8")

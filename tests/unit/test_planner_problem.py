@@ -1,19 +1,24 @@
 """Read-only files that define the problem are shown; what measures is named only."""
 
-from pathlib import Path
-
 import pytest
 
 from ridgeline.agent.planner.context import benchmark_says, folded, problem, terse
+from ridgeline.evals.task_folders import Parts, folders, recorded
 from tests.builders import make_contract
-from tests.catalog_briefs import TASKS, brief
+from tests.catalog_briefs import brief
+
+KNOWN = folders() | recorded()
+"""Of the names that are both, the contract with a benchmark of its own."""
 
 
 class Folder:
-    """A task's folder, as the campaign's repository would have it."""
+    """The files of a task, as the campaign's repository would have them."""
 
-    def __init__(self, folder: Path, **more: str) -> None:
-        self._texts = {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()} | more
+    def __init__(self, parts: Parts, **more: str) -> None:
+        files = sorted(
+            (path for part in parts for path in part.iterdir() if path.is_file()), key=lambda path: path.name
+        )
+        self._texts = {path.name: path.read_text() for path in files} | more
 
     def paths(self, commit):
         return tuple(self._texts)
@@ -33,7 +38,7 @@ def count(text: str) -> int:
 
 
 def shown(task: str, kernel: str, *, tokens: int = 1080, **more: str) -> str:
-    folder = Folder(TASKS / task, **more)
+    folder = Folder(KNOWN[task], **more)
     contract = make_contract(protected=("*.h", "problem.py", "test.*", "bench.*", "reference.txt"))
     return problem(brief({kernel: folder.text("", kernel)}, contract=contract), folder, tokens=tokens, count=count)
 
@@ -174,7 +179,7 @@ def inputs(shape):
 )
 def test_a_benchmark_says_in_its_own_words_what_it_counts(text, said):
     told = brief({}, contract=make_contract(quick_command=("python3", "bench.py", "--csv", "{csv}")))
-    assert benchmark_says(told, Folder(TASKS / "matmul_c", **{"bench.py": text})) == said
+    assert benchmark_says(told, Folder(KNOWN["matmul_c"], **{"bench.py": text})) == said
 
 
 def test_nothing_beside_the_kernel_is_nothing_to_show():

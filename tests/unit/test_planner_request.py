@@ -1,18 +1,18 @@
 """A whole request as the mailbox shows it: all that is needed to answer well, once, in 16 KB for the shipped tasks."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.contract_file import load
 from ridgeline.agent.planner.measurements import neutral
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.planner.tools import ShippedBooks
 from ridgeline.agent.providers.mailbox import page
 from ridgeline.agent.providers.tape import counted
 from ridgeline.agent.tape import Tape, taped
+from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded
 from ridgeline.graph.briefing import Briefing, Proposal
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.score import aggregate
 from ridgeline.graph.policy.told import shapes_now, terms
@@ -21,12 +21,13 @@ from ridgeline.graph.values import FileEdit
 from ridgeline.prompts.render import TEMPLATES, identity
 from ridgeline.sandbox.store.ledger import JsonlLedger, sealed
 from tests.builders import make_judged, make_machine, make_target
-from tests.catalog_briefs import TASKS, brief
+from tests.catalog_briefs import brief, naive
 from tests.model_fakes import ScriptedModel
 
 MOST = 16 * 1024
 """Bytes of a first request."""
 RECORDING = TASKS.parent / "campaigns" / "matmul_c_mailbox"
+KNOWN = folders() | {"recorded matmul_c": recorded()["matmul_c"]}
 LINES = JsonlLedger(RECORDING / "ledger.jsonl").lines()
 ROUND = LINES[4].body
 ASKED = proposed(ROUND.judged).hypothesis
@@ -35,14 +36,14 @@ ASKED = proposed(ROUND.judged).hypothesis
 class Tree:
     """The files of a task, as its repository has them."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, parts: Parts) -> None:
+        self._files = {path.name: path for part in parts for path in part.iterdir() if path.is_file()}
 
     def paths(self, commit):
-        return tuple(sorted(path.name for path in self._folder.iterdir() if path.is_file()))
+        return tuple(sorted(self._files))
 
     def text(self, commit, path):
-        return (self._folder / path).read_text() if path in self.paths(commit) else None
+        return self._files[path].read_text() if path in self._files else None
 
     def search(self, commit, text):
         return ()
@@ -60,7 +61,7 @@ def at(lines: int, **fields) -> Briefing:
     """What the planner of the recorded campaign knew after so many lines of its ledger."""
     known = fold.fold(LINES[:lines])
     best = fold.standing(known)
-    sources = {name: (TASKS / "matmul_c" / name).read_text() for name in ("kernel.c", "kernel.flags")}
+    sources = naive("matmul_c")
     default = {
         "round": fold.next_round(known),
         "target": known.opened.target,
@@ -82,20 +83,20 @@ def at(lines: int, **fields) -> Briefing:
     return brief(sources, *given.pop("rounds"), **given)
 
 
-def asked(question, *, task: str = "matmul_c") -> str:
+def asked(question, *, task: str = "recorded matmul_c") -> str:
     """The page of the first question that `question` makes a planner ask."""
     model = Counted("{}", "{}", tools=False)
     limits = fold.fold(LINES[:4]).limits
-    question(ModelPlanner(model, limits=limits, reader=Tree(TASKS / task), books=ShippedBooks()))
+    question(ModelPlanner(model, limits=limits, reader=Tree(KNOWN[task]), books=ShippedBooks()))
     return page(1, model.asks[0])
 
 
 def first(task: str) -> Briefing:
     """Round 2 of a task: its own contract and sources, the numbers of the recorded campaign."""
     told = at(4)
-    if task == "matmul_c":
+    if task == "recorded matmul_c":
         return told
-    contract = load(TASKS / task / "ridgeline.yaml").contract
+    contract = Contract.model_validate(contract_fields(KNOWN[task]))
     lang = "C" if task.endswith("_c") else "TRITON"
     fields = {
         "contract": contract,
@@ -110,7 +111,7 @@ def first(task: str) -> Briefing:
     return told.model_copy(update=fields)
 
 
-@pytest.mark.parametrize("task", ["matmul_c", "softmax_c", "matmul_triton", "softmax_triton"])
+@pytest.mark.parametrize("task", ["recorded matmul_c", "matmul_c", "softmax_c", "matmul_triton", "softmax_triton"])
 def test_a_first_request_is_short_and_has_everything(task):
     told = first(task)
     text = asked(lambda plan: plan.propose(told), task=task)
