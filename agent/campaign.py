@@ -37,8 +37,7 @@ from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.values import SCHEMA
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.store.durable import write_whole
-from ridgeline.sandbox.workspace.mirror import release_stale_locks
-from ridgeline.sandbox.workspace.repository import Repository, find_repository
+from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
 
 REQUEST = "request.json"
 THREAD = "campaign"
@@ -228,8 +227,8 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
 def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from ridgeline.agent.roofline.roofline import of_machine
-    from ridgeline.sandbox.devices.kind import device_kind
     from ridgeline.sandbox.devices.machine import LocalDevice
+    from ridgeline.sandbox.devices.values import device_kind
 
     contract = loaded.contract
     if device_kind(contract) == "cpu":

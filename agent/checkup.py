@@ -10,10 +10,9 @@ from pathlib import Path
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isolation.apart import own_memory, own_table
-from ridgeline.sandbox.isolation.confine import isolation
+from ridgeline.sandbox.isolation.launcher import isolation, own_memory, own_table
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.timing.conditions.sources import sources
+from ridgeline.sandbox.timing.observation import sources
 
 KEYS = (
     "ANTHROPIC_API_KEY",

@@ -10,7 +10,7 @@ from ridgeline.agent import campaigns
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.values import Artifact, Value
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.store.ledger import JsonlLedger
 

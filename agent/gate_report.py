@@ -7,11 +7,8 @@ from typing import Literal
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.cards import Cards, judge
-from ridgeline.sandbox.devices.choose import ranked, visible
-from ridgeline.sandbox.devices.reading import parse, series
-from ridgeline.sandbox.devices.settings import gate_settings
-from ridgeline.sandbox.devices.tools import PROGRAMS, installed, tools_of
+from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, ranked, visible
+from ridgeline.sandbox.devices.tools import PROGRAMS, installed, parse, series, tools_of
 from ridgeline.sandbox.devices.values import MIB, GpuProcess, Judged, State, Told, Vendor
 
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")

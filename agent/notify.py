@@ -24,8 +24,7 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.isolation.environment import passed
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.store.caches import cache_folder
-from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.durable import cache_folder, write_whole
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent import campaigns
-from ridgeline.sandbox.store.caches import cache_folder
-from ridgeline.sandbox.store.durable import overwrite
+from ridgeline.sandbox.store.durable import cache_folder, overwrite
 
 VARIABLE = "RIDGELINE_URL"
 """Address of the server as the user's own browser reaches it, where that is not the one it listens on."""

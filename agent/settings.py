@@ -17,8 +17,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS, RETIRED, Limits
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.kind import device_kind
-from ridgeline.sandbox.store.nearness import nearest
+from ridgeline.sandbox.devices.values import device_kind
+from ridgeline.sandbox.store.yaml_file import nearest
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(

@@ -8,7 +8,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.extensions import tasks
 from ridgeline.graph.errors import GitFailed
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.store.nearness import nearest
+from ridgeline.sandbox.store.yaml_file import nearest
 
 IDENTITY = ("-c", "user.name=Ridgeline", "-c", "user.email=ridgeline@localhost")
 """Given for this one commit: nobody's git configuration is read or written."""

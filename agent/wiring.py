@@ -20,19 +20,14 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner, Ports, Profiler
-from ridgeline.sandbox.devices.clock import SystemClock
-from ridgeline.sandbox.devices.gate import CardGate
-from ridgeline.sandbox.devices.machine import LocalDevice
-from ridgeline.sandbox.devices.opened import gate_of
-from ridgeline.sandbox.isolation.patience import Patience
-from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.devices.gate import CardGate, gate_of
+from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
+from ridgeline.sandbox.isolation.process import Patience, run
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
 from ridgeline.sandbox.store.durable import Unsynced, write_whole
-from ridgeline.sandbox.store.files import CampaignFiles
 from ridgeline.sandbox.store.ledger import JsonlLedger
-from ridgeline.sandbox.store.signals import StopFile
-from ridgeline.sandbox.timing.conditions.quiet import TOTAL_S
+from ridgeline.sandbox.timing.observation import TOTAL_S
 from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
@@ -169,7 +164,7 @@ def _planner(
     from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
     from ridgeline.agent.providers.budget import opened
     from ridgeline.agent.wikis import attached, roots
-    from ridgeline.sandbox.store.caches import cache_folder
+    from ridgeline.sandbox.store.durable import cache_folder
 
     wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
     asked = opened(model, campaign=workspace.campaign_dir, limits=limits)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 

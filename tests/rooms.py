@@ -10,7 +10,7 @@ from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.timing.timer import ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ridgeline.sandbox.devices.reading import parse
+from ridgeline.sandbox.devices.tools import parse
 from ridgeline.sandbox.devices.values import Told, Vendor
 
 UUID = "GPU-0000000{0}-0000-0000-0000-000000000000"

@@ -7,7 +7,7 @@ from ridgeline.graph.approval import ApprovalRequest, Section
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Traced
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.store.ledger import FIRST, _canonical, sealed
 from tests.builders import (
     make_applied,

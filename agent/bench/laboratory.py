@@ -21,14 +21,14 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Artifact, Engine
-from ridgeline.sandbox.devices.cpu import read_cpu
-from ridgeline.sandbox.devices.opened import any_gate
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.devices.gate import any_gate
+from ridgeline.sandbox.devices.machine import read_cpu
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encoded
 from ridgeline.sandbox.timing.interleaving import Timed
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line, pinned_core
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.versions import Gathering, Version
+from ridgeline.sandbox.workspace.repository import Gathering, Version
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 # What can be timed against each other, pair by pair.

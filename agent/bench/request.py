@@ -14,10 +14,9 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import SHELL_WORDS
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Engine, Value
-from ridgeline.sandbox.store.nearness import nearest
-from ridgeline.sandbox.timing.comparator import Metric
-from ridgeline.sandbox.timing.reported import ByCsv, ByRegex
-from ridgeline.sandbox.workspace.versions import revision
+from ridgeline.sandbox.store.yaml_file import nearest
+from ridgeline.sandbox.timing.comparator import ByCsv, ByRegex, Metric
+from ridgeline.sandbox.workspace.repository import revision
 
 # What is asked of a comparison, checked before anything runs.
 

@@ -143,7 +143,7 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:
     """Ask a running campaign to conclude. It finishes its round and writes its report."""
     from ridgeline.agent.inspection import status_of
-    from ridgeline.sandbox.store.signals import request_stop
+    from ridgeline.sandbox.store.campaign_folder import request_stop
 
     found = campaigns.find(campaign)
     before = status_of(found)
@@ -214,7 +214,7 @@ def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
 
 def _require_known(planner: str) -> None:
     from ridgeline.agent.wiring import PLANNERS
-    from ridgeline.sandbox.store.nearness import nearest
+    from ridgeline.sandbox.store.yaml_file import nearest
 
     if planner not in PLANNERS:
         raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")

@@ -6,7 +6,7 @@ import typer
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
-from ridgeline.sandbox.store.nearness import nearest
+from ridgeline.sandbox.store.yaml_file import nearest
 
 Json = Annotated[bool, typer.Option("--json", help="Print nodes and edges as one JSON object.")]
 Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (one line of ledger.jsonl) or outcome.")]

@@ -59,7 +59,7 @@ def search(  # noqa: PLR0913 -- one parameter per option of the command line
     """Sections and levers that answer, best first, each with file and line."""
     from ridgeline.knowledge.index import opened
     from ridgeline.knowledge.search import Route, Search
-    from ridgeline.sandbox.store.caches import cache_folder
+    from ridgeline.sandbox.store.durable import cache_folder
 
     try:
         route = Route(op=op, gpu=gpu, lang=lang, phase=phase)

@@ -27,7 +27,7 @@ from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Hit, Route, Search
 from ridgeline.knowledge.vocabulary import operators, spelled, stem, vocabulary
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry
 from ridgeline.sandbox.workspace.worktree import GitWorkspace

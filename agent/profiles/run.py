@@ -8,14 +8,14 @@ from ridgeline.agent.contract_file import LoadedContract, load
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import Recording, Vendor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.kind import device_kind
-from ridgeline.sandbox.devices.opened import card_for
+from ridgeline.sandbox.devices.gate import card_for
+from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.isolation.environment import passed
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.profiles.profilers.gpu import Session
 from ridgeline.sandbox.profiles.profilers.gpu import record as record_with
+from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, fill, in_a_line
-from ridgeline.sandbox.workspace.scratch import scratch_copy
 
 WAIT_S = 600.0
 Say = Callable[[str], None]

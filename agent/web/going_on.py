@@ -18,7 +18,7 @@ from ridgeline.agent.providers.base import plain, told, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.graph.errors import DeviceBusy, WorldError
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.isolation.detached import launch
+from ridgeline.sandbox.isolation.process import launch
 
 logger = logging.getLogger(__name__)
 

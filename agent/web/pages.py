@@ -22,7 +22,7 @@ from ridgeline.graph.documents.text import clip, interval
 from ridgeline.graph.policy.result import result
 from ridgeline.graph.record import RoundClosed
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 
 LOG_LINES = 40
 ROUNDS_A_PAGE = 25

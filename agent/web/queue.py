@@ -18,7 +18,7 @@ from ridgeline.graph.documents.report_html_text import diff, markdown
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.values import Artifact
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.globs import matches
 
 Choice = Literal["approve", "reject", "edit", "defer"]

@@ -21,7 +21,7 @@ from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.sandbox.profiles.isa.values import CompilerMissing, NotCompiled
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees

@@ -29,7 +29,7 @@ from ridgeline.evals.recordings.workspace import Answer, ToldWorkspace, asking, 
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.store.durable import Unsynced
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.worktree import GitWorkspace

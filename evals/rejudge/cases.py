@@ -15,7 +15,7 @@ from ridgeline.graph.record import Line, RoundClosed
 from ridgeline.graph.standing import History, Standing
 from ridgeline.graph.trial import Applied, Timed, Traced, Verified, find
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 
 
 class Case(Value):

@@ -9,7 +9,7 @@ from typing import Literal
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 
 Side = Literal["best", "candidate"]
 

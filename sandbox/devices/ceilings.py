@@ -19,7 +19,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate
 from ridgeline.graph.values import SCHEMA, Value
-from ridgeline.sandbox.devices.choose import unbound
+from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.isolation.environment import passed
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.durable import write_whole

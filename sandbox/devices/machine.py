@@ -6,24 +6,86 @@ import json
 import logging
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceLost, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Machine
+from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.ceilings import GpuCeilings
-from ridgeline.sandbox.devices.cpu import Cpu, read_cpu
-from ridgeline.sandbox.devices.gate import CardGate
-from ridgeline.sandbox.devices.gpus import amd_machine, nvidia_machine
-from ridgeline.sandbox.devices.kind import device_kind
+from ridgeline.sandbox.devices.gate import CardGate, card_for
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.devices.opened import card_for
+from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.store.caches import cache_folder
+from ridgeline.sandbox.store.durable import cache_folder
 from ridgeline.sandbox.workspace.commands import pinned_core, said
+
+# The processor as the kernel describes it: pure parsing, and one reader of /proc and /sys.
+
+VECTOR = re.compile(
+    r"^(sse.*|ssse3|avx.*|fma4?|f16c|bmi[12]|popcnt|abm|vaes|vpclmulqdq|gfni|amx.*|neon|asimd.*|sve.*|fp16|fphp|i8mm|bf16)$"
+)
+"""Instruction sets a kernel can use. Other flags change with the operating system and say nothing about speed."""
+UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+class Cpu(Value):
+    """Sizes in bytes and per instance, None where the kernel does not say."""
+
+    model: str
+    features: tuple[str, ...]
+    l1d_bytes: int | None
+    l2_bytes: int | None
+    l3_bytes: int | None
+
+
+def read_cpu(proc: Path = Path("/proc/cpuinfo"), caches: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> Cpu:
+    """This machine's processor; where files are missing, only what the interpreter knows of it."""
+    text = proc.read_text(errors="replace") if proc.is_file() else ""
+    found = _caches(caches)
+    return Cpu(
+        model=_model(text),
+        features=features(text),
+        l1d_bytes=found.get((1, "Data")),
+        l2_bytes=found.get((2, "Unified")),
+        l3_bytes=found.get((3, "Unified")),
+    )
+
+
+def features(cpuinfo: str) -> tuple[str, ...]:
+    """Sorted instruction sets of the first processor: `flags` on x86, `Features` on Arm."""
+    match = re.search(r"^(?:flags|Features)[ \t]*:[ \t]*(.*)$", cpuinfo, re.MULTILINE)
+    words = match[1].split() if match else []
+    return tuple(sorted({word for word in words if VECTOR.match(word)}))
+
+
+def size(text: str) -> int:
+    """Bytes of a size as /sys writes it, such as `32K`. Raises ValueError for anything else."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a cache size")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _model(cpuinfo: str) -> str:
+    match = re.search(r"^model name[ \t]*:[ \t]*(.+)$", cpuinfo, re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine() or "unknown processor"
+
+
+def _caches(folder: Path) -> dict[tuple[int, str], int]:
+    found: dict[tuple[int, str], int] = {}
+    for index in sorted(folder.glob("index*")):
+        parts = {name: index / name for name in ("level", "type", "size")}
+        if all(part.is_file() for part in parts.values()):
+            text = {name: part.read_text().strip() for name, part in parts.items()}
+            found[int(text["level"]), text["type"]] = size(text["size"])
+    return found
+
 
 logger = logging.getLogger(__name__)
 
@@ -164,3 +226,77 @@ def _found(machine: Machine | None, contract: Contract, tool: str) -> Machine:
             "or set target_gpu: cpu for a kernel of this machine's processor"
         )
     return machine
+
+
+# The machine's clock.
+
+
+class SystemClock:
+    """Port `Clock`: UTC, ISO-8601, milliseconds, for example `2026-10-22T09:30:00.125+00:00`."""
+
+    def now(self, moment: str) -> str:
+        """The present instant; `moment` is its name on a tape and does not change the answer."""
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# The first GPU of each vendor, as its own tool names it. Parsing is pure; clocks and load are not asked for.
+
+NVIDIA_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=name,compute_cap,driver_version,memory.total",
+    "--format=csv,noheader,nounits",
+)
+ROCM_QUERY = ("rocm-smi", "--showproductname", "--showdriverversion", "--json")
+TIMEOUT_S = 30
+NAME_KEYS = ("Card Series", "Card series", "Card Model", "Card model")
+"""rocm-smi renamed its keys between ROCm 5 and 6."""
+
+
+def nvidia_machine() -> Machine | None:
+    """None without the tool or without a device that it can name."""
+    output = _output(NVIDIA_QUERY)
+    return parse_nvidia(output) if output is not None else None
+
+
+def amd_machine() -> Machine | None:
+    """None without the tool or without a device that it can name."""
+    output = _output(ROCM_QUERY)
+    return parse_rocm(output) if output is not None else None
+
+
+def parse_nvidia(output: str) -> Machine | None:
+    """First line of `NVIDIA_QUERY`'s answer: name, compute capability, driver, MiB of memory."""
+    cells = [cell.strip() for cell in output.strip().split("\n")[0].split(",")]
+    if len(cells) != 4 or not re.fullmatch(r"\d+\.\d+", cells[1]):
+        return None
+    name, capability, driver, memory = cells
+    return _machine("nvidia", name=name, arch=f"sm_{capability.replace('.', '')}", rest=(driver, memory))
+
+
+def parse_rocm(output: str) -> Machine | None:
+    """First card of `rocm-smi --json`; all its values are strings. The architecture is empty where it is not told."""
+    start = output.find("{")  # warnings come before the JSON
+    try:
+        cards = json.loads(output[start:]) if start >= 0 else {}
+    except json.JSONDecodeError:
+        return None
+    card = next((cards[key] for key in sorted(cards) if re.fullmatch(r"card\d+", key)), None)
+    if not isinstance(card, dict):
+        return None
+    name = next((str(card[key]) for key in NAME_KEYS if card.get(key)), "")
+    driver = str(cards.get("system", {}).get("Driver version", ""))
+    arch = str(card.get("GFX Version", ""))
+    return _machine("amd", name=name, arch=arch, rest=(driver,)) if name or arch else None
+
+
+def _machine(kind: str, *, name: str, arch: str, rest: tuple[str, ...]) -> Machine:
+    digest = hashlib.sha256(json.dumps([kind, name, arch, *rest]).encode()).hexdigest()
+    return Machine(kind="nvidia" if kind == "nvidia" else "amd", name=name, arch=arch, fingerprint=digest)
+
+
+def _output(argv: tuple[str, ...]) -> str | None:
+    try:
+        asked = run(argv, cwd=Path("/"), timeout_s=TIMEOUT_S)
+    except ProgramMissing:
+        return None
+    return asked.output if asked.ok else None

@@ -1,19 +1,40 @@
 """Asks the vendors' tools: one moment of all cards, as often as is wanted."""
 
+import contextlib
+import json
 import logging
+import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Protocol
 
-from ridgeline.sandbox.devices import amd_smi, nvidia_smi, rocm_smi
-from ridgeline.sandbox.devices.reading import parse, series
-from ridgeline.sandbox.devices.values import CardSample, Told, Unreadable, Vendor
-from ridgeline.sandbox.timing.conditions.smi import ask, sees_all_processes
+from ridgeline.graph.errors import ProgramMissing
+from ridgeline.sandbox.devices import amd, nvidia
+from ridgeline.sandbox.devices import amd as amd_smi
+from ridgeline.sandbox.devices import amd as rocm_smi
+from ridgeline.sandbox.devices import nvidia as nvidia_pages
+from ridgeline.sandbox.devices import nvidia as nvidia_smi
+from ridgeline.sandbox.devices.values import (
+    Card,
+    CardSample,
+    GpuProcess,
+    Kind,
+    Listed,
+    Reading,
+    Told,
+    Unreadable,
+    Vendor,
+)
+from ridgeline.sandbox.isolation.process import beside, capture
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT_S = 10.0
+MOMENT_TIMEOUT_S = 10.0
 OLD_CARDS_QUERY = (
     "nvidia-smi",
     "--query-gpu=index,uuid,pci.bus_id,name,utilization.gpu,memory.used,memory.total,power.draw",
@@ -60,7 +81,7 @@ class AmdTools:
 
     def __init__(self) -> None:
         self._standing: tuple[Told, ...] | None = None
-        self._rocm = [rocm_smi.QUERY, rocm_smi.PLAIN_QUERY]
+        self._rocm = [rocm_smi.ROCM_CARDS_QUERY, rocm_smi.ROCM_PLAIN_QUERY]
 
     def moment(self) -> tuple[Told, ...]:
         """Several calls of half a second each: they are Python programs."""
@@ -104,10 +125,399 @@ def _asked(query: tuple[str, ...]) -> tuple[Told, ...]:
 
 
 def _read(query: tuple[str, ...]) -> Iterator[Told]:
-    said = ask(query, timeout_s=TIMEOUT_S)
+    said = ask(query, timeout_s=MOMENT_TIMEOUT_S)
     if said is None:
         return
     try:
         yield from parse(said, query[0])
     except Unreadable as error:
         logger.debug("%s: %s", " ".join(query), error)
+
+
+# Starts the vendors' tools: one look before a timed process, one after it, and on NVIDIA readings all along.
+
+TIMEOUT_S = 30.0
+POLL_MS = 200
+"""nvidia-smi took 30 ms a look on an H100; a fifth of a second keeps it below one look in six."""
+HOST_PROCESSES = "pid:[4026531836]"
+"""The kernel's first process namespace (PROC_PID_INIT_INO): whoever is in it sees every process."""
+HIDDEN = "nvidia-smi lists no process, which inside a container says nothing: other users of the card are not known"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A card at one moment."""
+
+    reading: Reading | None = None
+    foreign: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Smi(Protocol):
+    """One vendor's tool and one card."""
+
+    tool: str
+    index: str
+
+    def look(self) -> Look: ...
+
+    def polled(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
+        """Readings taken during the block are in the list after it."""
+        ...
+
+
+class NvidiaSmi:
+    """nvidia-smi for one card."""
+
+    tool = "nvidia-smi"
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self._fields = list(nvidia.FIELDS)
+
+    def look(self) -> Look:
+        """Two short calls. Fields that the driver does not know are left out from then on."""
+        listed = ask(nvidia.processes_query(self.index))
+        apps = nvidia.parse_processes(listed) if listed is not None else None
+        notes = (HIDDEN,) if apps == () and not sees_all_processes() else ()
+        foreign = None if notes else apps
+        while self._fields:
+            said = ask(nvidia.query(self._fields[0], index=self.index))
+            if said is not None:
+                found = nvidia.parse_readings(said, self._fields[0], monotonic_s=_monotonic_s())
+                return Look(reading=found[0] if found else None, foreign=foreign, notes=notes)
+            del self._fields[0]
+        told = f"nvidia-smi tells nothing of card {self.index}: clocks and slowdowns are not known"
+        return Look(foreign=foreign, notes=(*notes, told))
+
+    @contextlib.contextmanager
+    def polled(self, into: list[Reading]) -> Iterator[None]:
+        """`nvidia-smi -lms` beside the block."""
+        fields = tuple(field for field in self._fields[0] if field not in nvidia.COUNTS) if self._fields else ()
+        if not fields:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+            said = Path(folder) / "readings.csv"
+            argv = (*nvidia.query(fields, index=self.index), "-lms", str(POLL_MS))
+            with beside(argv, cwd=Path("/"), said=said, env={"TZ": "UTC"}):
+                yield
+            text = said.read_text(errors="replace")
+        into += nvidia.parse_readings(text, fields, monotonic_s=_monotonic_s())
+
+
+class AmdSmi:
+    """amd-smi, else rocm-smi, for one card. Both are Python programs that cost half a second of a core, so no poll."""
+
+    tool = "amd-smi"
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self._options: tuple[tuple[str, ...], ...] = (amd.METRIC, amd.OLD_METRIC)
+
+    def look(self) -> Look:
+        for options in self._options:
+            said = ask(amd.metric_query(self.index, options))
+            if said is not None and (found := amd.parse_metric(said, at_us=1e6 * time.monotonic())):
+                self._options = (options,)
+                listed = ask(amd.process_query(self.index))
+                return Look(reading=found, foreign=None if listed is None else amd.parse_processes(listed))
+        return self._rocm()
+
+    def _rocm(self) -> Look:
+        said = ask(amd.ROCM_QUERY)
+        if said is None:
+            return Look(notes=("neither amd-smi nor rocm-smi tells anything: the card's state is not known",))
+        self.tool = "rocm-smi"
+        found = amd.parse_rocm_smi(said, card=f"card{self.index}", at_us=1e6 * time.monotonic())
+        foreign = amd.parse_rocm_smi_processes(said)
+        notes = ["rocm-smi tells no slowdowns: whether the card was throttled is not known"]
+        if foreign is None:
+            notes.append("rocm-smi does not say which of several cards a process uses: other users are not known")
+        return Look(reading=found, foreign=foreign, notes=tuple(notes))
+
+    def polled(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+class CardWatch:
+    """`with watch.around():` around one process; then `watch.seen()`."""
+
+    def __init__(self, smi: Smi) -> None:
+        self._smi = smi
+        self._looks: list[Look] = []
+        self._during: list[Reading] = []
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        self._looks.append(self._smi.look())
+        with self._smi.polled(self._during):
+            yield
+        self._looks.append(self._smi.look())
+
+    def seen(self, began_us: float, ended_us: float) -> tuple[Card, tuple[str, ...]]:
+        """The card while the process ran, and what could not be seen."""
+        before, after = self._looks[0], self._looks[-1]
+        told = [look.foreign for look in (before, after) if look.foreign is not None]
+        card = Card(
+            tool=self._smi.tool,
+            index=self._smi.index,
+            before=before.reading,
+            during=tuple(one for one in self._during if one.at_us is not None and began_us <= one.at_us <= ended_us),
+            after=after.reading,
+            foreign=tuple(dict.fromkeys(name for names in told for name in names)) if told else None,
+        )
+        return card, tuple(dict.fromkeys((*before.notes, *after.notes)))
+
+
+def smi_of(kind: Kind, environment: dict[str, str], *, card: CardSample | None = None) -> Smi | None:
+    """The tool for `card`, else for the one that a command with this environment would use first.
+
+    None for a processor.
+    """
+    if card is not None:
+        return NvidiaSmi(card.uuid or card.index or "0") if card.vendor == "nvidia" else AmdSmi(card.index or "0")
+    match kind:
+        case "cpu":
+            return None
+        case "nvidia":
+            return NvidiaSmi(_first(environment, "CUDA_VISIBLE_DEVICES"))
+        case "amd":
+            return AmdSmi(_first(environment, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
+
+
+def ask(argv: tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> str | None:
+    """What the tool printed; None without the tool, or when it failed or took longer than `timeout_s` seconds."""
+    try:
+        said = capture(argv, cwd=Path("/"), timeout_s=timeout_s, env={"TZ": "UTC"})
+    except ProgramMissing:
+        return None
+    return said.stdout.decode(errors="replace") if said.returncode == 0 else None
+
+
+def _first(environment: dict[str, str], *names: str) -> str:
+    """Without any of the variables a program uses card 0."""
+    values = (environment.get(name, "").split(",")[0].strip() for name in names)
+    return next((value for value in values if value), "0")
+
+
+def sees_all_processes() -> bool:
+    """Whether an empty list of processes means that there are none: not inside a container."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == HOST_PROCESSES
+    except OSError:
+        return False
+
+
+def _monotonic_s() -> float:
+    return time.monotonic() - time.time()
+
+
+# Recognizes what a text is by its content, and puts several answers together into samples of cards. Pure.
+#
+# Answers that tell different things of a card belong to one moment; the second answer that tells a thing belongs to the
+# second moment, and so on. Names, addresses and totals do not move, so they count for every moment.
+
+MOVING = (
+    "utilization_pct",
+    "memory_activity_pct",
+    "memory_used_bytes",
+    "memory_share_pct",
+    "power_w",
+    "clock_mhz",
+)
+SURROUNDING = ("tool", "vendor", "processes")
+KNOWN = "the output of nvidia-smi, rocm-smi or amd-smi (JSON, CSV, table or nvidia-smi's XML)"
+LARGEST = 64 * 1024 * 1024
+"""Characters; a recording of a day of samples is smaller."""
+
+
+def parse(text: str, source: str) -> tuple[Told, ...]:
+    """What the text tells, one `Told` per moment in it. Raises Unreadable, which names `source` and the line."""
+    if not text.strip():
+        raise Unreadable(source, line=1, why="is empty")
+    if len(text) > LARGEST:
+        raise Unreadable(source, line=1, why="is too long for the output of such a tool")
+    if text.lstrip().startswith(("<?xml", "<!DOCTYPE nvidia", "<nvidia_smi_log")):
+        return nvidia_pages.read_xml(text.lstrip(), source)
+    if has_documents(text):
+        return tuple(_document(one, source) for one in documents(text, source))
+    return _lines(text, source)
+
+
+def _lines(text: str, source: str) -> tuple[Told, ...]:
+    lines = text.splitlines()
+    if any(line.startswith("device,") for line in lines):
+        return rocm_smi.read_rocm_smi_csv(text, source)
+    if "| NVIDIA-SMI" in text:
+        return nvidia_pages.read_table(text, source)
+    if amd_smi.is_amd_smi_monitor(text):
+        return amd_smi.read_amd_smi_monitor(text, source)
+    if rocm_smi.is_rocm_smi_text(text):
+        return rocm_smi.read_rocm_smi_text(text, source)
+    if any(nvidia_smi.is_csv(line) for line in lines):
+        return nvidia_smi.read_csv(text, source)
+    raise Unreadable(source, line=1, why=f"is not {KNOWN}")
+
+
+def _document(one: object, source: str) -> Told:
+    if rocm_smi.is_rocm_smi_answer(one):
+        return rocm_smi.read_rocm_smi(one, source)
+    if amd_smi.is_amd_smi_answer(one):
+        return amd_smi.read_amd_smi(one, source)
+    raise Unreadable(source, line=1, why=f"the JSON is not {KNOWN}")
+
+
+def series(told: Sequence[Told]) -> tuple[tuple[CardSample, ...], ...]:
+    """The samples of each card, in the order of time; cards in the order of the tool."""
+    merged: list[tuple[CardSample, ...]] = []
+    for vendor in dict.fromkeys(one.vendor for one in told):
+        mine = [one for one in told if one.vendor == vendor]
+        known = _known(mine)
+        merged += [_merged(moment, known) for moment in _moments(mine)]
+    found: dict[tuple[str, str], list[CardSample]] = {}
+    for card in chain.from_iterable(merged):
+        found.setdefault((card.vendor, card.index or card.key), []).append(card)
+    return tuple(_standing(samples) for samples in found.values())
+
+
+def _known(told: Iterable[Told]) -> tuple[CardSample, ...]:
+    """Every card that any answer names, with nothing that moves."""
+    cards: list[CardSample] = []
+    for card in chain.from_iterable(one.cards for one in told):
+        _put(cards, card.model_copy(update=dict.fromkeys((*MOVING, "processes"))))
+    return tuple(cards)
+
+
+def _moments(told: Iterable[Told]) -> list[list[Told]]:
+    """Answers that only tell what does not move have no moment of their own."""
+    moments: list[list[Told]] = [[]]
+    times: dict[tuple[str, str], int] = {}
+    for one in told:
+        facts = _facts(one)
+        number = max((times.get(fact, 0) for fact in facts), default=0)
+        times |= dict.fromkeys(facts, number + 1)
+        moments += [[] for _ in range(number + 1 - len(moments))]
+        moments[number].append(one)
+    return moments
+
+
+def _facts(told: Told) -> set[tuple[str, str]]:
+    moving = {
+        (card.index or card.key, name) for card in told.cards for name in MOVING if getattr(card, name) is not None
+    }
+    return moving | ({("", "processes")} if told.processes is not None else set())
+
+
+def _merged(moment: Iterable[Told], known: Sequence[CardSample]) -> tuple[CardSample, ...]:
+    """One sample per card of the moment, with the processes that are on it or may be."""
+    cards: list[CardSample] = [*known]
+    listed: list[Listed] | None = None
+    for told in moment:
+        for card in told.cards:
+            _put(cards, card)
+        if told.processes is not None:
+            listed = [*(listed or ()), *told.processes]
+            vendor = told.vendor
+    if listed and not cards:  # a list alone: on which cards is not known
+        owners = dict.fromkeys(one.owner for one in listed)
+        cards = [_owner(vendor, owner) for owner in owners]
+    return tuple(cards) if listed is None else tuple(_using(card, cards, listed) for card in cards)
+
+
+def _put(cards: list[CardSample], card: CardSample) -> None:
+    """Add the card, or what it tells to the one that it is."""
+    place = next((at for at, other in enumerate(cards) if _same(card, other)), None)
+    if place is None:
+        cards.append(card)
+    else:
+        cards[place] = _over(cards[place], card)
+
+
+def _owner(vendor: Vendor, owner: str | None) -> CardSample:
+    uuid = owner if owner and not owner.isdigit() and ":" not in owner else None
+    pci = owner if owner and ":" in owner else None
+    return CardSample(vendor=vendor, index=owner if uuid is None and pci is None else None, uuid=uuid, pci=pci)
+
+
+def _same(one: CardSample, other: CardSample) -> bool:
+    """By number, since cards that were cloned or divided share addresses; else by UUID or address."""
+    if one.index is not None and other.index is not None:
+        return one.index == other.index
+    pairs = ((one.uuid, other.uuid), (one.pci, other.pci))
+    return any(mine is not None and mine == theirs for mine, theirs in pairs)
+
+
+def _over(first: CardSample, second: CardSample) -> CardSample:
+    told = {
+        name: value
+        for name in CardSample.model_fields
+        if name not in SURROUNDING and (value := getattr(second, name)) is not None
+    }
+    return first.model_copy(update=told)
+
+
+def _using(card: CardSample, cards: Sequence[CardSample], listed: Iterable[Listed]) -> CardSample:
+    mine: list[GpuProcess] = []
+    for one in listed:
+        if one.owner is None or not any(one.owner in _names(other) for other in cards):
+            mine.append(one.process.model_copy(update={"certain": len(cards) == 1}))
+        elif one.owner in _names(card):
+            mine.append(one.process)
+    return card.model_copy(update={"processes": tuple(mine)})
+
+
+def _names(card: CardSample) -> tuple[str | None, ...]:
+    return card.index, card.uuid, card.pci
+
+
+def _standing(samples: Sequence[CardSample]) -> tuple[CardSample, ...]:
+    """What one sample tells of a card's identity holds for all; moments that tell nothing are left out."""
+    whole = samples[0]
+    for sample in samples[1:]:
+        whole = _over(whole, sample)
+    still = {name: getattr(whole, name) for name in CardSample.model_fields if name not in (*MOVING, *SURROUNDING)}
+    filled = tuple(sample.model_copy(update=still) for sample in samples)
+    telling = tuple(
+        one for one in filled if one.processes is not None or any(getattr(one, name) is not None for name in MOVING)
+    )
+    return telling or filled[:1]
+
+
+# The JSON documents in what a tool printed: warnings may stand before them, and one may be printed twice.
+
+START = re.compile(r'^[ \t]*(?=\{\s*["}]|\[\s*[\{\]])', re.MULTILINE)
+"""Where a document begins: `[WARN] low power` is none."""
+
+
+def has_documents(text: str) -> bool:
+    """Whether any JSON begins in the text."""
+    return START.search(text) is not None
+
+
+def documents(text: str, source: str) -> tuple[object, ...]:
+    """Every whole document, one that repeats the one before it left out. Raises Unreadable where one is broken."""
+    found: list[object] = []
+    at = 0
+    while (begin := START.search(text, at)) is not None:
+        try:
+            one, at = json.JSONDecoder(parse_constant=_refuse).raw_decode(text, begin.end())
+        except (ValueError, RecursionError) as error:
+            position = error.pos if isinstance(error, json.JSONDecodeError) else begin.end()
+            position = min(position, len(text.rstrip()))
+            cut = position == len(text.rstrip()) or "Unterminated string" in str(error)
+            why = "the JSON is cut off" if cut else f"the JSON is broken ({_words(error)})"
+            raise Unreadable(source, line=text.count("\n", 0, position) + 1, why=why) from None
+        if not found or one != found[-1]:
+            found.append(one)
+    return tuple(found)
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -9,20 +9,71 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypedDict, Unpack
+from typing import BinaryIO, Literal, TypedDict, Unpack
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.graph.evidence import Exit
-from ridgeline.sandbox.isolation import orphans
-from ridgeline.sandbox.isolation.apart import first_process, how_it_ended
-from ridgeline.sandbox.isolation.confine import which, wrapped
+from ridgeline.sandbox.isolation import kill_tree
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import scrubbed
 from ridgeline.sandbox.isolation.kill_tree import end, exited_within, forks_so_far, sweep, worked_s
-from ridgeline.sandbox.isolation.patience import How, Patience, Progress, watched
+from ridgeline.sandbox.isolation.launcher import first_process, how_it_ended, which, wrapped
+
+# Waits for a command in windows, and gives up one that hangs: one that neither prints nor computes (rules R2.1, 20.1).
+#
+# What spins, or waits for a device by spinning, computes: that ends at its time limit.
+
+How = Literal["exited", "late", "hung"]
+"""late: its time limit came first."""
+IDLE = 0.01
+"""Share of a window: a process that used less of one core than this looked at its watch, and did no work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a command may do nothing. With a time limit below `windows * window_s` it never matters."""
+
+    window_s: float
+    """Longest wait, in seconds, after which is looked whether anything goes on (limit `poll_max_s`)."""
+    windows: int
+    """So many in a row without progress are a hang (limit `poll_stuck_windows`)."""
+
+    @property
+    def told(self) -> str:
+        return f"hung: no output and no work in {self.windows} windows of {self.window_s:g} s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What a command has done so far."""
+
+    printed: int = 0
+    """Bytes of its output."""
+    worked_s: float = 0.0
+    """Processor time of its processes, in seconds."""
+
+
+def watched(
+    exited: Callable[[float], bool], *, timeout_s: float, patience: Patience | None, progress: Callable[[], Progress]
+) -> How:
+    """How a command ended that `exited` waits for, so many seconds at most. Without patience only the limit counts."""
+    if patience is None:
+        return "exited" if exited(timeout_s) else "late"
+    until = time.monotonic() + timeout_s
+    before, still = Progress(), 0
+    while not exited(min(patience.window_s, until - time.monotonic())):
+        if time.monotonic() >= until:
+            return "late"
+        now = progress()
+        moved = now.printed != before.printed or abs(now.worked_s - before.worked_s) >= IDLE * patience.window_s
+        before, still = now, 0 if moved else still + 1
+        if still >= patience.windows:
+            return "hung"
+    return "exited"
+
 
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")
@@ -174,7 +225,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     table = _table(command, ended, environment)
     argv = _prepared(command, environment, table)
     forks = None if _trusted(command) else forks_so_far()
-    known = orphans.before() if command.apart and not table else None
+    known = kill_tree.before() if command.apart and not table else None
     with _given(command.stdin) as given:
         began = time.monotonic()
         process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
@@ -194,7 +245,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
             end(process, politely=how != "exited")
             if not (_trusted(command) or table):  # with a table of its own nothing is left
                 sweep(mark, first=process.pid, forks=forks)
-            orphans.end_since(known)
+            kill_tree.end_since(known)
     if how == "hung" and command.patience is not None:
         os.write(out.fileno(), f"\n[{command.patience.told}]\n".encode())
     if how != "exited":
@@ -239,7 +290,7 @@ def _started(
     err: BinaryIO | None,
 ) -> subprocess.Popen[bytes]:
     try:
-        return orphans.started(
+        return kill_tree.started(
             lambda: subprocess.Popen(
                 argv,
                 cwd=command.cwd,
@@ -293,3 +344,29 @@ def _table(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, 
 
 def _trusted(command: Command) -> bool:
     return command.file_mb is None
+
+
+# A process of ours that outlives its starter: `ridgeline resume` on behalf of a page, and nothing of a project.
+
+
+def launch(argv: Sequence[str], *, cwd: Path, log: Path, without: Sequence[str] = ()) -> "subprocess.Popen[bytes]":
+    """Start it in a session of its own, with this process's environment and both outputs at the end of `log`.
+
+    It is this program again, so it is told what this process was told, but for the variables named in `without`.
+    Signals for the starter's terminal do not reach it. Raises ProgramMissing where it cannot be started, and OSError
+    where the log cannot be written.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in without}
+    with log.open("ab") as out:
+        try:
+            return subprocess.Popen(
+                tuple(argv),
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProgramMissing(argv[0], why=f"cannot be started ({error.strerror})") from None

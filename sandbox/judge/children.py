@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.sandbox.isolation.confine import wrapped
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import of_card, scrubbed
 from ridgeline.sandbox.isolation.kill_tree import end
+from ridgeline.sandbox.isolation.launcher import wrapped
 from ridgeline.sandbox.isolation.process import PRIVATE, bounded
 
 LENGTH = struct.Struct("<Q")

@@ -1,15 +1,14 @@
 """YAML files that people write: read strictly, checked against a model, every problem one line with its mend."""
 
+import difflib
 import types
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-
-from ridgeline.sandbox.store.nearness import nearest
 
 SHOWN = 60
 """Characters of a wrong value that are repeated."""
@@ -114,3 +113,13 @@ def _said(problem: ErrorDetails) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+# Name the thing that a mistyped word most likely meant.
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or the list of what is known when nothing is close."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(choices)}"

@@ -8,8 +8,8 @@ from ridgeline.graph.contract import Argv
 from ridgeline.graph.evidence import TOUCHED, BuildResult, Exit
 from ridgeline.graph.ports import Formatting
 from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import Commands, said
-from ridgeline.sandbox.workspace.scratch import scratch_copy
 
 logger = logging.getLogger(__name__)
 

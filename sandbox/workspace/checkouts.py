@@ -1,20 +1,27 @@
 """Checked-out commits to build and run in: the best version, a candidate, and one to spare, so that neither is lost."""
 
+import contextlib
+import functools
+import hashlib
 import json
+import os
 import platform
 import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.store.durable import write_whole
-from ridgeline.sandbox.workspace.edits import MODULE
+from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.leftovers import Standing
-from ridgeline.sandbox.workspace.pristine import Pristine
-from ridgeline.sandbox.workspace.signatures import is_folder, signs_of
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Signs, contents, is_folder, settled, signs_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 SLOTS = ("a", "b", "c")
@@ -244,3 +251,217 @@ def _slots(commit: str) -> tuple[str, ...]:
 
 def _may_change(path: str, contract: Contract) -> bool:
     return matches(path, contract.editable_globs) and not matches(path, contract.protected)
+
+
+# What stood in a checkout when it was sealed; whatever a run adds to that is taken away before the next one.
+
+Folder = frozenset[str]
+"""Names in one folder."""
+FolderSigns = tuple[int, int]
+"""Inode and change time in ns of a folder: an entry that comes or goes moves the second, which no process can set."""
+
+
+class Standing:
+    """The names below one folder, by the folder they are in; the top is the empty path."""
+
+    def __init__(self, top: Path, folders: Mapping[str, Folder]) -> None:
+        self._top = str(top)
+        self._folders = dict(folders)
+        self._quiet: dict[str, FolderSigns] = {}
+        """Folders that held nothing else, by the signs they had."""
+
+    @classmethod
+    def of(cls, top: Path) -> "Standing":
+        """What stands there now."""
+        folders: dict[str, Folder] = {}
+        start = len(f"{top}/")
+        for folder, inside, names in os.walk(top):
+            folders[folder[start:]] = frozenset((*inside, *names))
+        return cls(top, folders)
+
+    @classmethod
+    def read(cls, top: Path, kept: Path, *, content: str) -> "Standing | None":
+        """What was kept there for that content; None when nothing was, or for another."""
+        try:
+            found = json.loads(kept.read_text(encoding="utf-8"))
+            folders = {str(folder): frozenset(map(str, names)) for folder, names in found["folders"].items()}
+            return cls(top, folders) if found["content"] == content else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def keep(self, kept: Path, *, content: str) -> None:
+        """Write it down for a later process."""
+        folders = {folder: sorted(names) for folder, names in self._folders.items()}
+        write_whole(kept, json.dumps({"content": content, "folders": folders}).encode(), synced=False)
+
+    def clear(self) -> tuple[str, ...]:
+        """Remove what did not stand there; its paths, sorted. What was removed as a folder is named as one.
+
+        Raises OSError when something cannot be removed.
+        """
+        gone: list[str] = []
+        for folder, names in self._folders.items():
+            place = f"{self._top}/{folder}" if folder else self._top
+            signs = _signs(place)
+            if signs is None:
+                gone += [folder] if _is_instead(place) else []
+            elif self._quiet.get(folder) != signs:
+                strays = [name for name in os.listdir(place) if name not in names]  # noqa: PTH208 (names are all)
+                for name in strays:
+                    _remove(f"{place}/{name}")
+                if not strays and time.time_ns() - signs[1] > SETTLED_NS:
+                    self._quiet[folder] = signs
+                gone += [f"{folder}/{name}" if folder else name for name in strays]
+        return tuple(sorted(gone))
+
+
+def _is_instead(place: str) -> bool:
+    """Whether something that is no folder took a folder's place. It is removed; the seal misses the files."""
+    if not os.path.lexists(place):
+        return False
+    os.unlink(place)  # noqa: PTH108 (a path as text)
+    return True
+
+
+def _signs(place: str) -> FolderSigns | None:
+    try:
+        status = os.lstat(place)
+    except OSError:
+        return None
+    return (status.st_ino, status.st_ctime_ns) if stat.S_ISDIR(status.st_mode) else None
+
+
+def _remove(place: str) -> None:
+    """Raises OSError when somebody else's rights forbid it."""
+    if stat.S_ISDIR(os.lstat(place).st_mode):
+        shutil.rmtree(place, onerror=_opened)
+    else:
+        os.unlink(place)  # noqa: PTH108 (a path as text)
+
+
+def _opened(again: Callable[[str], object], place: str, _: object) -> None:
+    """A folder that its owner may not write in keeps what is in it until he may."""
+    for folder in (os.path.dirname(place), place):  # noqa: PTH120 (a path as text)
+        with contextlib.suppress(OSError):
+            if not stat.S_ISLNK(os.lstat(folder).st_mode):
+                os.chmod(folder, 0o700)  # noqa: PTH101 (a path as text)
+    shutil.rmtree(place) if stat.S_ISDIR(os.lstat(place).st_mode) else again(place)
+
+
+# Puts committed files back, byte for byte, wherever a run left something else.
+
+EXECUTABLE = "100755"
+
+
+class Pristine:
+    """The committed files of one checkout. One that was found right is not read again until its signs change."""
+
+    def __init__(self, root: Path, committed: Mapping[str, Entry]) -> None:
+        self._root = root
+        self._committed = committed
+        self._places = {path: f"{root}/{path}" for path in committed}
+        self._folders = tuple({f"{root}/{folder}" for path in committed for folder in _parents(path)})
+        self._right: dict[str, Signs] = {}
+
+    def restore(self, repository: Callable[[], Git]) -> tuple[str, ...]:
+        """Make the files what the repository says; the paths that were not, sorted."""
+        straight = all(is_folder(folder) for folder in self._folders)
+        changed = sorted(
+            path for path in self._committed if not ((straight and self._untouched(path)) or self._read(path))
+        )
+        if not changed:
+            return ()
+        contents = repository().blobs(tuple(self._committed[path].oid for path in changed))
+        for path, data in zip(changed, contents, strict=True):
+            _put(self._root, path, self._committed[path], data)
+        return tuple(changed)
+
+    def _untouched(self, path: str) -> bool:
+        known = self._right.get(path)
+        return known is not None and signs_of(self._places[path]) == known
+
+    def _read(self, path: str) -> bool:
+        """Whether the file's contents are right; then its signs are remembered, if they can be relied on."""
+        self._right.pop(path, None)
+        signs = signs_of(self._places[path])
+        straight = all(is_folder(f"{self._root}/{folder}") for folder in _parents(path))
+        right = straight and _same(self._places[path], self._committed[path])
+        if right and signs is not None and settled(signs):
+            self._right[path] = signs
+        return right
+
+
+def _same(place: str, entry: Entry) -> bool:
+    """Whether this very file, whose folders are known to be folders, is the committed one."""
+    try:
+        kind = os.lstat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISLNK(kind):
+        return entry.mode == LINK and _oid(os.fsencode(Path(place).readlink()), entry) == entry.oid
+    if not stat.S_ISREG(kind) or entry.mode == LINK:
+        return False
+    return bool(kind & 0o100) == (entry.mode == EXECUTABLE) and _oid(contents(place), entry) == entry.oid
+
+
+def _put(root: Path, path: str, entry: Entry, data: bytes) -> None:
+    for parent in _parents(path):
+        folder = root / parent
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            folder.unlink()
+        folder.mkdir(exist_ok=True)
+    place = root / path
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)  # a hard link elsewhere keeps its own contents
+    if entry.mode == LINK:
+        place.symlink_to(os.fsdecode(data))
+        return
+    place.write_bytes(data)
+    place.chmod(0o755 if entry.mode == EXECUTABLE else 0o644)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parents(path: str) -> tuple[str, ...]:
+    """The folders above a path, outermost first."""
+    return tuple(str(parent) for parent in reversed(PurePosixPath(path).parents) if str(parent) != ".")
+
+
+def _oid(data: bytes, entry: Entry) -> str:
+    """Git's name for a blob, in the repository's own kind of hash."""
+    kind = hashlib.sha256 if len(entry.oid) == 64 else hashlib.sha1
+    return kind(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+# A throw-away copy of a checked-out tree, for what must not touch the tree itself: formatting, extra builds.
+
+
+@contextmanager
+def scratch_copy(tree: Path) -> Iterator[Path]:
+    """The copy of `tree`, inside a copy of its whole checkout: tools look for their settings in parent folders.
+
+    Git's own files are left out, so that nothing run there reaches the repository.
+    """
+    root = next((folder for folder in (tree, *tree.parents) if (folder / ".git").exists()), tree)
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        copy = Path(folder) / "tree"
+        shutil.copytree(root, copy, symlinks=True, ignore=_git_own, copy_function=_copied)
+        yield copy / tree.relative_to(root)
+
+
+def _git_own(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == ".git"]
+
+
+def _copied(source: str, target: str) -> None:
+    """Contents, permissions and times: what a build looks at. Other attributes cost more than the copy."""
+    status = os.stat(source)  # noqa: PTH116 (for every file of a tree, as the next)
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        data = memoryview(contents(source))
+        while data:
+            data = data[os.write(handle, data) :]
+        os.fchmod(handle, stat.S_IMODE(status.st_mode))
+        os.utime(handle, ns=(status.st_atime_ns, status.st_mtime_ns))
+    finally:
+        os.close(handle)

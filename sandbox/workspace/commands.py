@@ -10,16 +10,15 @@ from pathlib import Path
 
 from ridgeline.graph.contract import OURSELVES, Contract
 from ridgeline.graph.evidence import Exit
-from ridgeline.sandbox.devices.choose import unbound
 from ridgeline.sandbox.devices.gate import Bound, CardGate
-from ridgeline.sandbox.devices.kind import Kind, device_kind
+from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.values import Kind, device_kind
 from ridgeline.sandbox.isolation.environment import passed
-from ridgeline.sandbox.isolation.patience import Patience
-from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.isolation.process import Patience, run
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.seal import Seals, discard
+from ridgeline.sandbox.workspace.signatures import Seals, discard
 
 BUILD_LINES = 8
 """Of a failed build, that one line shows: the compiler's error stands above what make says of it."""

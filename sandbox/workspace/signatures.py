@@ -1,8 +1,11 @@
 """By what a file that was read once is known to be the same without reading it again."""
 
+import hashlib
 import os
 import stat
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 Signs = tuple[int, ...]
@@ -47,3 +50,81 @@ def is_folder(place: Path | str) -> bool:
 def settled(signs: Signs) -> bool:
     """Whether a later change is sure to show in the signs. A file from the future is never settled."""
     return time.time_ns() - signs[3] > SETTLED_NS
+
+
+# What a tree was once built: a run that changes sources or binaries would have something timed that was not tested.
+
+OWN = frozenset({".pytest_cache", ".git"})
+"""What test runners and git write for themselves; nothing runs what is in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One sealed file: its contents, and the signs by which an untouched file is known without reading it again."""
+
+    sha256: str
+    signs: Signs | None
+    """None where they were too young to be relied on: then the contents are compared."""
+
+
+class Seals:
+    """Seals by tree, for as long as this process lives; a tree that has none is sealed when it is next used."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, dict[str, Mark]] = {}
+
+    def holds(self, content: str) -> bool:
+        """Whether that content, by git's name for its tree, is sealed."""
+        return content in self._marks
+
+    def close(self, content: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
+        """Seal the files of `tree` whose path below it `covers` admits."""
+        paths = (path for path in _files(tree) if covers(path))
+        self._marks[content] = {path: _mark(f"{tree}/{path}") for path in paths}
+
+    def open(self, content: str) -> None:
+        """Forget the seal: the tree is about to be made anew."""
+        self._marks.pop(content, None)
+
+    def broken(self, content: str, tree: Path) -> tuple[str, ...]:
+        """Sealed files that are gone or hold something else now, sorted; none without a seal."""
+        marks = self._marks.get(content, {})
+        found: list[str] = []
+        for path, mark in marks.items():
+            place = f"{tree}/{path}"
+            signs = signs_of(place)
+            if signs is not None and signs == mark.signs:
+                continue
+            if signs is None or _sha256(place) != mark.sha256:
+                found.append(path)
+            elif settled(signs):
+                marks[path] = replace(mark, signs=signs)
+        return tuple(sorted(found))
+
+
+def discard(tree: Path) -> None:
+    """Make the checkout around `tree` one that holds nothing: a slot without its .git file is checked out afresh."""
+    for folder in (tree, *tree.parents):
+        if (folder / ".git").is_file():
+            (folder / ".git").unlink()
+            return
+
+
+def _files(tree: Path) -> list[str]:
+    """Plain files below the tree, by their paths from there."""
+    found: list[str] = []
+    start = len(f"{tree}/")
+    for folder, folders, names in os.walk(tree):
+        folders[:] = [name for name in folders if name not in OWN]
+        places = (f"{folder}/{name}" for name in names if name not in OWN)
+        found += [place[start:] for place in places if signs_of(place) is not None]
+    return found
+
+
+def _mark(place: str) -> Mark:
+    signs = signs_of(place)
+    return Mark(sha256=_sha256(place), signs=signs if signs is not None and settled(signs) else None)
+
+
+def _sha256(place: str) -> str:
+    return hashlib.sha256(contents(place)).hexdigest()

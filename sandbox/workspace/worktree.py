@@ -14,12 +14,9 @@ from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.audit.shared import native, nearest, shared
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
-from ridgeline.sandbox.workspace.git import Entry, Git
+from ridgeline.sandbox.workspace.git import Change, Entry, Git, Grown, Holdings
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.mirror import mirror_of
-from ridgeline.sandbox.workspace.object_cache import Holdings
-from ridgeline.sandbox.workspace.repository import Repository, find_repository
-from ridgeline.sandbox.workspace.stream import Change, Grown
+from ridgeline.sandbox.workspace.repository import Repository, find_repository, mirror_of
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ridgeline.agent.checkpoints import FILE, checkpoints
 from ridgeline.agent.tape import PROTOCOLS, Tape, taped
 from ridgeline.graph.build import build
 from ridgeline.graph.state import initial
-from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.store.campaign_folder import CampaignFiles
 from tests.builders import make_limits
 from tests.campaigns import CONFIG, make_campaign
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.errors import ProgramMissing
+from ridgeline.sandbox.devices.tools import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
 from ridgeline.sandbox.isolation.process import beside, run
-from ridgeline.sandbox.timing.conditions.core_watch import SLICE_S, CoreWatch
-from ridgeline.sandbox.timing.conditions.smi import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
-from ridgeline.sandbox.timing.conditions.sources import sources
+from ridgeline.sandbox.timing.observation import SLICE_S, CoreWatch, sources
 from ridgeline.sandbox.workspace.commands import pinned_core
 
 SPIN = "import time\nuntil = time.monotonic() + {seconds}\nwhile time.monotonic() < until: pass\n"

@@ -7,10 +7,8 @@ import pytest
 
 from ridgeline.graph.errors import DeviceLost
 from ridgeline.graph.evidence import Machine
-from ridgeline.sandbox.devices.cpu import Cpu, features, read_cpu, size
-from ridgeline.sandbox.devices.gpus import parse_nvidia, parse_rocm
-from ridgeline.sandbox.devices.kind import device_kind
-from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.devices.machine import Cpu, LocalDevice, features, parse_nvidia, parse_rocm, read_cpu, size
+from ridgeline.sandbox.devices.values import device_kind
 from tests.builders import make_contract
 
 

@@ -5,11 +5,9 @@ from contextlib import ExitStack
 import pytest
 
 from ridgeline.graph.errors import DeviceBusy, DeviceLost
-from ridgeline.sandbox.devices.cards import Cards
-from ridgeline.sandbox.devices.floors import Floors
-from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting, card_for, gate_of
+from ridgeline.sandbox.devices.idle import Cards, Floors
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.devices.opened import card_for, gate_of
 from ridgeline.sandbox.devices.tools import AmdTools, NvidiaTools, watch
 from ridgeline.sandbox.devices.values import Floor, GateSettings
 from tests.builders import make_contract

@@ -3,9 +3,8 @@
 import pytest
 
 from ridgeline.graph.errors import DeviceBusy, StopAsked
-from ridgeline.sandbox.devices.cards import Cards
-from ridgeline.sandbox.devices.floors import Floors
 from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.devices.idle import Cards, Floors
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import GateSettings
 from tests.standins_smi import ReplayedTools, cards, h100, stand_in

@@ -19,7 +19,7 @@ from ridgeline.sandbox.devices.machine import LocalDevice
 from tests.builders import make_contract
 from tests.fake_torch import install
 
-SCRIPT = Path(ridgeline.sandbox.devices.ceilings.__file__).parent / "harness" / "gpu_ceiling.py"
+SCRIPT = Path(ridgeline.sandbox.devices.ceilings.__file__).parents[1] / "harness" / "gpu_ceiling.py"
 
 
 @contextlib.contextmanager

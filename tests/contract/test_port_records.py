@@ -6,8 +6,7 @@ from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts, Files, Ledger
 from ridgeline.graph.record import Reviewed, key
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.artifacts import ArtifactStore
-from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles
 from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger
 from tests.builders import make_baseline, make_opened, make_round
 from tests.fakes import FakeArtifacts, FakeFiles, FakeLedger

@@ -7,7 +7,7 @@ import pytest
 from ridgeline.graph.errors import NoSuchBase, WorldError
 from ridgeline.graph.ports import Applied, Refused, Workspace
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 from tests.fakes import FakeWorkspace

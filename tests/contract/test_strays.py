@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.workspace.checkouts import Trees
-from ridgeline.sandbox.workspace.leftovers import Standing
+from ridgeline.sandbox.workspace.checkouts import Standing, Trees
 from ridgeline.sandbox.workspace.signatures import SETTLED_NS
 from tests.rooms import open_room, script_contract
 

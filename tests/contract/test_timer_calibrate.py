@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
-from ridgeline.sandbox.store.caches import cache_folder
-from ridgeline.sandbox.timing.calibrations import KEPT_S, Calibrations
-from ridgeline.sandbox.timing.timer import ContractTimer
+from ridgeline.sandbox.store.durable import cache_folder
+from ridgeline.sandbox.timing.timer import KEPT_S, Calibrations, ContractTimer
 from tests.rooms import Room, StillDevice, open_room, script_contract
 
 BENCH = r"""

@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.trial import Traced
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from tests.builders import (
     make_applied,
     make_built,

@@ -18,7 +18,7 @@ from ridgeline.agent.progress import SilentProgress
 from ridgeline.agent.served import announced, link
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.trial import proposed
-from ridgeline.sandbox.store.caches import cache_folder
+from ridgeline.sandbox.store.durable import cache_folder
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 from tests.text_project import files

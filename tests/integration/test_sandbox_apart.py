@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.isolation import confine
-from ridgeline.sandbox.isolation.apart import how_it_ended, own_memory, own_table
+from ridgeline.sandbox.isolation import launcher
+from ridgeline.sandbox.isolation.launcher import how_it_ended, own_memory, own_table
 from ridgeline.sandbox.isolation.process import run
 
 REMEMBERING = pytest.mark.skipif(not own_memory(), reason="this machine permits no shared memory of one's own")
@@ -204,7 +204,7 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
 WEAK = """
 import sys
 from pathlib import Path
-from ridgeline.sandbox.isolation.apart import own_table
+from ridgeline.sandbox.isolation.launcher import own_table
 from ridgeline.sandbox.isolation.process import beside, capture, run
 here = Path(sys.argv[1])
 assert not own_table()
@@ -221,7 +221,7 @@ def test_without_process_tables_what_is_left_is_adopted_and_ended(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "sleep", "setsid", "env", "cat", "setpriv", "prlimit", "taskset", "true"):
-        found = confine.which(name, os.environ["PATH"])
+        found = launcher.which(name, os.environ["PATH"])
         assert found, name
         (tools / name).symlink_to(found)
     done = subprocess.run(

@@ -15,8 +15,8 @@ from ridgeline.graph.formula import evaluate
 from ridgeline.graph.policy.define import resolve
 from ridgeline.graph.policy.operations.families import amount, family, types
 from ridgeline.graph.target import Target
-from ridgeline.sandbox.devices.kind import device_kind
-from ridgeline.sandbox.timing.pairs import HEADER as PAIR_HEADER
+from ridgeline.sandbox.devices.values import device_kind
+from ridgeline.sandbox.timing.interleaving import HEADER as PAIR_HEADER
 from ridgeline.sandbox.workspace.commands import Commands
 from tests.builders import make_machine
 from tests.catalog_briefs import brief

@@ -8,7 +8,7 @@ from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.audit.shared import shared
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 from tests.repositories import AT, make_repository

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ridgeline.sandbox.timing.reported import ByCsv, ByRegex, Unreadable
+from ridgeline.sandbox.timing.comparator import ByCsv, ByRegex, Unreadable
 
 
 def by_regex(pattern: str = r"time: ([0-9.e-]+)") -> ByRegex:

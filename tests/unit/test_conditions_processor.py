@@ -2,15 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.timing.conditions.processor import (
-    Ticks,
-    mhz,
-    parse_list,
-    parse_mhz,
-    parse_own,
-    parse_stat,
-    siblings,
-)
+from ridgeline.sandbox.timing.observation import Ticks, mhz, parse_list, parse_mhz, parse_own, parse_stat, siblings
 
 STAT = """cpu  1073692 27762 143549 1038106 14750 0 6052 26261 0 0
 cpu0 405003 18852 67131 652757 6412 0 300 14442 0 0

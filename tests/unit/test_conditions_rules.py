@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.timing.conditions.rules import Disturbed, Span, disturbed
-from ridgeline.sandbox.timing.conditions.values import Card, Conditions, Load, Reading
-from ridgeline.sandbox.timing.conditions.words import left_out
+from ridgeline.sandbox.devices.values import Card, Conditions, Load, Reading
+from ridgeline.sandbox.timing.disturbances import Disturbed, Span, disturbed, left_out
 
 SECOND = 1e6
 BEGAN = 7 * SECOND

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.timing.conditions import amd, nvidia
-from ridgeline.sandbox.timing.conditions.values import Reading
+from ridgeline.sandbox.devices import amd, nvidia
+from ridgeline.sandbox.devices.values import Reading
 
 RECORDED = Path(__file__).parents[1] / "data" / "conditions" / "h100_matmul_poll.csv"
 FIELDS = nvidia.FIELDS[1]
@@ -17,7 +17,7 @@ LINE = "2026/11/21 17:56:49.546, 1425, 2619, 56, 240.48, 0x{mask:016x}\n"
 
 
 def test_a_recorded_run_of_matrix_products_on_an_h100():
-    found = nvidia.readings(RECORDED.read_text(encoding="ascii"), FIELDS, monotonic_s=0)
+    found = nvidia.parse_readings(RECORDED.read_text(encoding="ascii"), FIELDS, monotonic_s=0)
     assert len(found) == 41
     assert {one.sm_mhz for one in found if one.idle} == {345}
     assert {one.sm_mhz for one in found if not one.idle} == {1980}
@@ -44,29 +44,29 @@ def test_a_recorded_run_of_matrix_products_on_an_h100():
     ],
 )
 def test_why_a_clock_is_low(mask, slowdowns, idle):
-    (one,) = nvidia.readings(LINE.format(mask=mask), FIELDS, monotonic_s=0)
+    (one,) = nvidia.parse_readings(LINE.format(mask=mask), FIELDS, monotonic_s=0)
     assert (one.slowdowns, one.idle) == (slowdowns, idle)
 
 
 def test_times_are_moved_to_the_monotonic_clock():
-    (one,) = nvidia.readings(LINE.format(mask=0), FIELDS, monotonic_s=-1795283800)
+    (one,) = nvidia.parse_readings(LINE.format(mask=0), FIELDS, monotonic_s=-1795283800)
     assert one.at_us == pytest.approx(9.546e6, abs=1)
 
 
 def test_what_a_card_does_not_tell_is_none_and_never_zero():
     line = "2026/11/21 17:56:49.546, [N/A], [Not Supported], ERR!, [Unknown Error], [N/A]\n"
-    (one,) = nvidia.readings(line, FIELDS, monotonic_s=0)
+    (one,) = nvidia.parse_readings(line, FIELDS, monotonic_s=0)
     assert one == Reading(at_us=one.at_us)
 
 
 def test_the_line_that_was_being_written_is_left_out():
     text = LINE.format(mask=0) + "2026/11/21 17:56:49.746, 1425, 2619, 56, 240.48, 0x00"
-    assert len(nvidia.readings(text, FIELDS, monotonic_s=0)) == 1
-    assert nvidia.readings("No devices were found\n", FIELDS, monotonic_s=0) == ()
+    assert len(nvidia.parse_readings(text, FIELDS, monotonic_s=0)) == 1
+    assert nvidia.parse_readings("No devices were found\n", FIELDS, monotonic_s=0) == ()
 
 
 def test_counters_of_slowdowns():
-    (one,) = nvidia.readings(
+    (one,) = nvidia.parse_readings(
         "2026/11/21 18:15:35.765, 465, 2619, 34, 103.68, 0x1, 0, 12, [N/A]\n", nvidia.FIELDS[0], monotonic_s=0
     )
     assert [(count.name, count.value) for count in one.counts] == [
@@ -85,7 +85,7 @@ def test_counters_of_slowdowns():
     ],
 )
 def test_processes_on_an_nvidia_card(text, found):
-    assert nvidia.apps(text) == found
+    assert nvidia.parse_processes(text) == found
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ VIOLATIONS = {
 
 @pytest.mark.parametrize("wrap", [lambda cards: cards, lambda cards: {"gpu_data": cards}], ids=["6.x", "7.x"])
 def test_a_card_of_amd_smi(wrap):
-    found = amd.metric("WARNING: [drm] old firmware\n" + json.dumps(wrap([card(throttle=VIOLATIONS)])), at_us=5.0)
+    found = amd.parse_metric("WARNING: [drm] old firmware\n" + json.dumps(wrap([card(throttle=VIOLATIONS)])), at_us=5.0)
     assert found is not None
     assert (found.sm_mhz, found.memory_mhz, found.celsius, found.watts, found.at_us) == (2100, 1300, 45, 158, 5)
     assert found.slowdowns == ("power cap", "socket too hot")
@@ -132,15 +132,15 @@ def test_a_card_of_amd_smi(wrap):
 
 @pytest.mark.parametrize("throttle", ["N/A", {}, {"ppt_violation_status": "N/A"}])
 def test_a_card_that_tells_no_slowdowns(throttle):
-    found = amd.metric(json.dumps({"gpu_data": [card(throttle=throttle, clock="N/A", power="N/A")]}))
+    found = amd.parse_metric(json.dumps({"gpu_data": [card(throttle=throttle, clock="N/A", power="N/A")]}))
     assert found is not None
     assert (found.slowdowns, found.counts, found.sm_mhz, found.watts) == (None, (), None, None)
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"gpu_data": "N/A"}', "[1, 2]", '{"gpu_data": [{"gpu"'])
 def test_no_card(text):
-    assert amd.metric(text) is None
-    assert amd.processes(text) is None
+    assert amd.parse_metric(text) is None
+    assert amd.parse_processes(text) is None
 
 
 def listed(*entries):
@@ -161,7 +161,7 @@ def listed(*entries):
     ],
 )
 def test_processes_on_an_amd_card(text, found):
-    assert amd.processes(text) == found
+    assert amd.parse_processes(text) == found
 
 
 ROCM = {
@@ -177,12 +177,12 @@ ROCM = {
 
 
 def test_a_card_of_rocm_smi():
-    found = amd.rocm(f"WARNING: low power\n{json.dumps(ROCM)}\n{json.dumps(ROCM)}", card="card0")
+    found = amd.parse_rocm_smi(f"WARNING: low power\n{json.dumps(ROCM)}\n{json.dumps(ROCM)}", card="card0")
     assert found is not None
     assert (found.sm_mhz, found.memory_mhz, found.celsius, found.watts) == (173, 2000, 60, 266)
     assert (found.slowdowns, found.idle) == (None, None)
-    assert amd.rocm(json.dumps(ROCM), card="card1") is None
-    old = amd.rocm(
+    assert amd.parse_rocm_smi(json.dumps(ROCM), card="card1") is None
+    old = amd.parse_rocm_smi(
         '{"card0": {"Average Graphics Package Power (W)": "89.0", "sclk clock speed:": "N/A"}}', card="card0"
     )
     assert old is not None
@@ -190,10 +190,10 @@ def test_a_card_of_rocm_smi():
 
 
 def test_rocm_smi_does_not_say_on_which_of_several_cards_a_process_is():
-    assert amd.rocm_processes(json.dumps(ROCM)) == ("sglang::schedul (710898)",)
-    assert amd.rocm_processes(json.dumps({**ROCM, "card1": {}})) is None
-    assert amd.rocm_processes(json.dumps({"card0": {}, "system": {}})) == ()
-    assert amd.rocm_processes("nothing") is None
+    assert amd.parse_rocm_smi_processes(json.dumps(ROCM)) == ("sglang::schedul (710898)",)
+    assert amd.parse_rocm_smi_processes(json.dumps({**ROCM, "card1": {}})) is None
+    assert amd.parse_rocm_smi_processes(json.dumps({"card0": {}, "system": {}})) == ()
+    assert amd.parse_rocm_smi_processes("nothing") is None
 
 
 def recorded(name: str) -> str:
@@ -213,7 +213,7 @@ def recorded(name: str) -> str:
     ],
 )
 def test_recordings_of_amd_smi(name, watts, celsius):
-    found = amd.metric(recorded(name))
+    found = amd.parse_metric(recorded(name))
     assert found == Reading(at_us=None, watts=watts, celsius=celsius)
 
 
@@ -228,18 +228,20 @@ def test_recordings_of_amd_smi(name, watts, celsius):
     ],
 )
 def test_recordings_of_rocm_smi(name, expected):
-    found = amd.rocm(recorded(name), card="card0")
+    found = amd.parse_rocm_smi(recorded(name), card="card0")
     assert found is not None
     assert (found.sm_mhz, found.memory_mhz, found.celsius, found.watts) == expected
 
 
 def test_an_idle_card_that_reads_full_use_is_no_cause_of_anything():
     """Use is not asked for at all: some firmware reports 100 % of an idle card."""
-    assert amd.metric(recorded("amd_smi/rocm7.2_r9700_idle_but_gfx100_TRUNCATED.txt")) is None
+    assert amd.parse_metric(recorded("amd_smi/rocm7.2_r9700_idle_but_gfx100_TRUNCATED.txt")) is None
     assert not {"--usage", "--showuse"} & {*amd.METRIC, *amd.OLD_METRIC, *amd.ROCM_QUERY}
 
 
 def test_recorded_process_lists():
-    assert amd.processes(recorded("amd_smi/mi355x_26.2.1_process_no_vram.json")) == ()
-    assert amd.processes(recorded("amd_smi/rocm7_mi300x_llama_server_process.json")) == ("llama-server (28389)",)
-    assert amd.rocm_processes(recorded("rocm_smi/mi300x_llama_server_showpids.json")) == ("llama-server (28389)",)
+    assert amd.parse_processes(recorded("amd_smi/mi355x_26.2.1_process_no_vram.json")) == ()
+    assert amd.parse_processes(recorded("amd_smi/rocm7_mi300x_llama_server_process.json")) == ("llama-server (28389)",)
+    assert amd.parse_rocm_smi_processes(recorded("rocm_smi/mi300x_llama_server_showpids.json")) == (
+        "llama-server (28389)",
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.evidence import Row
-from ridgeline.sandbox.timing.csv_schema import Problem, difference, header, read
+from ridgeline.sandbox.timing.benchmark_csv import Problem, difference, header, read
 from tests.rooms import HEADER, script_contract
 
 GOOD = "small,8,PASS,1.5,0.01,0.20"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.devices.choose import binding, fitting, ranked, unbound, visible
+from ridgeline.sandbox.devices.idle import binding, fitting, ranked, unbound, visible
 from ridgeline.sandbox.devices.values import CardSample, Judged
 
 

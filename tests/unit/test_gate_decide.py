@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.devices.decide import decide
-from ridgeline.sandbox.devices.settings import BadSetting, gate_settings
+from ridgeline.sandbox.devices.idle import BadSetting, decide, gate_settings
 from ridgeline.sandbox.devices.values import MIB, CardSample, Floor, GateSettings, GpuProcess
 
 SETTINGS = GateSettings()

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from ridgeline.sandbox.devices.quantity import memory, number, pci, percent, text
-from ridgeline.sandbox.devices.reading import parse, series
+from ridgeline.sandbox.devices.tools import parse, series
 from ridgeline.sandbox.devices.values import MIB, Unreadable
 from tests.standins_smi import apps, cards, h100
 

@@ -4,9 +4,8 @@ import pytest
 
 from ridgeline.agent.wiring import _gate
 from ridgeline.graph.limits import Limits
-from ridgeline.sandbox.isolation.patience import Patience, Progress, watched
-from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.store.signals import StopFile
+from ridgeline.sandbox.isolation.process import Patience, Progress, run, watched
+from ridgeline.sandbox.store.campaign_folder import StopFile
 from tests.builders import make_contract, make_limits
 
 RULE = Patience(window_s=Limits().poll_max_s, windows=Limits().poll_stuck_windows)
@@ -19,7 +18,7 @@ class Command:
         self._done, self._ends_s = list(done), ends_s
         self.now_s = 0.0
         self.waits: list[float] = []
-        monkeypatch.setattr("ridgeline.sandbox.isolation.patience.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("ridgeline.sandbox.isolation.process.time.monotonic", lambda: self.now_s)
 
     def exited(self, most_s: float) -> bool:
         self.waits.append(most_s)

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.agent.planner.tools import TreeReader
 from ridgeline.graph.errors import NoSuchBase
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from tests.builders import make_artifact
 from tests.repositories import FOLDER, workspace
 

@@ -4,9 +4,7 @@ import pytest
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.wiring import quiet_s
-from ridgeline.sandbox.timing.conditions.core_watch import TICK_S
-from ridgeline.sandbox.timing.conditions.processor import Ticks
-from ridgeline.sandbox.timing.conditions.quiet import LOOK_S, LOOKS, RESTED, TOTAL_S, Quiet
+from ridgeline.sandbox.timing.observation import LOOK_S, LOOKS, RESTED, TICK_S, TOTAL_S, Quiet, Ticks
 
 
 class Core:

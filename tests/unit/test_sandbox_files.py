@@ -7,12 +7,10 @@ import pytest
 
 from ridgeline.graph.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
 from ridgeline.graph.record import Reviewed
-from ridgeline.sandbox.devices.clock import SystemClock
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.store.artifacts import ArtifactStore
-from ridgeline.sandbox.store.files import CampaignFiles
+from ridgeline.sandbox.devices.machine import SystemClock
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile, request_stop, withdraw_stop
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
-from ridgeline.sandbox.store.signals import StopFile, request_stop, withdraw_stop
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ridgeline.graph.evidence import Printed
-from ridgeline.sandbox.workspace.printed import MOST, printed
+from ridgeline.sandbox.workspace.checker import MOST, printed
 
 PATTERNS = ("mismatch", "AssertionError", "not close", "FAIL")
 

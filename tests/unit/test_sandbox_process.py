@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
-from ridgeline.sandbox.isolation import confine
+from ridgeline.sandbox.isolation import launcher
 from ridgeline.sandbox.isolation.environment import passed
 from ridgeline.sandbox.isolation.process import bounded, capture, run
 
@@ -160,7 +160,7 @@ def test_a_command_is_pinned_to_the_processor_asked_for(tmp_path):
 
 def test_a_command_has_no_network_where_namespaces_work(tmp_path):
     links = "import os; print(sorted(os.listdir('/sys/class/net')), len(open('/proc/net/route').readlines()))"
-    if confine.isolation() == "weak":
+    if launcher.isolation() == "weak":
         pytest.skip("this machine permits no network namespaces")
     ended = run((sys.executable, "-S", "-c", links), cwd=tmp_path, timeout_s=20)
     assert ended.output.split()[-1] in ("0", "1"), "no route is left but perhaps the table's header"

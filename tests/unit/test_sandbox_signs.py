@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.workspace import pristine as pristine_module
-from ridgeline.sandbox.workspace import seal as seal_module
-from ridgeline.sandbox.workspace.pristine import Pristine
-from ridgeline.sandbox.workspace.seal import Seals
-from ridgeline.sandbox.workspace.signatures import SETTLED_NS, contents, settled, signs_of
+from ridgeline.sandbox.workspace import checkouts as pristine_module
+from ridgeline.sandbox.workspace import signatures as seal_module
+from ridgeline.sandbox.workspace.checkouts import Pristine
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Seals, contents, settled, signs_of
 from tests.repositories import FOLDER, applied, git, make_repository, workspace
 
 PATIENCE_S = SETTLED_NS / 1e9 + 0.02

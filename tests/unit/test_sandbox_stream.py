@@ -6,8 +6,7 @@ import pytest
 
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.workspace.checkouts import Trees
-from ridgeline.sandbox.workspace.git import Git
-from ridgeline.sandbox.workspace.object_cache import KEPT_BYTES, Holdings
+from ridgeline.sandbox.workspace.git import KEPT_BYTES, Git, Holdings
 from ridgeline.sandbox.workspace.signatures import is_folder
 from tests.repositories import AT, BRANCH, FOLDER, git, make_repository, workspace
 

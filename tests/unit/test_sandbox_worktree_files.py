@@ -5,7 +5,7 @@ import pytest
 from ridgeline.graph.errors import NotAGitRepository
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.store.artifacts import ArtifactStore
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
 from tests.builders import make_contract

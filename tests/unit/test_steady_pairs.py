@@ -7,11 +7,22 @@ from itertools import product
 import pytest
 
 from ridgeline.graph.evidence import BenchmarkFailed
-from ridgeline.sandbox.timing.conditions.quiet import Quiet
-from ridgeline.sandbox.timing.conditions.values import Conditions, Load
-from ridgeline.sandbox.timing.interleaving import Process, Question, Timed
-from ridgeline.sandbox.timing.pairs import Pair, Problem, Slot, read_slots, shapes_of
-from ridgeline.sandbox.timing.steady import EXTRA_TRIES, Steady, fit, judged
+from ridgeline.sandbox.devices.values import Conditions, Load
+from ridgeline.sandbox.timing.interleaving import (
+    EXTRA_TRIES,
+    Pair,
+    Problem,
+    Process,
+    Question,
+    Slot,
+    Steady,
+    Timed,
+    fit,
+    judged,
+    read_slots,
+    shapes_of,
+)
+from ridgeline.sandbox.timing.observation import Quiet
 
 SECOND = 1e6
 BEGAN = 7 * SECOND

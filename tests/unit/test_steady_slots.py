@@ -6,10 +6,9 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.timing.conditions.rules import FOREIGN_SHARE, Span, disturbed
-from ridgeline.sandbox.timing.conditions.values import Conditions, Load
-from ridgeline.sandbox.timing.interleaving import Timed
-from ridgeline.sandbox.timing.pairs import Pair, Slot, read_slots
+from ridgeline.sandbox.devices.values import Conditions, Load
+from ridgeline.sandbox.timing.disturbances import FOREIGN_SHARE, Span, disturbed
+from ridgeline.sandbox.timing.interleaving import Pair, Slot, Timed, read_slots
 
 CSV = b"label,block,slot,side,time_us,at_us,shared\n" + b"".join(
     b"s1,0,%d,%s,%s,%d,0\n" % (number, side, time, 10 + number)

@@ -17,9 +17,9 @@ from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
+from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import Commands, said, tail
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.scratch import scratch_copy
 
 # What one instrument saw, or why it could not look.
 

@@ -1,9 +1,118 @@
-"""Idle, busy or unknown, by the agreement of signals each of which is known to lie (profilers 9.3 and 9.4). Pure."""
+"""Every card of a vendor, judged: who decides by what was seen now."""
 
-from collections.abc import Collection, Sequence
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
+from pydantic import ValidationError
+
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.values import MIB, CardSample, CardState, Floor, GateSettings, GpuProcess, State
+from ridgeline.sandbox.devices.tools import Tools, watch
+from ridgeline.sandbox.devices.values import (
+    MIB,
+    CardSample,
+    CardState,
+    Floor,
+    GateSettings,
+    GpuProcess,
+    Judged,
+    State,
+    Vendor,
+)
+from ridgeline.sandbox.store.durable import cache_folder, write_whole
+
+# Which idle card, and how a program is bound to it. Pure.
+
+VARIABLES: dict[Vendor, tuple[str, ...]] = {
+    "nvidia": ("CUDA_VISIBLE_DEVICES",),
+    "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+}
+"""In the order in which they apply: each counts among what the one before has left."""
+NO_CARDS = frozenset({"", "-1", "none", "void", "nodevfiles"})
+
+
+def ranked(cards: Sequence[Judged]) -> tuple[Judged, ...]:
+    """The idle ones, least used memory first, then least power, then the tool's order."""
+    unknown = float("inf")
+
+    def rank(judged: Judged) -> tuple[float, float]:
+        card = judged.card
+        used = card.memory_used_bytes if card.memory_used_bytes is not None else card.memory_share_pct
+        return unknown if used is None else float(used), unknown if card.power_w is None else card.power_w
+
+    return tuple(sorted((one for one in cards if one.state == "idle"), key=rank))
+
+
+def visible(cards: Sequence[CardSample], environment: Mapping[str, str]) -> tuple[CardSample, ...]:
+    """Those that the variables leave to programs, in their order; all of a vendor whose variables are not set."""
+    found: list[CardSample] = []
+    for vendor in dict.fromkeys(card.vendor for card in cards):
+        left = [card for card in cards if card.vendor == vendor]
+        names = VARIABLES[vendor]
+        if vendor == "amd" and "HIP_VISIBLE_DEVICES" not in environment:
+            names = ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")  # HIP reads this one too
+        for name in names:
+            if name in environment:
+                left = _named(left, environment[name])
+        found += left
+    return tuple(found)
+
+
+def _named(cards: Sequence[CardSample], value: str) -> list[CardSample]:
+    """As the runtimes read a list: up to the first word that names no card."""
+    found: list[CardSample] = []
+    for word in value.split(","):
+        name = word.strip()
+        if name.lower() in NO_CARDS:
+            break
+        if name.isdigit():
+            match = [cards[int(name)]] if int(name) < len(cards) else []
+        else:
+            match = [card for card in cards if card.uuid and card.uuid.lower().startswith(name.lower())]
+        if not match:
+            break
+        found += match[:1]
+    return found
+
+
+def fitting(cards: Sequence[CardSample], wanted: str | None) -> tuple[CardSample, ...]:
+    """Those of the product or architecture that the contract names; all where no card is known to be one."""
+    word = re.sub(r"[^a-z0-9]", "", (wanted or "").lower())
+    if not word:
+        return tuple(cards)
+    mine = tuple(card for card in cards if word in _plain(card.name) or word == _plain(card.arch))
+    return mine or tuple(cards)
+
+
+def _plain(said: str | None) -> str:
+    return re.sub(r"[^a-z0-9]", "", (said or "").lower())
+
+
+def unbound(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the variables that say which cards are visible."""
+    names = {"CUDA_DEVICE_ORDER", *(name for names in VARIABLES.values() for name in names)}
+    return {name: value for name, value in environment.items() if name not in names}
+
+
+def binding(card: CardSample) -> dict[str, str]:
+    """The environment in which a program sees this card only, and sees it as its first.
+
+    By UUID: the tools' order of cards is not the runtimes'. An AMD card without a unique id is bound by its number,
+    an NVIDIA card by its number in the order of the buses, which is nvidia-smi's.
+    """
+    if card.vendor == "nvidia":
+        return {"CUDA_VISIBLE_DEVICES": card.uuid or card.index or "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if card.uuid:
+        return {"ROCR_VISIBLE_DEVICES": card.uuid, "HIP_VISIBLE_DEVICES": "0"}
+    return {"HIP_VISIBLE_DEVICES": card.index or "0"}
+
+
+# Idle, busy or unknown, by the agreement of signals each of which is known to lie (profilers 9.3 and 9.4). Pure.
 
 IDLE_POWER_W = {
     "MI300X": 158.0,
@@ -205,3 +314,125 @@ def _range(told: Sequence[float]) -> str:
 
 def _count(told: Sequence[float]) -> str:
     return "one sample" if len(told) == 1 else f"{len(told)} samples"
+
+
+# The least memory and power that each card of this machine was seen with while idle.
+
+
+class Floors:
+    """A small file of the user's cache; without a folder they are known to this process only."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = folder / "floors.json" if folder else None
+        self._known = self._read()
+
+    def of(self, card: CardSample) -> Floor:
+        """What is known of the card."""
+        return self._known.get(card.key, Floor())
+
+    def learn(self, card: CardSample) -> None:
+        """Take a sample of an idle card. A file that cannot be written is done without."""
+        before = self.of(card)
+        after = Floor(
+            memory_bytes=_least(before.memory_bytes, card.memory_used_bytes),
+            power_w=_least(before.power_w, card.power_w),
+        )
+        if after == before:
+            return
+        self._known[card.key] = after
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            plain = {key: floor.model_dump() for key, floor in self._known.items()}
+            write_whole(self._path, json.dumps(plain).encode(), synced=False)
+        except OSError:
+            self._path = None
+
+    def _read(self) -> dict[str, Floor]:
+        """A file that is not ours any more is begun anew: it can be learned again."""
+        try:
+            plain = json.loads(self._path.read_text(encoding="utf-8")) if self._path else {}
+            return {key: Floor.model_validate(value) for key, value in plain.items()}
+        except (OSError, ValueError, AttributeError, ValidationError):
+            return {}
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _least(one: Number | None, other: Number | None) -> Number | None:
+    known = [value for value in (one, other) if value is not None]
+    return min(known, default=None)
+
+
+PEAKS = ("utilization_pct", "memory_used_bytes", "memory_share_pct", "power_w")
+
+
+class Cards:
+    """One vendor's cards on this machine."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        settings: GateSettings,
+        floors: Floors | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`floors`: default the user's own cache."""
+        self._tools = tools
+        self._settings = settings
+        self._floors = Floors(cache_folder("gate")) if floors is None else floors
+        self._sleep = sleep
+
+    def judged(self, *, samples: int, interval_s: float) -> tuple[Judged, ...]:
+        """All cards that the tool tells of, after `samples` looks; takes at least `(samples - 1) * interval_s`."""
+        seen = watch(self._tools, samples=samples, interval_s=interval_s, sleep=self._sleep)
+        found = tuple(judge(card, self._settings, floor=self._floors.of(card[-1])) for card in seen)
+        for one, card in zip(found, seen, strict=True):
+            if one.state == "idle" and (card[-1].utilization_pct or 0) <= self._settings.utilization_pct:
+                self._floors.learn(card[-1])
+        return found
+
+
+def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> Judged:
+    """One card from its samples, shown with the most it took in any. Own process excluded."""
+    state = decide(samples, settings=settings, own_pids=(os.getpid(),), floor=floor)
+    most = {name: max(told) for name in PEAKS if (told := _told(samples, name))}
+    return Judged(card=samples[-1].model_copy(update=most), state=state.state, reasons=state.reasons)
+
+
+def _told(samples: Sequence[CardSample], name: str) -> list[float]:
+    return [value for sample in samples if (value := getattr(sample, name)) is not None]
+
+
+# The gate's thresholds as a person sets them: `RIDGELINE_GATE="samples=3 utilization_pct=10 allowed=Xorg+rdcd"`.
+
+VARIABLE = "RIDGELINE_GATE"
+
+
+class BadSetting(WorldError):
+    """A threshold that does not exist or has a value that cannot be."""
+
+    exit_code = 2
+
+
+def gate_settings(environment: Mapping[str, str] | None = None) -> GateSettings:
+    """The defaults with what the variable says; `allowed` adds to the daemons that are known.
+
+    `environment`: default this process's own. Raises BadSetting.
+    """
+    words = (os.environ if environment is None else environment).get(VARIABLE, "").replace(",", " ").split()
+    given: dict[str, object] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in GateSettings.model_fields:
+            known = ", ".join(GateSettings.model_fields)
+            raise BadSetting(f"{VARIABLE}: {word!r} is no key=value of the gate; known: {known}")
+        given[key] = (*GateSettings().allowed, *value.split("+")) if key == "allowed" else value
+    try:
+        return GateSettings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadSetting(f"{VARIABLE}: {first['loc'][0]}: {first['msg']}; give another value") from None

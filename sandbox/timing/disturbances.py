@@ -5,12 +5,13 @@ A block is dropped whole, both sides together, or not at all.
 
 import statistics
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.timing.conditions.values import Card, Conditions, Load, Reading
+from ridgeline.sandbox.devices.values import Card, Conditions, Load, Reading
 
 FOREIGN_SHARE = 0.25
 """Of the timed core, by other processes. What runs on other cores does not count.
@@ -230,3 +231,30 @@ def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
         return 0.0
     means = [statistics.fmean(readings.values()) for readings in clocks.values()]
     return max(means) / min(means) - 1
+
+
+# What disturbed a measurement, in sentences for people: pure.
+
+
+def left_out(dropped: Sequence[Disturbed], taken: int) -> tuple[str, ...]:
+    """One sentence per kind of disturbance, with how many of the `taken` blocks it cost."""
+    counted = Counter(one.kind for one in dropped)
+    return tuple(
+        f"{count} of {taken} blocks left out: {cause([one for one in dropped if one.kind == kind])}"
+        for kind, count in counted.most_common()
+    )
+
+
+def cause(same: Sequence[Disturbed]) -> str:
+    """What disturbed these blocks, which are of one kind: the median of the shares, each name once."""
+    share = statistics.median(one.amount for one in same)
+    names = ", ".join(dict.fromkeys(name for one in same for name in one.names))
+    said: dict[Kind, str] = {
+        "foreign_load": f"other processes used {share:.0%} of the timed core",
+        "steal": f"the hypervisor gave {share:.0%} of the timed core to other guests",
+        "throttled": f"the card was throttled ({names})",
+        "foreign_process": f"other processes were computing on the card: {names}",
+        "clock": f"the card's clock differed by {share:.1%} between the two versions; lock it if you may",
+        "harness": "marked invalid by the benchmark itself",
+    }
+    return said[same[0].kind]

@@ -1,15 +1,60 @@
-"""The files people read: written from the ledger, never read back, and logs that only ever grow."""
+"""Blobs of a campaign, stored once under what they contain."""
 
+import hashlib
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ridgeline.graph.errors import FilesConflict
+from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.artifacts import ArtifactStore
-from ridgeline.sandbox.store.durable import append_whole, locked, write_whole
+from ridgeline.sandbox.store.durable import Unsynced, append_whole, locked, write_whole
+
+
+class ArtifactStore:
+    """Port `Artifacts` on a campaign's folder: `<campaign>/artifacts/<first two digits>/<sha256>`."""
+
+    def __init__(self, campaign_dir: Path, *, later: Unsynced | None = None) -> None:
+        """`later`: brings new blobs to the disk before a line of the ledger names them; without it each is synced."""
+        self._root = campaign_dir / "artifacts"
+        self._later = later
+
+    def put(self, name: str, data: bytes) -> Artifact:
+        """Store the bytes, once, under a name for people. Raises DiskFull."""
+        artifact = Artifact(sha256=hashlib.sha256(data).hexdigest(), name=name, size=len(data))
+        path = self.path(artifact)
+        if _size(path) != len(data):
+            write_whole(path, data, synced=self._later is None)
+            if self._later is not None:
+                self._later.add(path)
+        return artifact
+
+    def get(self, artifact: Artifact) -> bytes:
+        """The stored bytes. Raises ArtifactLost when they are gone or are not those that were stored."""
+        path = self.path(artifact)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise ArtifactLost(f"{path}: {artifact.name} is missing; restore the campaign's artifacts folder") from None
+        if hashlib.sha256(data).hexdigest() != artifact.sha256:
+            raise ArtifactLost(f"{path}: {artifact.name} was changed; restore the campaign's artifacts folder")
+        return data
+
+    def path(self, artifact: Artifact) -> Path:
+        """Where the blob lies."""
+        return Path(f"{self._root}/{artifact.sha256[:2]}/{artifact.sha256}")
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 (asked of every blob, written or not)
+    except FileNotFoundError:
+        return None
+
+
+# The files people read: written from the ledger, never read back, and logs that only ever grow.
 
 logger = logging.getLogger(__name__)
 
@@ -105,3 +150,35 @@ def _grow(path: Path, present: bytes, data: bytes) -> None:
 def _plain(part: str) -> str:
     """A device or operator name as one folder name."""
     return re.sub(r"[^A-Za-z0-9_+.-]+", "-", part).strip("-.") or "unknown"
+
+
+# A person's request to stop, left as a file so that it works from any terminal and survives a restart.
+
+NAME = "stop.request"
+
+
+class StopFile:
+    """Port `Signals`: the campaign concludes after the round in which the file appears."""
+
+    def __init__(self, campaign_dir: Path) -> None:
+        self._path = campaign_dir / NAME
+
+    def stop_requested(self, after_round: int) -> bool:
+        """Whether somebody asked to stop by the end of that round."""
+        return self._path.exists()
+
+
+def request_stop(campaign_dir: Path, *, why: str = "") -> Path:
+    """Ask a campaign to conclude. Asking twice is asking once. Returns the request's file."""
+    path = campaign_dir / NAME
+    if not path.exists():
+        write_whole(path, f"{why}\n".encode())
+    return path
+
+
+def withdraw_stop(campaign_dir: Path) -> bool:
+    """Take a request back; whether there was one."""
+    path = campaign_dir / NAME
+    found = path.exists()
+    path.unlink(missing_ok=True)
+    return found

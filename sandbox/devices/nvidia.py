@@ -1,0 +1,321 @@
+"""What nvidia-smi writes, read without guessing: pure."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from ridgeline.graph.values import Named
+from ridgeline.sandbox.devices.quantity import amount, memory, pci, percent, text, whole
+from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable
+
+SLOWDOWNS = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""Bits of clocks_event_reasons.active (nvml.h, nvmlClocksEventReasons); settings that a person made are left out."""
+IDLE = 0x1
+PLAIN = ("timestamp", "clocks.sm", "clocks.mem", "temperature.gpu", "power.draw")
+ACTIVE, OLD_ACTIVE = "clocks_event_reasons.active", "clocks_throttle_reasons.active"
+COUNTS = {
+    "clocks_event_reasons_counters.sw_thermal_slowdown": "software thermal slowdown",
+    "clocks_event_reasons_counters.hw_thermal_slowdown": "hardware thermal slowdown",
+    "clocks_event_reasons_counters.hw_power_brake_slowdown": "hardware power brake",
+}
+"""Microseconds; newer drivers only."""
+FIELDS = ((*PLAIN, ACTIVE, *COUNTS), (*PLAIN, ACTIVE), (*PLAIN, OLD_ACTIVE), PLAIN)
+"""What to ask for, best first: a driver that lacks one field refuses the whole question."""
+APPS = ("pid", "process_name", "used_gpu_memory")
+
+
+def query(fields: tuple[str, ...], *, index: str) -> tuple[str, ...]:
+    """The command that asks one card for these fields; its times are UTC when TZ says so."""
+    return ("nvidia-smi", "-i", index, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+
+
+def processes_query(index: str) -> tuple[str, ...]:
+    """The command that lists the processes computing on one card."""
+    return ("nvidia-smi", "-i", index, f"--query-compute-apps={','.join(APPS)}", "--format=csv,noheader,nounits")
+
+
+def parse_readings(text: str, fields: tuple[str, ...], *, monotonic_s: float) -> tuple[Reading, ...]:
+    """One per whole line. `monotonic_s`: what to add to seconds since the epoch to get the monotonic clock.
+
+    A last line that was cut when the tool was ended, and lines of another shape, are left out.
+    """
+    rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]), skipinitialspace=True)
+    whole = (dict(zip(fields, cells, strict=True)) for cells in rows if len(cells) == len(fields))
+    return tuple(_reading(cells, monotonic_s) for cells in whole)
+
+
+def parse_processes(text: str) -> tuple[str, ...]:
+    """The processes, as `name (process id)`. They compute, so even one whose memory is not told counts."""
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+    return tuple(f"{cells[1].strip()} ({cells[0].strip()})" for cells in rows if len(cells) == len(APPS))
+
+
+def number(cell: str) -> float | None:
+    """`592.74 W` or `1980`; None for `[N/A]`, `[Not Supported]`, `ERR!` and whatever else is no number."""
+    try:
+        return float(cell.split()[0])
+    except (ValueError, IndexError):
+        return None
+
+
+def _reading(cells: dict[str, str], monotonic_s: float) -> Reading:
+    mask = _mask(cells.get(ACTIVE, cells.get(OLD_ACTIVE, "")))
+    counts = ((name, number(cells[field])) for field, name in COUNTS.items() if field in cells)
+    return Reading(
+        at_us=_moment(cells["timestamp"], monotonic_s),
+        sm_mhz=number(cells["clocks.sm"]),
+        memory_mhz=number(cells["clocks.mem"]),
+        celsius=number(cells["temperature.gpu"]),
+        watts=number(cells["power.draw"]),
+        slowdowns=None if mask is None else tuple(name for bit, name in SLOWDOWNS.items() if mask & bit),
+        idle=None if mask is None else bool(mask & IDLE),
+        counts=tuple(Named(name=name, value=value) for name, value in counts if value is not None),
+    )
+
+
+def _mask(cell: str) -> int | None:
+    try:
+        return int(cell, 16)
+    except ValueError:
+        return None
+
+
+def _moment(cell: str, monotonic_s: float) -> float | None:
+    try:
+        told = datetime.strptime(cell, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return 1e6 * (told.timestamp() + monotonic_s)
+
+
+# What nvidia-smi prints as CSV: cards, and the processes on them; the header says which is which. Pure.
+
+GPU_FIELDS = (
+    "index,uuid,pci.bus_id,name,utilization.gpu,utilization.memory,memory.used,memory.total,power.draw,power.limit,"
+    "clocks.sm,compute_mode,mig.mode.current"
+)
+CARDS_QUERY = ("nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv")
+PROCESSES_QUERY = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv")
+MOVING = frozenset({"utilization.gpu", "memory.used", "power.draw"})
+STANDING = frozenset({"index", "name", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "timestamp", "memory.total"})
+KNOWN = MOVING | STANDING | {"pid"}
+CLOCKS = ("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics")
+BARE = (
+    "index,uuid,pci.bus_id,name,utilization.gpu,memory.used,memory.total,power.draw,power.limit,clocks.sm,"
+    "compute_mode,mig.mode.current"
+)
+"""What a line without a header is taken for when it begins with a card's number, UUID and address."""
+BARE_CARD = re.compile(r"\s*\d+, *GPU-[0-9a-fA-F-]+, *[0-9a-fA-F]{8}:")
+BARE_PROCESS = re.compile(r"\s*(?:GPU|MIG)-[0-9a-fA-F-]+, *\d+,")
+UNIT = re.compile(r"\s*\[([A-Za-z%]+)\]$")
+
+
+def is_csv(line: str) -> bool:
+    """Whether the line is a header of nvidia-smi's, or begins as its usual lines do where no header was asked for."""
+    return _is_header(line) or _bare(line) is not None
+
+
+def _is_header(line: str) -> bool:
+    names = [UNIT.sub("", cell.strip()) for cell in line.split(",")]
+    return len(KNOWN.intersection(names)) >= 2 or bool(MOVING.intersection(names))
+
+
+def read_csv(text_: str, source: str) -> tuple[Told, ...]:
+    """One `Told` per moment. Raises Unreadable for a line with too few cells, and where no names are known."""
+    lines, first = text_.splitlines(), 1
+    at = next((number for number, line in enumerate(lines) if _is_header(line)), None)
+    if at is None:
+        header_line = next((names for line in lines if (names := _bare(line)) is not None), None)
+        if header_line is None:
+            raise Unreadable(source, line=1, why="no header of nvidia-smi's CSV")
+        lines, at, first = [header_line, *lines], 0, 0
+    header = [cell.strip() for cell in lines[at].split(",")]
+    fields = [UNIT.sub("", cell) for cell in header]
+    units = {name: found[1] for name, cell in zip(fields, header, strict=True) if (found := UNIT.search(cell))}
+    rows = [
+        _cells(line, fields, source, number)
+        for number, line in enumerate(lines[at + 1 :], start=at + 1 + first)
+        if line.strip() and [cell.strip() for cell in line.split(",")] != header
+    ]
+    if "pid" in fields:
+        return (Told(source=source, vendor="nvidia", processes=tuple(_process(row, units) for row in rows)),)
+    return tuple(Told(source=source, vendor="nvidia", cards=cards) for cards in _moments(rows, units))
+
+
+def _bare(line: str) -> str | None:
+    """The header that the line would stand under."""
+    if BARE_CARD.match(line):
+        return BARE
+    return "gpu_uuid,pid,process_name,used_gpu_memory" if BARE_PROCESS.match(line) else None
+
+
+def _cells(line: str, names: list[str], source: str, number: int) -> dict[str, str]:
+    """The tool does not quote: commas that are too many belong to the one name in the line."""
+    cells = [cell.strip() for cell in line.split(",")]
+    spare = len(cells) - len(names)
+    named = next((place for place, name in enumerate(names) if name in ("process_name", "name")), None)
+    if spare > 0 and named is not None:
+        cells[named : named + spare + 1] = [", ".join(cells[named : named + spare + 1])]
+    if len(cells) != len(names):
+        why = f"{len(cells)} cells under {len(names)} names" if len(cells) > 1 else f"is no row: {line.strip()[:80]!r}"
+        raise Unreadable(source, line=number, why=why)
+    return dict(zip(names, cells, strict=True))
+
+
+def _process(row: Mapping[str, str], units: Mapping[str, str]) -> Listed:
+    owner = text(row.get("gpu_uuid")) or pci(row.get("gpu_bus_id", row.get("pci.bus_id")))
+    field = "used_gpu_memory" if "used_gpu_memory" in row else "used_memory"
+    held = memory(row.get(field), unit=units.get(field, "MiB"))
+    name = text(row.get("process_name", row.get("name"))) or ""
+    return Listed(owner=owner, process=GpuProcess(pid=whole(row.get("pid")), name=name, bytes=held))
+
+
+def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> list[tuple[CardSample, ...]]:
+    """A card that is named again, or a new time where cards are not named, begins another moment."""
+    moments: list[list[CardSample]] = [[]]
+    stamp: str | None = None
+    for row in rows:
+        named = any(name in row for name in ("index", "uuid", "pci.bus_id"))
+        now = None if named else row.get("timestamp")
+        if now != stamp and moments[-1]:
+            moments.append([])
+        card = _card(row, units, position=len(moments[-1]))
+        if any(card.key == other.key and card.index == other.index for other in moments[-1]):
+            moments.append([])
+            card = card if named else card.model_copy(update={"index": "0"})
+        stamp = now
+        moments[-1].append(card)
+    return [tuple(moment) for moment in moments if moment]
+
+
+def _card(row: Mapping[str, str], units: Mapping[str, str], *, position: int) -> CardSample:
+    mig = text(row.get("mig.mode.current", row.get("mig.mode")))
+    named = any(name in row for name in ("index", "uuid", "pci.bus_id"))
+    return CardSample(
+        vendor="nvidia",
+        tool="nvidia-smi",
+        index=text(row.get("index")) if named else str(position),
+        uuid=text(row.get("uuid", row.get("gpu_uuid"))),
+        pci=pci(row.get("pci.bus_id", row.get("gpu_bus_id"))),
+        name=text(row.get("name", row.get("gpu_name"))),
+        utilization_pct=percent(row.get("utilization.gpu")),
+        memory_activity_pct=percent(row.get("utilization.memory")),
+        memory_used_bytes=memory(row.get("memory.used"), unit=units.get("memory.used", "MiB")),
+        memory_total_bytes=memory(row.get("memory.total"), unit=units.get("memory.total", "MiB")),
+        power_w=amount(row.get("power.draw", row.get("power.draw.instant"))),
+        power_limit_w=amount(row.get("power.limit", row.get("enforced.power.limit"))),
+        clock_mhz=next((amount(row[name]) for name in CLOCKS if name in row), None),
+        mig=None if mig is None else mig.lower() == "enabled",
+        compute_mode=text(row.get("compute_mode")),
+    )
+
+
+# The other things people record of nvidia-smi: its plain table, and `-q -x`. Pure.
+
+FIRST = re.compile(r"^\|\s*(\d+)\s+(.+?)\s+(?:On|Off|N/A)?\s*\|\s*([0-9A-Fa-f:.]+)\s")
+SECOND = re.compile(r"(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)\s+(\S+)")
+PROCESS = re.compile(r"^\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+([CGM+]+)\s+(.+?)\s+(\S+)\s*\|\s*$")
+"""GPU, GI and CI of MIG (not in old versions), process id, kind, name, memory."""
+NONE = "No running processes found"
+
+
+def read_table(said: str, source: str) -> tuple[Told, ...]:
+    """The table that plain `nvidia-smi` prints. Raises Unreadable where a card's second line is missing."""
+    lines = said.splitlines()
+    cards, listed = [], []
+    listing = any("Processes:" in line for line in lines)
+    for number, line in enumerate(lines):
+        if (first := FIRST.match(line)) and ":" in first[3]:
+            cards.append(_row(first, lines[number + 1 : number + 3], source, number + 1))
+        elif (found := PROCESS.match(line)) and "C" in found[3]:
+            held = GpuProcess(pid=int(found[2]), name=found[4], bytes=memory(found[5]))
+            listed.append(Listed(owner=found[1], process=held))
+    if not cards:
+        raise Unreadable(source, line=1, why="no card in nvidia-smi's table")
+    processes = tuple(listed) if listing and (listed or NONE in said) else None
+    return (Told(source=source, vendor="nvidia", cards=tuple(cards), processes=processes),)
+
+
+def _row(first: re.Match[str], below: list[str], source: str, number: int) -> CardSample:
+    second = SECOND.search(below[0]) if below else None
+    if second is None:
+        raise Unreadable(source, line=number + 1, why="the table is cut off within a card")
+    mig = next((word for line in below[1:] for word in ("Enabled", "Disabled") if word in line), None)
+    return CardSample(
+        vendor="nvidia",
+        tool="nvidia-smi",
+        index=first[1],
+        pci=pci(first[3]),
+        name=first[2],
+        power_w=amount(second[1]),
+        power_limit_w=amount(second[2]),
+        memory_used_bytes=memory(second[3]),
+        memory_total_bytes=memory(second[4]),
+        utilization_pct=percent(second[5]),
+        compute_mode=second[6],
+        mig=None if mig is None else mig == "Enabled",
+    )
+
+
+def read_xml(said: str, source: str) -> tuple[Told, ...]:
+    """`nvidia-smi -q -x`. Raises Unreadable for XML that is broken or tells of no card."""
+    try:
+        root = ElementTree.fromstring(said)
+    except ElementTree.ParseError as error:
+        raise Unreadable(source, line=error.position[0], why="the XML is cut off or broken") from None
+    cards = [_page(gpu, str(place)) for place, gpu in enumerate(root.iter("gpu"))]
+    if not cards:
+        raise Unreadable(source, line=1, why="no card in nvidia-smi's XML")
+    listed = [one for place, gpu in enumerate(root.iter("gpu")) for one in _processes(gpu, str(place))]
+    told = any(gpu.find("processes") is not None for gpu in root.iter("gpu"))
+    return (Told(source=source, vendor="nvidia", cards=tuple(cards), processes=tuple(listed) if told else None),)
+
+
+def _page(gpu: ElementTree.Element, index: str) -> CardSample:
+    mig = text(gpu.findtext("mig_mode/current_mig"))
+    draws = ("instant_power_draw", "power_draw", "average_power_draw")
+    limits = ("current_power_limit", "power_limit", "enforced_power_limit")
+    return CardSample(
+        vendor="nvidia",
+        tool="nvidia-smi",
+        index=index,
+        uuid=text(gpu.findtext("uuid")),
+        pci=pci(gpu.get("id")),
+        name=text(gpu.findtext("product_name")),
+        utilization_pct=percent(gpu.findtext("utilization/gpu_util")),
+        memory_activity_pct=percent(gpu.findtext("utilization/memory_util")),
+        memory_used_bytes=memory(gpu.findtext("fb_memory_usage/used")),
+        memory_total_bytes=memory(gpu.findtext("fb_memory_usage/total")),
+        power_w=_power(gpu, draws),
+        power_limit_w=_power(gpu, limits),
+        clock_mhz=amount(gpu.findtext("clocks/sm_clock")),
+        mig=None if mig is None else mig == "Enabled",
+        compute_mode=text(gpu.findtext("compute_mode")),
+    )
+
+
+def _power(gpu: ElementTree.Element, names: tuple[str, ...]) -> float | None:
+    """The group was renamed with driver 535."""
+    groups = [group for name in ("gpu_power_readings", "power_readings") if (group := gpu.find(name)) is not None]
+    values = (amount(group.findtext(name)) for group in groups for name in names)
+    return next((value for value in values if value is not None), None)
+
+
+def _processes(gpu: ElementTree.Element, index: str) -> list[Listed]:
+    found = []
+    for entry in gpu.iterfind("processes/process_info"):
+        if "C" in (entry.findtext("type") or "C"):
+            name, held = text(entry.findtext("process_name")) or "", memory(entry.findtext("used_memory"))
+            found.append(
+                Listed(owner=index, process=GpuProcess(pid=whole(entry.findtext("pid")), name=name, bytes=held))
+            )
+    return found

@@ -1,0 +1,397 @@
+"""Watches the timed core while one process runs, from a thread that keeps off it."""
+
+import contextlib
+import functools
+import os
+import re
+import resource
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices.tools import Look, Smi, smi_of
+from ridgeline.sandbox.devices.values import Conditions, Kind, Load
+from ridgeline.sandbox.workspace.commands import pinned_core
+from ridgeline.sandbox.workspace.signatures import contents
+
+# What the kernel says of one core: pure parsing, and readers of /proc and /sys.
+
+PROC = Path("/proc")
+CPUS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticks:
+    """Counters of some cores since boot, in clock ticks."""
+
+    busy: int
+    steal: int
+
+
+def parse_stat(text: str, cores: Collection[int]) -> Ticks | None:
+    """Sum over these cores of /proc/stat; None when one of them has no line.
+
+    Columns after the name: user nice system idle iowait irq softirq steal; guests are in user already (proc(5)).
+    """
+    busy = steal = found = 0
+    for match in re.finditer(r"^cpu(\d+) (.*)$", text, re.MULTILINE):
+        if int(match[1]) not in cores:
+            continue
+        columns = [int(word) for word in match[2].split()]
+        if len(columns) < 7:
+            return None
+        user, nice, system, _, _, irq, softirq, *rest = columns
+        busy += user + nice + system + irq + softirq
+        steal += rest[0] if rest else 0
+        found += 1
+    return Ticks(busy=busy, steal=steal) if found == len(cores) and found else None
+
+
+def parse_own(text: str) -> int | None:
+    """Ticks that a process and its waited-for children have used, from /proc/PID/stat; None for a torn line."""
+    words = text.rpartition(")")[2].split()
+    return sum(int(word) for word in words[11:15]) if len(words) > 14 else None
+
+
+def parse_list(text: str) -> frozenset[int]:
+    """Numbers of a list such as `0,64` or `0-1,8`, as /sys writes it. Raises ValueError for anything else."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def ticks(cores: Collection[int]) -> Ticks | None:
+    """The counters now; None where the kernel gives none."""
+    try:
+        return parse_stat(_text(f"{PROC}/stat"), cores)
+    except OSError:
+        return None
+
+
+def siblings(core: int, root: Path = CPUS) -> frozenset[int]:
+    """The other hardware threads of the core; empty where there are none or the kernel does not say."""
+    try:
+        return parse_list(_text(f"{root}/cpu{core}/topology/thread_siblings_list")) - {core}
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def mhz(core: int, root: Path = CPUS, proc: Path = PROC) -> float | None:
+    """The core's clock now: cpufreq, else /proc/cpuinfo, else None."""
+    try:
+        return int(_text(f"{root}/cpu{core}/cpufreq/scaling_cur_freq")) / 1000
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError):  # cpufreq answers <unknown> for a core that is offline
+        return None
+    try:
+        return parse_mhz(_text(f"{proc}/cpuinfo"), core)
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: str) -> str:
+    """What the kernel tells in a file."""
+    return contents(path).decode(errors="replace")
+
+
+def parse_mhz(cpuinfo: str, core: int) -> float | None:
+    """`cpu MHz` of that processor in /proc/cpuinfo; None where it is not told, as on Arm."""
+    for block in cpuinfo.split("\n\n"):
+        if re.search(rf"^processor\s*:\s*{core}$", block, re.MULTILINE):
+            match = re.search(r"^cpu MHz\s*:\s*([\d.]+)$", block, re.MULTILINE)
+            return float(match[1]) if match else None
+    return None
+
+
+def children(thread: int) -> tuple[int, ...] | None:
+    """Processes started by that thread of ours which live; None without CONFIG_PROC_CHILDREN."""
+    return _children(f"{PROC}/self/task/{thread}")
+
+
+def own_ticks(roots: Collection[int]) -> int | None:
+    """Ticks used by these processes and everything under them; None when none of them lives any more."""
+    total, seen, waiting = 0, 0, list(roots)
+    while waiting:
+        process = waiting.pop()
+        try:
+            used = parse_own(_text(f"{PROC}/{process}/stat"))
+        except OSError:  # it ended between two looks
+            continue
+        total, seen = total + (used or 0), seen + 1
+        waiting += _children(f"{PROC}/{process}/task/{process}") or ()
+    return total if seen else None
+
+
+def usable() -> frozenset[int]:
+    """Cores that this process may use."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def _children(task: str) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(word) for word in _text(f"{task}/children").split())
+    except OSError:
+        return None
+
+
+SLICE_S = 0.2
+"""20 of the kernel's 10 ms steps: shorter stretches cannot tell a few per cent of load from none."""
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadLook:
+    """Everything at one moment; the timed process's own use is counted from its start."""
+
+    at_s: float
+    core: Ticks | None
+    siblings: Ticks | None
+    own_s: float | None
+
+
+@functools.cache
+def _siblings(core: int) -> frozenset[int]:
+    """How the machine is built does not change while we look."""
+    return siblings(core)
+
+
+class _Watcher:
+    """A thread that looks every `SLICE_S` while it was asked to. It lives on: one is needed for every timed process."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._look: Callable[[], LoadLook] | None = None
+        self._keep_to: frozenset[int] = frozenset()
+        self._looks: list[LoadLook] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def begin(self, look: Callable[[], LoadLook], *, keep_to: frozenset[int]) -> None:
+        """Look again and again, from those cores, until `end`."""
+        with self._changed:
+            self._look, self._keep_to, self._looks = look, keep_to, []
+            self._changed.notify()
+
+    def end(self) -> list[LoadLook]:
+        """What was seen; a look that is under way is nobody's any more."""
+        with self._changed:
+            found, self._looks, self._look = self._looks, [], None
+            self._changed.notify()
+        return found
+
+    def _run(self) -> None:
+        while True:
+            look, looks = self._asked()
+            while self._time_for_another(looks):
+                found = look()
+                with self._changed:
+                    if self._looks is looks:
+                        looks.append(found)
+
+    def _asked(self) -> tuple[Callable[[], LoadLook], list[LoadLook]]:
+        with self._changed:
+            while self._look is None:
+                self._changed.wait()
+            with contextlib.suppress(OSError):  # a core may be taken away from us meanwhile
+                os.sched_setaffinity(0, self._keep_to)
+            return self._look, self._looks
+
+    def _time_for_another(self, looks: list[LoadLook]) -> bool:
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._looks is not looks, SLICE_S)
+
+
+_idle: list[_Watcher] = []
+
+
+class CoreWatch:
+    """`with CoreWatch(core) as watch:` around one process; then `watch.seen()`. Used once, by one thread."""
+
+    def __init__(self, core: int | None) -> None:
+        """`core` None watches all usable cores."""
+        self._core = core
+        self._cores = usable() if core is None else frozenset({core})
+        self._siblings = frozenset() if core is None else _siblings(core)
+        self._looks: list[LoadLook] = []
+        self._mhz: list[float | None] = []
+        self._switches = 0
+
+    def __enter__(self) -> Self:
+        self._mhz.append(None if self._core is None else mhz(self._core))
+        self._parent = threading.get_native_id()
+        self._others = frozenset(children(self._parent) or ())
+        self._used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._looks.append(self._look(0.0))
+        self._watcher = _idle.pop() if _idle else _Watcher()
+        self._watcher.begin(self._look_between, keep_to=usable() - self._cores or usable())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        last = self._look(used.ru_utime + used.ru_stime - self._used.ru_utime - self._used.ru_stime)
+        self._looks += self._watcher.end()
+        _idle.append(self._watcher)
+        self._looks = [look for look in self._looks if look.at_s <= last.at_s - SLICE_S / 2 or look is self._looks[0]]
+        self._looks.append(last)
+        self._switches = used.ru_nivcsw - self._used.ru_nivcsw
+        self._mhz.append(None if self._core is None else mhz(self._core))
+
+    def seen(self) -> Conditions:
+        """What was seen, without the card."""
+        whole = _load(self._looks[0], self._looks[-1])
+        known = [look for look in self._looks if look.own_s is not None]
+        notes = () if whole.foreign_s is not None else ("/proc/stat has no line for the timed core: load is not known",)
+        return Conditions(
+            core=self._core,
+            load=whole,
+            slices=tuple(_load(before, after) for before, after in pairwise(known)),
+            mhz=(self._mhz[0], self._mhz[-1]),
+            switches=self._switches,
+            notes=notes,
+        )
+
+    def _look_between(self) -> LoadLook:
+        used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
+        return self._look(None if used is None else used * TICK_S)
+
+    def _look(self, own_s: float | None) -> LoadLook:
+        return LoadLook(
+            at_s=time.monotonic(),
+            core=ticks(self._cores),
+            siblings=ticks(self._siblings) if self._siblings else None,
+            own_s=own_s,
+        )
+
+
+def _load(before: LoadLook, after: LoadLook) -> Load:
+    foreign = steal = sibling = None
+    if before.core and after.core and before.own_s is not None and after.own_s is not None:
+        foreign = (after.core.busy - before.core.busy) * TICK_S - (after.own_s - before.own_s)
+        steal = (after.core.steal - before.core.steal) * TICK_S
+    if before.siblings and after.siblings:
+        sibling = (after.siblings.busy - before.siblings.busy) * TICK_S
+    seconds = after.at_s - before.at_s
+    return Load(began_us=1e6 * before.at_s, seconds=seconds, foreign_s=foreign, steal_s=steal, sibling_s=sibling)
+
+
+# Waits for the timed core to rest, before a pair that other processes disturbed is timed again.
+
+RESTED = 0.1
+"""Share of the core that others may use: well below what disturbs a block (`rules.FOREIGN_SHARE`)."""
+LOOK_S = 1.0
+"""One look: 100 of the kernel's steps."""
+LOOKS = 3
+"""In a row that must find it at rest: work that comes and goes would come again."""
+TOTAL_S = 180.0
+"""Longest of all waits of one comparison together: a machine that is never quiet must not stop a campaign."""
+
+CoreLook = Callable[[], Ticks | None]
+
+
+class Quiet:
+    """Patience of one comparison. Nothing of ours runs while it waits, so whatever the core does is others' work."""
+
+    def __init__(
+        self,
+        core: int | None,
+        *,
+        total_s: float = TOTAL_S,
+        look: CoreLook | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`core` None watches all usable cores. `total_s` 0 never waits."""
+        cores: Collection[int] = usable() if core is None else (core,)
+        self._cores = len(cores)
+        self._left_s = total_s
+        self._look = look or (lambda: ticks(cores))
+        self._sleep = sleep
+
+    def wait(self) -> bool:
+        """Until the core was at rest for `LOOKS` looks. False when patience ran out, or nothing can be seen."""
+        rested = 0
+        while self._left_s >= LOOK_S:
+            before = self._look()
+            self._sleep(LOOK_S)
+            self._left_s -= LOOK_S
+            after = self._look()
+            if before is None or after is None:
+                return False
+            busy_s = (after.busy - before.busy + after.steal - before.steal) * TICK_S
+            rested = rested + 1 if busy_s <= RESTED * LOOK_S * self._cores else 0
+            if rested == LOOKS:
+                return True
+        return False
+
+
+# What of the conditions can be read on this machine: one line per source, for `ridgeline doctor`.
+
+TOOLS: dict[Kind, tuple[str, ...]] = {"nvidia": ("nvidia-smi",), "amd": ("amd-smi", "rocm-smi")}
+
+
+class Source(Value):
+    """One thing that may be told of the machine while something is timed."""
+
+    name: str
+    found: bool
+    detail: str
+    cost: str
+    """What does without it; empty when it is there."""
+
+
+def sources() -> tuple[Source, ...]:
+    """Processor first, then the cards whose tool is here. Asks every tool once: up to a second each."""
+    cards = (smi_of(kind, {}) for kind, tools in TOOLS.items() if any(shutil.which(tool) for tool in tools))
+    return (_load_source(), _clock(), *(_card(smi) for smi in cards if smi))
+
+
+def _load_source() -> Source:
+    core = pinned_core()
+    if ticks({core}) is None:
+        cost = "no measurement is left out for the load of other processes, because it is not seen"
+        return Source(name="load of the core", found=False, detail="/proc/stat tells nothing", cost=cost)
+    fine = children(threading.get_native_id()) is not None
+    parts = (
+        f"core {core}: other processes and the hypervisor",
+        "block by block" if fine else "process by process only (kernel without CONFIG_PROC_CHILDREN)",
+        f"hardware threads beside it: {len(siblings(core)) or 'none'}",
+    )
+    return Source(name="load of the core", found=True, detail=", ".join(parts), cost="")
+
+
+def _clock() -> Source:
+    found = mhz(pinned_core())
+    if found is None:
+        cost = "the record of a measurement lacks the core's clock; no decision rests on it"
+        return Source(name="clock of the core", found=False, detail="neither cpufreq nor /proc/cpuinfo", cost=cost)
+    return Source(name="clock of the core", found=True, detail=f"{found:.0f} MHz now", cost="")
+
+
+def _card(smi: Smi) -> Source:
+    look = smi.look()
+    told, missing = _told(look)
+    cost = f"measurements disturbed by it are not told apart: {', '.join(missing)}" if missing else ""
+    detail = "; ".join((f"{smi.tool}: {', '.join(told) or 'nothing'}", *look.notes))
+    return Source(name="state of the card", found=look.reading is not None, detail=detail, cost=cost)
+
+
+def _told(look: Look) -> tuple[list[str], list[str]]:
+    reading = look.reading
+    known = {
+        "clock": reading is not None and reading.sm_mhz is not None,
+        "temperature": reading is not None and reading.celsius is not None,
+        "power": reading is not None and reading.watts is not None,
+        "throttling": reading is not None and (reading.slowdowns is not None or bool(reading.counts)),
+        "other users": look.foreign is not None,
+    }
+    return [name for name, there in known.items() if there], [name for name, there in known.items() if not there]
