@@ -12,7 +12,7 @@ import yaml
 
 from ridgeline.evals.task_folders import RECORDED
 from ridgeline.graph.contract import Contract
-from ridgeline.sandbox.timing.pairs import WATCHED_HEADER
+from ridgeline.sandbox.timing.interleaving import WATCHED_HEADER
 from tests.task_copies import whole_recorded
 
 NAMES = ("matmul_c", "softmax_c")
