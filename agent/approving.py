@@ -175,5 +175,5 @@ def _campaigns(folders: Sequence[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
-        found += [folder] if campaigns.is_campaign(folder) else campaigns.around(folder)
+        found += [folder] if campaigns.is_campaign(folder) else [*campaigns.around(folder), *campaigns.below(folder)[0]]
     return found

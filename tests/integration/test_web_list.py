@@ -82,6 +82,11 @@ def test_folders_are_searched_below_and_nothing_else_is_taken_for_a_campaign(ker
     assert len(Catalogue((kernels,)).known()) == 4
 
 
+def test_the_queue_of_a_folder_is_searched_below_too(cli, kernels):
+    (waiting,) = cli("queue", kernels, "--json").json["waiting"]
+    assert Path(waiting["dir"]).name == "pool"
+
+
 def test_a_search_that_would_take_too_long_ends_and_says_so(kernels, monkeypatch):
     monkeypatch.setattr(campaigns, "MOST_FOLDERS", 5)
     web = application((kernels,), Access())
