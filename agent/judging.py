@@ -1,25 +1,22 @@
 """What `ridgeline judge` does: a task's test, benchmark and paired timing, with candidates in other processes."""
 
 import csv
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.task import Shape, Task
+from ridgeline.graph.judgment import Judgment, SizeTime, TimedCall
+from ridgeline.graph.task import Task
 from ridgeline.sandbox.judge.freeze import freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, Judgment, judge, open_reference
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
 from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
-from ridgeline.sandbox.judge.timing import TimedCall, TimedPairs, TimingRefused
+from ridgeline.sandbox.timing.benchmark_csv import csv_of
 
 WRONG = 1
 """Exit code: the candidate is not right, or not measurable by its own doing."""
 DEVICES = ("auto", "cpu", "cuda")
-BENCH_BLOCKS = 6
 PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
 
 
@@ -56,58 +53,9 @@ def doubted(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
     return found.model_copy(update={"correct": correct, "accepted": False})
 
 
-def tested(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
-    """Correctness and own work, without timing."""
-    task, folder = opened(task_file)
-    options = options.placed(task)
-    with open_reference(task, folder, options) as reference, freeze_sources(task, candidate or folder) as version:
-        return CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options).tested()
-
-
-def benched(task_file: Path, shapes: Sequence[str], options: Options) -> tuple[Task, list[TimedCall] | TimingRefused]:
-    """The folder's own version in two processes that take turns: every call judged, both times count."""
-    task, folder = opened(task_file)
-    return task, paired(task_file, folder, folder, shapes=shapes, blocks=BENCH_BLOCKS, options=options)
-
-
-def paired(
-    task_file: Path, a: Path, b: Path, *, shapes: Sequence[str], blocks: int, options: Options
-) -> list[TimedCall] | TimingRefused:
-    """One process pair of two folders with the task's sources."""
-    task, folder = opened(task_file)
-    wanted, options = chosen(task, shapes), options.placed(task)
-    with (
-        open_reference(task, folder, options) as reference,
-        freeze_sources(task, a) as first,
-        freeze_sources(task, b) as second,
-    ):
-        judged = CandidateJudgment(task=task, reference=reference, new=second, old=first, options=options)
-        pairs = TimedPairs(bench=judged.bench(np.random.default_rng()))
-        return pairs.run({"a": judged.opener(first), "b": judged.opener(second)}, wanted, blocks)
-
-
-def chosen(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
-    """The timed sizes with these labels; all for none. Raises UserError for an unknown one."""
-    known = {shape.label: shape for shape in task.timed}
-    if missing := [label for label in labels if label not in known]:
-        raise UserError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(known)}")
-    return tuple(known[label] for label in labels) or task.timed
-
-
-def columns(task: Task) -> tuple[str, ...]:
-    """Header of the benchmark's CSV."""
-    return ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)")
-
-
-def write_bench(path: Path, task: Task, slots: Sequence[TimedCall]) -> None:
+def write_bench(path: Path, times: Sequence[SizeTime]) -> None:
     """One row per size; the time is the median of its calls."""
-    rows = []
-    for shape in task.timed:
-        times = [slot.time_us / 1e3 for slot in slots if slot.label == shape.label]
-        if times:
-            median = f"{statistics.median(times):.6g}"
-            rows.append((shape.label, *shape.dims.values(), shape.config_class, "PASS", median))
-    _write(path, columns(task), rows)
+    path.write_bytes(csv_of(times))
 
 
 def write_pairs(path: Path, slots: Sequence[TimedCall]) -> None:

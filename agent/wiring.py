@@ -32,7 +32,7 @@ from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
-from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.commands import Commands, judge_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
 
 TIPS = PurePosixPath("agent/historical_experience")
@@ -83,7 +83,13 @@ def connect(
     )
     signals = StopFile(folder)
     gate = _gate(contract, limits, signals)
-    commands = Commands(contract=contract, trees=Trees(workspace), gate=gate, patience=_patience(limits))
+    commands = Commands(
+        contract=contract,
+        trees=Trees(workspace),
+        gate=gate,
+        patience=_patience(limits),
+        judge=judge_of(contract, gate),
+    )
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
     live = Ports(

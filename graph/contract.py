@@ -260,10 +260,41 @@ class Contract(Value):
         return all(argv is None or argv[:2] == (OURSELVES, "judge") for argv in commands)
 
     @property
+    def task_file(self) -> str | None:
+        """The task that Ridgeline's own judge is asked about, from the contract's folder; None for other commands.
+
+        Commands that say more than the usual ones of a task are run as they are written.
+        """
+        named = self.test_command[-1]
+        return named if all(getattr(self, name) == argv for name, argv in judge_commands(named).items()) else None
+
+    @property
     def editable_globs(self) -> tuple[str, ...]:
         """The whole editable surface."""
         extra = (self.flags_file,) if self.flags_file else ()
         return tuple(dict.fromkeys((*(self.editable or self.kernel_source), *extra)))
+
+
+def judge_commands(task_file: str) -> dict[str, Argv]:
+    """The commands of a task's contract, by field. The loop runs none of them: it asks the judge."""
+    judge, shapes = (OURSELVES, "judge"), ("--csv", "{csv}", "--shapes", "{shapes}")
+    return {
+        "test_command": (*judge, "test", task_file),
+        "benchmark_command": (*judge, "bench", task_file, "--csv", "{csv}"),
+        "quick_command": (*judge, "bench", task_file, *shapes),
+        "paired_command": (
+            *judge,
+            "pair",
+            task_file,
+            "{a}",
+            "{b}",
+            *shapes,
+            "--blocks",
+            "{blocks}",
+            "--seed",
+            "{seed}",
+        ),
+    }
 
 
 PREREQUISITES = {

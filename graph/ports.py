@@ -6,6 +6,7 @@ re-run after a crash, the tape and replay one mechanism.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ridgeline.graph.approval import ApprovalRequest, Decision
@@ -22,6 +23,7 @@ from ridgeline.graph.evidence import (
     TestResult,
 )
 from ridgeline.graph.finding import Finding
+from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Line, Reflection
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import Artifact, FileEdit, Value
@@ -126,6 +128,31 @@ class Timer(Protocol):
 
         `fresh=False` may answer with what this machine measured of the same content, commands and shapes before.
         """
+        ...
+
+
+class Judge(Protocol):
+    """Ridgeline's own judge of a task's candidates, whose code runs in other processes on values it could not know.
+
+    Checker and timer ask it where the contract is a task's. `task_file` is a task.yaml, versions are folders with the
+    task's sources. What a candidate, the task or the time allowed brings about is a value; a machine that cannot shut
+    candidates in raises WorldError.
+    """
+
+    def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
+        """Right, and its own work? Nothing is timed."""
+        ...
+
+    def benchmark(
+        self, task_file: Path, version: Path, *, shapes: tuple[str, ...], timeout_s: float
+    ) -> tuple[SizeTime, ...] | JudgeFailed:
+        """Median time of each size with these labels (none: of all), in the task's order."""
+        ...
+
+    def compare(
+        self, task_file: Path, a: Path, b: Path, *, shapes: tuple[str, ...], blocks: int, timeout_s: float
+    ) -> tuple[TimedCall, ...] | JudgeFailed:
+        """One process pair: `blocks` blocks A B B A or B A A B of each size, in the order in which calls ran."""
         ...
 
 

@@ -2,14 +2,19 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
+from ridgeline.graph.judgment import JudgeFailed, Judgment, QuestionAnswer, SizeTime, TimedCall
 from ridgeline.graph.ports import Applied, Base, Refused
 from ridgeline.graph.record import Body, Line, key
+from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.ledger import FIRST, sealed
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
 from ridgeline.sandbox.workspace.git import Entry
@@ -207,3 +212,97 @@ class FakeSignals:
 
     def stop_requested(self, after_round: int) -> bool:
         return self._stop_after is not None and after_round >= self._stop_after
+
+
+class FakeJudge:
+    """Port `Judge`: a version is what the comments of its first source say, `/* wrong */`, `/* borrowed */`, `/* slow */`.
+
+    `questions` are the calls that were asked, by name and labels.
+    """
+
+    def __init__(self) -> None:
+        self.questions: list[tuple[str, tuple[str, ...]]] = []
+
+    def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
+        self.questions.append(("check", ()))
+        read = self._read(task_file, (version,), timeout_s)
+        if isinstance(read, JudgeFailed):
+            return read
+        task, (text,) = read
+        wrong = "/* wrong */" in text
+        return Judgment(
+            task=task.name,
+            candidate={task.source[0]: hashlib.sha256(text.encode()).hexdigest()},
+            correct=QuestionAnswer(answer="no", evidence=("y: is wrong",)) if wrong else QuestionAnswer(answer="yes"),
+            faster=QuestionAnswer(answer="unverified"),
+            own_work=QuestionAnswer(answer="unverified" if wrong else "no" if "/* borrowed */" in text else "yes"),
+            accepted=False,
+            calls=1,
+            isolation="namespaces",
+            own_work_required=task.library == "forbidden",
+        )
+
+    def benchmark(
+        self, task_file: Path, version: Path, *, shapes: tuple[str, ...], timeout_s: float
+    ) -> tuple[SizeTime, ...] | JudgeFailed:
+        self.questions.append(("benchmark", shapes))
+        calls = self._timed(task_file, (version, version), shapes, 1, timeout_s)
+        if isinstance(calls, JudgeFailed):
+            return calls
+        task, _ = load_task(task_file)
+        times = {call.label: call.time_us / 1e3 for call in calls}
+        return tuple(
+            SizeTime(label=one.label, dims=dict(one.dims), config_class=one.config_class, time_ms=times[one.label])
+            for one in task.timed
+            if one.label in times
+        )
+
+    def compare(
+        self, task_file: Path, a: Path, b: Path, *, shapes: tuple[str, ...], blocks: int, timeout_s: float
+    ) -> tuple[TimedCall, ...] | JudgeFailed:
+        self.questions.append(("compare", shapes))
+        return self._timed(task_file, (a, b), shapes, blocks, timeout_s)
+
+    def _timed(
+        self, task_file: Path, versions: tuple[Path, Path], shapes: tuple[str, ...], blocks: int, timeout_s: float
+    ) -> tuple[TimedCall, ...] | JudgeFailed:
+        read = self._read(task_file, versions, timeout_s)
+        if isinstance(read, JudgeFailed):
+            return read
+        task, texts = read
+        labels = [shape.label for shape in task.timed]
+        if unknown := [label for label in shapes if label not in labels]:
+            return JudgeFailed(reason="unusable", detail=f"--shapes: {', '.join(unknown)}: no timed size of the task")
+        for side, text in zip("ab", texts, strict=True):
+            if "/* wrong */" in text:
+                return JudgeFailed(reason="refused", detail="timed: y: is wrong", side=side)
+        time_us = {side: 40.0 if "/* slow */" in text else 10.0 for side, text in zip("ab", texts, strict=True)}
+        places = [
+            (label, block, slot, side)
+            for label in shapes or labels
+            for block in range(blocks)
+            for slot, side in enumerate("abba" if block % 2 else "baab")
+        ]
+        return tuple(
+            TimedCall(
+                label=label,
+                block=block,
+                slot=slot,
+                side=side,
+                time_us=time_us[side],
+                claimed_us=None,
+                at_us=time.monotonic() * 1e6 + number,
+            )
+            for number, (label, block, slot, side) in enumerate(places)
+        )
+
+    def _read(
+        self, task_file: Path, versions: tuple[Path, ...], timeout_s: float
+    ) -> tuple[Task, tuple[str, ...]] | JudgeFailed:
+        if timeout_s <= 0:
+            return JudgeFailed(reason="timeout", detail="the time allowed for it is over")
+        try:
+            task, _ = load_task(task_file)
+            return task, tuple((folder / task.source[0]).read_text(encoding="utf-8") for folder in versions)
+        except (TaskError, OSError) as error:
+            return JudgeFailed(reason="unusable", detail=str(error))

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine
-from ridgeline.graph.ports import Applied
+from ridgeline.graph.ports import Applied, Judge
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
@@ -15,7 +15,7 @@ from ridgeline.sandbox.timing.timer import ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
-from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.commands import Commands, judge_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 
@@ -70,12 +70,13 @@ class Room:
         return CpuProfiler(self.commands, self.builder, artifacts=self.artifacts, device=device)
 
 
-def open_room(repository: Path, campaign: Path, contract: Contract) -> Room:
+def open_room(repository: Path, campaign: Path, contract: Contract, judge: Judge | None = None) -> Room:
+    """`judge`: default our own, where the contract is a task's."""
     artifacts = ArtifactStore(campaign / "artifacts")
     workspace = GitWorkspace(repository, PurePosixPath("."), campaign, contract, artifacts)
     base = workspace.open("none")
     trees = Trees(workspace)
-    commands = Commands(contract=contract, trees=trees)
+    commands = Commands(contract=contract, trees=trees, judge=judge or judge_of(contract))
     builder = ContractBuilder(commands)
     return Room(
         workspace=workspace,

@@ -8,9 +8,8 @@ import typer
 from ridgeline.agent import console
 
 if TYPE_CHECKING:
-    from ridgeline.sandbox.judge.judgment import Judgment
+    from ridgeline.graph.judgment import JudgeFailed, Judgment
     from ridgeline.sandbox.judge.options import Options
-    from ridgeline.sandbox.judge.timing import TimingRefused
 
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its folder has the reference.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -71,15 +70,15 @@ def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
 
 def check(task: TaskFile, candidate: Candidate = None, without: Without = None, as_json: Json = False) -> None:
     """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
-    from ridgeline.agent.judging import WRONG, tested
+    from ridgeline.agent.judging import WRONG
+    from ridgeline.sandbox.judge.task_judge import HERE, judge_correctness
 
-    found = tested(task, candidate, _options(without))
+    found = judge_correctness(task, candidate, _options(without), HERE)
     if as_json:
         console.emit(found)
     else:
         _tell(found)
-    own = found.own_work.answer == "yes" or not _own_only(task)
-    if found.correct.answer != "yes" or not own:
+    if not found.passed:
         if not as_json:
             own_only = ": the result is not the candidate's own work" if found.correct.answer == "yes" else ""
             console.say(f"MISMATCH{own_only}")
@@ -88,13 +87,14 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
 
 def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     """Time each size in fresh processes; every timed call is judged."""
-    from ridgeline.agent.judging import benched, write_bench
-    from ridgeline.sandbox.judge.timing import TimingRefused
+    from ridgeline.agent.judging import write_bench
+    from ridgeline.graph.judgment import JudgeFailed
+    from ridgeline.sandbox.judge.task_judge import HERE, time_version
 
-    read, found = benched(task, _labels(shapes), _options(None))
-    if isinstance(found, TimingRefused):
+    found = time_version(task, None, shapes=_labels(shapes), options=_options(None), surroundings=HERE)
+    if isinstance(found, JudgeFailed):
         _refuse(found)
-    write_bench(csv, read, found)
+    write_bench(csv, found)
 
 
 def pair(
@@ -107,11 +107,13 @@ def pair(
     seed: Annotated[int, typer.Option(help="Accepted and not used: order and values come from the system.")] = 0,
 ) -> None:
     """Time two versions against each other, A B B A, in one process pair; every timed call is judged."""
-    from ridgeline.agent.judging import paired, write_pairs
-    from ridgeline.sandbox.judge.timing import TimingRefused
+    from ridgeline.agent.judging import write_pairs
+    from ridgeline.graph.judgment import JudgeFailed
+    from ridgeline.sandbox.judge.task_judge import HERE, time_pair
 
-    found = paired(task, a, b, shapes=_labels(shapes), blocks=blocks, options=_options(None))
-    if isinstance(found, TimingRefused):
+    options = _options(None)
+    found = time_pair(task, a, b, shapes=_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
+    if isinstance(found, JudgeFailed):
         _refuse(found)
     write_pairs(csv, found)
 
@@ -142,24 +144,11 @@ def _options(without: list[str] | None, **more: float | str) -> "Options":
     return Options.model_validate({"without": defences(without or ()), **more})
 
 
-def _own_only(task: Path) -> bool:
-    from ridgeline.agent.judging import opened
-
-    return opened(task)[0].library == "forbidden"
-
-
-def _refuse(found: "TimingRefused") -> NoReturn:
+def _refuse(found: "JudgeFailed") -> NoReturn:
     console.complain(f"MISMATCH: side {found.side}: {found.detail}")
     raise typer.Exit(1)
 
 
 def _tell(found: "Judgment") -> None:
-    from ridgeline.sandbox.judge.options import OWN_WORK
-
-    for question, answered in (("correct: ", found.correct), ("faster: ", found.faster), (OWN_WORK, found.own_work)):
-        console.say(f"{question}{answered.answer}")
-        for line in "\n".join(answered.evidence).splitlines():
-            console.say(f"  {line}")
-    console.say(f"{found.calls} judged calls, isolation: {found.isolation}")
-    if found.defences_off:
-        console.say(f"switched off: {', '.join(found.defences_off)}")
+    for line in found.lines:
+        console.say(line)

@@ -25,7 +25,7 @@ from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
-from ridgeline.sandbox.workspace.commands import Commands
+from ridgeline.sandbox.workspace.commands import Commands, judge_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 AT = "2026-01-01T00:00:00Z"
@@ -80,7 +80,7 @@ def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> Tried:
     applied = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
     if not isinstance(applied, Applied):
         return Tried(compiles=False, correct=False, detail=str(applied))
-    commands = Commands(contract=contract, trees=Trees(workspace))
+    commands = Commands(contract=contract, trees=Trees(workspace), judge=judge_of(contract))
     builder = ContractBuilder(commands)
     built = builder.build(applied.commit)
     if not built.ok:

@@ -13,8 +13,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +52,8 @@ class ChildLimits:
     file_mb: int = 1024
     card: bool = False
     """Whether it works on a card: then it is told which."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What it is told besides."""
 
 
 class Child:
@@ -77,7 +79,7 @@ class Child:
 
     def _popen(self, host: Path, held: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
         words = wrapped(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
-        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(of_card() if held.card else {})}
+        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(of_card() if held.card else {}), **held.environment}
         with self._said.open("wb") as out:
             return subprocess.Popen(
                 (*words, held.python, "-P", str(host), *map(str, ends)),

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
@@ -32,7 +33,7 @@ from ridgeline.sandbox.judge.numerics import (
     measure_integer_ranges,
     measure_rounding_noise,
 )
-from ridgeline.sandbox.judge.options import Options, QuestionAnswer, answer_no, answer_yes
+from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
 from ridgeline.sandbox.judge.pool import PoisonPool
 from ridgeline.sandbox.judge.references import Reference, ReferenceFailed
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session

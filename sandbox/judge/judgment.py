@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from ridgeline.graph.judgment import Judgment, QuestionAnswer
 from ridgeline.graph.student import critical
 from ridgeline.graph.task import Task
-from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
-from ridgeline.sandbox.judge.options import Options, QuestionAnswer, answer_no, answer_unverified, answer_yes
+from ridgeline.sandbox.judge.options import HERE, Options, Surroundings, answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.provenance import Work, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import CardSession, Session
@@ -29,26 +30,6 @@ FUTILE = math.log(1.05)
 """One that is not ahead, and is at most so much faster, is not waited for."""
 LEAST_SPREAD = 1e-4
 """Of pair means in logs: a few equal numbers do not prove that there is no noise."""
-
-
-class Judgment(Value):
-    """Three questions, and whether the answers together are enough to keep the candidate."""
-
-    task: str
-    candidate: dict[str, str]
-    """sha256 of each of its files, as they were judged."""
-    correct: QuestionAnswer
-    faster: QuestionAnswer
-    own_work: QuestionAnswer
-    accepted: bool
-    speedup: float | None = None
-    """Against the version it was compared with; None where nothing was timed."""
-    speedup_lower: float | None = None
-    """One-sided lower bound."""
-    calls: int
-    """Judged, timed ones included."""
-    isolation: str
-    defences_off: tuple[str, ...] = ()
 
 
 NOT_TIMED = answer_unverified("not timed: it is not correct")
@@ -73,9 +54,10 @@ def judge(
         return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=asked).judgment()
 
 
-def open_reference(task: Task, folder: Path, options: Options) -> Reference:
+def open_reference(task: Task, folder: Path, options: Options, surroundings: Surroundings = HERE) -> Reference:
     """The task's reference, on the device that candidates run on."""
-    return Reference(task, folder, device="cuda" if options.device == "cuda" else "cpu")
+    device: Literal["cpu", "cuda"] = "cuda" if options.device == "cuda" else "cpu"
+    return Reference(task, folder, device=device, surroundings=surroundings)
 
 
 @dataclass(kw_only=True)
@@ -87,6 +69,7 @@ class CandidateJudgment:
     new: Frozen
     old: Frozen
     options: Options
+    surroundings: Surroundings = HERE
 
     def judgment(self) -> Judgment:
         """Correctness first; what is wrong is never timed."""
@@ -165,8 +148,8 @@ class CandidateJudgment:
 
     def _session(self, version: Frozen) -> Session:
         if self.options.device == "cuda":
-            return CardSession(self.task, version.folder, device="cuda")
-        session = Session(self.task, version.folder)
+            return CardSession(self.task, version.folder, device="cuda", surroundings=self.surroundings)
+        session = Session(self.task, version.folder, surroundings=self.surroundings)
         if session.framework == "numpy" and self.task.language == "python":
             session.framework = self.reference.framework
         return session
@@ -208,6 +191,7 @@ class CandidateJudgment:
             calls=calls,
             isolation=Session.isolation_level(),
             defences_off=tuple(sorted(self.options.without)),
+            own_work_required=self.task.library == "forbidden",
         )
 
 

@@ -1,12 +1,17 @@
 """What the judge is asked to do, and which of its defences are on."""
 
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import Field
 
+from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Task
-from ridgeline.graph.values import Answer, Value
+from ridgeline.graph.values import Value
 
 Defence = Literal[
     "fresh_values",
@@ -67,11 +72,26 @@ class Options(Value):
         return self.model_copy(update={"device": "cuda" if card else "cpu"})
 
 
-class QuestionAnswer(Value):
-    """One question, its answer, and what it rests on."""
+class JudgeTimeout(Exception):
+    """The time allowed for a judgement is over. Raised between two calls, never in one; it is no verdict."""
 
-    answer: Answer
-    evidence: tuple[str, ...] = ()
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Where a judgement runs, and until when."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to what workers and the reference are told, such as which card is meant."""
+    until: float = math.inf
+    """Seconds on the monotonic clock."""
+
+    def check_time(self) -> None:
+        """Raises JudgeTimeout where the time is over."""
+        if time.monotonic() > self.until:
+            raise JudgeTimeout("the time allowed for it is over")
+
+
+HERE = Surroundings()
 
 
 def answer_yes(*evidence: str) -> QuestionAnswer:
@@ -87,19 +107,3 @@ def answer_no(*evidence: str) -> QuestionAnswer:
 def answer_unverified(*evidence: str) -> QuestionAnswer:
     """No answer: it counts as a pass nowhere."""
     return QuestionAnswer(answer="unverified", evidence=evidence)
-
-
-OWN_WORK = "own work: "
-"""How the line of a judgement begins that says whose work the result is."""
-
-
-def own_work_said(output: str) -> Answer | None:
-    """What `ridgeline judge` printed of own work; None without that line, unverified where it stands there twice.
-
-    Evidence is indented and workers print into nothing, so that a candidate cannot say it.
-    """
-    found = [line.removeprefix(OWN_WORK) for line in output.splitlines() if line.startswith(OWN_WORK)]
-    if not found:
-        return None
-    known: tuple[Answer, ...] = get_args(Answer)
-    return next((one for one in known if found == [one]), "unverified")

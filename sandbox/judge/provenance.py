@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
+from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import DType, Shape, Task, Tensor
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.judge.dtypes import Floats, is_float, to_float64, unit
 from ridgeline.sandbox.judge.freeze import Frozen
 from ridgeline.sandbox.judge.inputs import axis_lengths, draw
-from ridgeline.sandbox.judge.options import QuestionAnswer, answer_no, answer_unverified, answer_yes
+from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import BrokenWorker, Session
 from ridgeline.sandbox.judge.worker import COMPILED, WorkerLost, WorkerMode, build_without_runtime

@@ -15,6 +15,7 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import DType, Task
 from ridgeline.sandbox.judge.children import Answer, Child, ChildLimits, ChildLost
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.options import HERE, Surroundings
 
 HOST = Path(__file__).parents[1] / "harness" / "reference_host.py"
 START_S = 120.0
@@ -56,14 +57,21 @@ class Reference:
         device: Literal["cpu", "cuda"] = "cpu",
         python: str = sys.executable,
         patience: ReferenceLimits = ReferenceLimits(),
+        surroundings: Surroundings = HERE,
     ) -> None:
         """`folder` is the task's; `python` an interpreter that has what the reference imports."""
         self._task = task
         self._file = folder.resolve() / task.reference
         self._device = device
         self._patience = patience
+        self._surroundings = surroundings
         card = device == "cuda"
-        self._held = ChildLimits(python=python, memory_mb=None if card else patience.memory_mb, card=card)
+        self._held = ChildLimits(
+            python=python,
+            memory_mb=None if card else patience.memory_mb,
+            card=card,
+            environment=surroundings.environment,
+        )
         self._child: Child | None = None
         self._framework: Framework | None = None
         self.notes: tuple[str, ...] = ()
@@ -115,6 +123,7 @@ class Reference:
         return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
 
     def _asked(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
+        self._surroundings.check_time()
         child = self._child or self._started()
         names = [one.name for one in self._task.inputs]
         sets = [[_describe_arrays(inputs[name]) for name in names] for inputs in many]

@@ -35,6 +35,7 @@ from ridgeline.sandbox.harness.judge_frames import (
 )
 from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.isolation import Isolation, WorkerLimits, machine_isolation
+from ridgeline.sandbox.judge.options import HERE, Surroundings
 from ridgeline.sandbox.judge.pool import RowPlace
 from ridgeline.sandbox.judge.shared_buffers import (
     PLACEMENTS,
@@ -99,7 +100,7 @@ class Session:
         limits: WorkerLimits | None = None,
         device: Device = "cpu",
         cpu: int | None = None,
-        environment: Mapping[str, str] | None = None,
+        surroundings: Surroundings = HERE,
     ) -> None:
         """`sources` is a frozen copy of the candidate's files; `cpu` the one processor that it starts on."""
         self.framework: Framework = framework_of(task, sources, device)
@@ -116,7 +117,7 @@ class Session:
         self._limits = limits or WorkerLimits()
         self._device: Device = device
         self._cpu = cpu
-        self._environment = dict(environment or {})
+        self._surroundings = surroundings
         self._worker: Worker | None = None
         self._arenas = SharedBuffersCache(task, card=device != "cpu")
         self._broken: BrokenWorker | None = None
@@ -134,6 +135,7 @@ class Session:
 
         A candidate that does not compile, load or import is `Broken`.
         """
+        self._surroundings.check_time()
         try:
             self._worker = Worker(self._loading())
             self._worker.start()
@@ -228,6 +230,8 @@ class Session:
 
     @property
     def _running(self) -> Worker:
+        """The worker. Raises WorkerLost where it is lost, JudgeTimeout where the judgement's time is over."""
+        self._surroundings.check_time()
         if self._broken is not None:
             raise WorkerLost(self._broken.reason, self._broken.detail)
         if self._worker is None:
@@ -298,7 +302,7 @@ class Session:
             device=self._device,
             cpu=self._cpu,
             limits=self._enough(),
-            environment=self._environment,
+            environment=self._surroundings.environment,
             mode=self.mode,
         )
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
+from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.correctness import (
     SMALL_ELEMENTS,
@@ -231,22 +232,6 @@ LEAST_US = 0.05
 """Resolution: an empty call's time, which is taken off, varies by more."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimedCall:
-    """One timed and judged call."""
-
-    label: str
-    block: int
-    slot: int
-    side: str
-    """a or b."""
-    time_us: float
-    """The judge's clock without what an empty call takes."""
-    claimed_us: float | None
-    at_us: float
-    """End, on the monotonic clock."""
-
-
 def timed_call(
     shape: Shape, place: tuple[int, int, str], sealed: SealedCall, taken_us: float, at_us: float
 ) -> TimedCall:
@@ -340,8 +325,6 @@ class TimedPairs:
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
             return _Turns
-        pass
-
         return _CardTurns
 
     def drawn(self, shape: Shape) -> tuple[InputPool, PoisonPool]:

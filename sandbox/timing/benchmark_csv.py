@@ -5,13 +5,15 @@ import csv
 import io
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from ridgeline.graph.contract import Argv, BenchmarkOutput, Contract
 from ridgeline.graph.evidence import BenchmarkFailed, Check, Exit, Row
+from ridgeline.graph.judgment import JudgeFailed, SizeTime
 from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.devices.gate import Bound
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
@@ -19,7 +21,7 @@ from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import passed
 from ridgeline.sandbox.timing.observation import CoreWatch
-from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, said
+from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, said
 
 # Reads the CSV of a benchmark against the header that was frozen at the baseline; whatever is off is named.
 
@@ -60,6 +62,41 @@ def read(data: bytes | None, contract: Contract, *, requested: Sequence[str], ex
             return parsed
         rows.append(parsed)
     return tuple(rows)
+
+
+def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | Problem:
+    """What the judge timed, as rows of the contract's columns, which must be those of `csv_of`."""
+    output = contract.benchmark_output
+    if not times:
+        return Problem(reason="zero_rows", detail="the task has no timed size")
+    if tuple(output.columns) != (found := columns_of(times[0])):
+        return Problem(reason="schema_drift", detail=difference(header(output.columns), header(found)))
+    rows: list[Row] = []
+    for one in times:
+        row = _row(_cells(one), contract)
+        if isinstance(row, Problem):
+            return row
+        rows.append(row)
+    return tuple(rows)
+
+
+def csv_of(times: Sequence[SizeTime]) -> bytes:
+    """The same as a CSV, for the record."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns_of(times[0]) if times else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_cells(one) for one in times)
+    return out.getvalue().encode()
+
+
+def columns_of(size: SizeTime) -> tuple[str, ...]:
+    """Header of a judged benchmark: label, the task's dimensions, class, Check, Time (ms)."""
+    return ("label", *size.dims, "class", "Check", "Time (ms)")
+
+
+def _cells(size: SizeTime) -> Cells:
+    cells = {"label": size.label, **{name: str(extent) for name, extent in size.dims.items()}}
+    return {**cells, "class": size.config_class, "Check": "PASS", "Time (ms)": f"{size.time_ms:.6g}"}
 
 
 def table(data: bytes | None, columns: Sequence[str]) -> list[Cells] | Problem:
@@ -179,6 +216,8 @@ def _number(cell: str) -> float | None:
 
 
 Reason = Literal["crash", "timeout", "tampered"]
+TAMPERED = "files that no run may change were changed by this one: {}"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,10 +234,7 @@ class Run:
         """Why the process counts for nothing; None when it ended well. `tolerated`: an exit code that may pass too."""
         reason: Reason
         if self.tampered:
-            reason, detail = (
-                "tampered",
-                f"files that no run may change were changed by this one: {', '.join(self.tampered)}",
-            )
+            reason, detail = "tampered", TAMPERED.format(", ".join(self.tampered))
         elif self.exit.timed_out:
             reason, detail = "timeout", said(self.exit)
         elif self.exit.ok or self.exit.returncode == tolerated:
@@ -206,6 +242,28 @@ class Run:
         else:
             reason, detail = "crash", said(self.exit)
         return BenchmarkFailed(commit=commit, reason=reason, detail=f"{who}: {detail}", seconds=self.exit.seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Generic[T]):
+    """What the judge answered, and what was seen meanwhile."""
+
+    answer: T
+    tampered: tuple[str, ...]
+    conditions: Conditions
+    seconds: float
+
+    def failed(self, commit: str, *, who: str) -> BenchmarkFailed | None:
+        """Why the answer counts for nothing; None where it is one."""
+        reason: Reason = "crash"
+        if self.tampered:
+            reason, detail = "tampered", TAMPERED.format(", ".join(self.tampered))
+        elif isinstance(self.answer, JudgeFailed):
+            reason = "timeout" if self.answer.reason == "timeout" else "crash"
+            detail = f"side {self.answer.side}: {self.answer.detail}" if self.answer.side else self.answer.detail
+        else:
+            return None
+        return BenchmarkFailed(commit=commit, reason=reason, detail=f"{who}: {detail}", seconds=self.seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +294,25 @@ class Stopwatch:
                 )
             data = path.read_bytes() if path.is_file() else None
         return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_seen(core, card))
+
+    def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "Judged[T]":
+        """Ask the judge, which works in this process: under the lease, pinned and watched as a timed command is.
+
+        Raises `DeviceBusy`, and what the question raises.
+        """
+        cpu = pinned_core() if self.commands.contract.threads == 1 else None
+        core = CoreWatch(cpu, inside=True)
+        with (
+            self.commands.device(wait_s=self.wait_s) as bound,
+            self._watching(bound) as card,
+            self.commands.guard(commits) as guard,
+            pinned_to(cpu),
+            core,
+        ):
+            began = time.monotonic()
+            answer = question()
+            seconds = time.monotonic() - began
+        return Judged(answer=answer, tampered=guard.tampered, conditions=_seen(core, card), seconds=seconds)
 
     @contextlib.contextmanager
     def _watching(self, bound: Bound | None) -> Iterator[CardWatch | None]:

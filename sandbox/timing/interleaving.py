@@ -11,6 +11,8 @@ from typing import Literal, Protocol
 
 from ridgeline.graph.contract import Argv, Contract
 from ridgeline.graph.evidence import BenchmarkFailed, Row, ShapePairs
+from ridgeline.graph.judgment import JudgeFailed
+from ridgeline.graph.ports import Judge
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.timing.benchmark_csv import ABSENT, Cells, Problem, Run, Stopwatch, header, read, table, unusable
@@ -250,6 +252,13 @@ class Interleaver(Protocol):
     def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed: ...
 
 
+def sides_of(question: Question, number: int, attempt: int) -> tuple[Side, Side, int]:
+    """Which version a pair knows as a, which as b, and the pair's seed."""
+    coin = question.seed(number // 2, "coin", attempt=attempt) + number
+    a: Side = "candidate" if coin & 1 else "best"
+    return a, "best" if a == "candidate" else "candidate", question.seed(number, attempt=attempt)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairedHarness:
     """`paired_command`: one fresh process per pair loads both builds; a coin says which of them it knows as a.
@@ -261,10 +270,7 @@ class PairedHarness:
     command: Argv
 
     def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
-        seed = question.seed(number, attempt=attempt)
-        coin = question.seed(number // 2, "coin", attempt=attempt) + number
-        a: Side = "candidate" if coin & 1 else "best"
-        b: Side = "best" if a == "candidate" else "candidate"
+        a, b, seed = sides_of(question, number, attempt)
         values = {
             "a": str(question.folder(a)),
             "b": str(question.folder(b)),
@@ -286,6 +292,48 @@ class PairedHarness:
         if isinstance(slots, Problem):
             return unusable(slots, question.candidate, who=who, seconds=run.exit.seconds)
         process = Process(seed=seed, order=(a, b), seconds=run.exit.seconds, conditions=run.conditions)
+        return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPairs:
+    """A task's own judge: one fresh worker per side and pair; a coin says which version is its a, as above."""
+
+    stopwatch: Stopwatch
+    judge: Judge
+    task_file: str
+    """From the contract's folder."""
+
+    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+        a, b, seed = sides_of(question, number, attempt)
+        best, timeout_s = question.folder("best"), self.stopwatch.commands.contract.timeouts.benchmark_s
+        run = self.stopwatch.ask(
+            lambda: self.judge.compare(
+                best / self.task_file,
+                question.folder(a),
+                question.folder(b),
+                shapes=question.shapes,
+                blocks=question.blocks,
+                timeout_s=timeout_s,
+            ),
+            commits=(question.best, question.candidate),
+        )
+        if failed := run.failed(question.candidate, who=f"pair {number} (a is the {a}, b is the {b})"):
+            return failed
+        assert not isinstance(run.answer, JudgeFailed)
+        sides: dict[str, Side] = {"a": a, "b": b}
+        slots = tuple(
+            Slot(
+                label=call.label,
+                block=call.block,
+                slot=call.slot,
+                side=sides[call.side],
+                time_us=call.time_us,
+                at_us=call.at_us,
+            )
+            for call in run.answer
+        )
+        process = Process(seed=seed, order=(a, b), seconds=run.seconds, conditions=run.conditions)
         return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 

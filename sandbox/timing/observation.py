@@ -132,6 +132,13 @@ def own_ticks(roots: Collection[int]) -> int | None:
     return total if seen else None
 
 
+def tree_ticks() -> int:
+    """Ticks used by this process and everything under it, whichever thread started it."""
+    own = parse_own(_text(f"{PROC}/self/stat")) or 0
+    threads = os.listdir(f"{PROC}/self/task")  # noqa: PTH208 (names, several times a second)
+    return own + (own_ticks([pid for thread in threads for pid in children(int(thread)) or ()]) or 0)
+
+
 def usable() -> frozenset[int]:
     """Cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
@@ -216,9 +223,10 @@ _idle: list[_Watcher] = []
 class CoreWatch:
     """`with CoreWatch(core) as watch:` around one process; then `watch.seen()`. Used once, by one thread."""
 
-    def __init__(self, core: int | None) -> None:
-        """`core` None watches all usable cores."""
+    def __init__(self, core: int | None, *, inside: bool = False) -> None:
+        """`core` None watches all usable cores. `inside`: what is timed runs in this process and in what it starts."""
         self._core = core
+        self._inside = inside
         self._cores = usable() if core is None else frozenset({core})
         self._siblings = frozenset() if core is None else _siblings(core)
         self._looks: list[LoadLook] = []
@@ -230,7 +238,7 @@ class CoreWatch:
         self._parent = threading.get_native_id()
         self._others = frozenset(children(self._parent) or ())
         self._used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self._looks.append(self._look(0.0))
+        self._looks.append(self._look_between() if self._inside else self._look(0.0))
         self._watcher = _idle.pop() if _idle else _Watcher()
         self._watcher.begin(self._look_between, keep_to=usable() - self._cores or usable())
         return self
@@ -239,7 +247,8 @@ class CoreWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        last = self._look(used.ru_utime + used.ru_stime - self._used.ru_utime - self._used.ru_stime)
+        ended_s = used.ru_utime + used.ru_stime - self._used.ru_utime - self._used.ru_stime
+        last = self._look_between() if self._inside else self._look(ended_s)
         self._looks += self._watcher.end()
         _idle.append(self._watcher)
         self._looks = [look for look in self._looks if look.at_s <= last.at_s - SLICE_S / 2 or look is self._looks[0]]
@@ -262,6 +271,8 @@ class CoreWatch:
         )
 
     def _look_between(self) -> LoadLook:
+        if self._inside:
+            return self._look(tree_ticks() * TICK_S)
         used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
         return self._look(None if used is None else used * TICK_S)
 

@@ -13,16 +13,18 @@ from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from ridgeline.graph.contract import Contract
+from ridgeline.graph.contract import Argv, Contract
 from ridgeline.graph.errors import DiskFull
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Row
+from ridgeline.graph.judgment import JudgeFailed
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Artifacts, Device
+from ridgeline.graph.ports import Artifacts, Device, Judge
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import cache_folder, write_whole
-from ridgeline.sandbox.timing.benchmark_csv import Problem, Stopwatch, read, unusable
+from ridgeline.sandbox.timing.benchmark_csv import Problem, Stopwatch, csv_of, read, rows_of, unusable
 from ridgeline.sandbox.timing.interleaving import (
     Interleaver,
+    JudgedPairs,
     PairedHarness,
     Question,
     Steady,
@@ -188,6 +190,17 @@ class Bearing:
 BEARING = Bearing()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """One benchmark that ended well."""
+
+    rows: tuple[Row, ...]
+    csv: bytes
+    log: bytes | None
+    """What the command printed; None where none ran."""
+    seconds: float
+
+
 class ContractTimer:
     """`ports.Timer`: the contract's benchmark, quick and paired commands. Raises what `Stopwatch.run` raises."""
 
@@ -228,18 +241,14 @@ class ContractTimer:
             tree = self._builder.ensure_built(commit)
         except BuildBroken as error:
             return _broken(error)
-        run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
-        if failed := run.failed(commit, who=field, tolerated=SOME_FAILED):
-            return failed
-        exact = any("{shapes}" in word for word in command)
-        rows = read(run.data, contract, requested=shapes, exact=exact)
-        if isinstance(rows, Problem):
-            return _explained(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
-        if not run.exit.ok and all(row.check == "PASS" for row in rows):
-            detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
-            return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
-        self._classes |= {row.label: row.config_class for row in rows}
         name = UNFIT_FOR_NAMES.sub("-", f"{source}-{purpose or level}-{repeat}")
+        if self._commands.judge is not None and contract.task_file:
+            measured = self._ask_judge(self._commands.judge, commit, tree, field=field, shapes=shapes)
+        else:
+            measured = self._run_command(commit, tree, field=field, command=command, shapes=shapes)
+        if isinstance(measured, BenchmarkFailed):
+            return measured
+        self._classes |= {row.label: row.config_class for row in measured.rows}
         return Benchmark(
             commit=commit,
             machine=self._device.machine().fingerprint,
@@ -247,11 +256,42 @@ class ContractTimer:
             level=level,
             repeat=repeat,
             source="project" if source == "project" else "quick",
-            rows=rows,
-            csv=self._artifacts.put(f"{name}.csv", run.data or b""),
-            log=self._artifacts.put(f"{name}.log", run.exit.output.encode()),
-            seconds=run.exit.seconds,
+            rows=measured.rows,
+            csv=self._artifacts.put(f"{name}.csv", measured.csv),
+            log=None if measured.log is None else self._artifacts.put(f"{name}.log", measured.log),
+            seconds=measured.seconds,
         )
+
+    def _ask_judge(
+        self, judge: Judge, commit: str, tree: Path, *, field: str, shapes: tuple[str, ...]
+    ) -> "_Measured | BenchmarkFailed":
+        contract = self._commands.contract
+        task_file, timeout_s = tree.absolute() / (contract.task_file or ""), contract.timeouts.benchmark_s
+        run = self._stopwatch.ask(
+            lambda: judge.benchmark(task_file, tree.absolute(), shapes=shapes, timeout_s=timeout_s), commits=(commit,)
+        )
+        if failed := run.failed(commit, who=field):
+            return failed
+        assert not isinstance(run.answer, JudgeFailed)
+        rows = rows_of(run.answer, contract)
+        if isinstance(rows, Problem):
+            return unusable(rows, commit, who=field, seconds=run.seconds)
+        return _Measured(rows=rows, csv=csv_of(run.answer), log=None, seconds=run.seconds)
+
+    def _run_command(
+        self, commit: str, tree: Path, *, field: str, command: Argv, shapes: tuple[str, ...]
+    ) -> "_Measured | BenchmarkFailed":
+        run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
+        if failed := run.failed(commit, who=field, tolerated=SOME_FAILED):
+            return failed
+        exact = any("{shapes}" in word for word in command)
+        rows = read(run.data, self._commands.contract, requested=shapes, exact=exact)
+        if isinstance(rows, Problem):
+            return _explained(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
+        if not run.exit.ok and all(row.check == "PASS" for row in rows):
+            detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
+            return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
+        return _Measured(rows=rows, csv=run.data or b"", log=run.exit.output.encode(), seconds=run.exit.seconds)
 
     def compare(
         self,
@@ -364,7 +404,9 @@ class ContractTimer:
     def _interleaver(self) -> Interleaver:
         contract = self._commands.contract
         plain: Interleaver = WholeProcesses(stopwatch=self._stopwatch, contract=contract)
-        if contract.paired_command is not None:
+        if self._commands.judge is not None and contract.task_file:
+            plain = JudgedPairs(stopwatch=self._stopwatch, judge=self._commands.judge, task_file=contract.task_file)
+        elif contract.paired_command is not None:
             plain = PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
         core = pinned_core() if contract.threads == 1 else None
         quiet = Quiet(core, total_s=self._bearing.quiet_s) if self._bearing.quiet_s else None

@@ -7,6 +7,7 @@ import math
 import operator
 import re
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Literal
 
 from ridgeline.graph.contract import Argv, Correctness
 from ridgeline.graph.evidence import Exit, Printed, PrintedLine, TestResult
-from ridgeline.sandbox.judge.options import own_work_said
+from ridgeline.graph.judgment import JudgeFailed, Judgment
+from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.commands import Commands, Ran, fill, said, tail
 from ridgeline.sandbox.workspace.globs import matches
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
+CHANGED = "files that no run may change were changed by the test: {}"
 EVIDENCE_LINES = 30
 """Lines with a correctness pattern that are quoted before the end of the output."""
 
@@ -34,6 +37,8 @@ class ContractChecker:
     def check(self, commit: str, *, purpose: str) -> TestResult:
         """The focused test of `commit`. `purpose` only names the question."""
         contract = self._commands.contract
+        if self._commands.judge is not None and contract.task_file:
+            return self._ask(self._commands.judge, commit)
         return self._run(commit, "test_command", contract.test_command, contract.timeouts.test_s)
 
     def suite(self, commit: str) -> TestResult | None:
@@ -44,12 +49,25 @@ class ContractChecker:
         timeout_s = max(contract.timeouts.test_s, contract.timeouts.benchmark_s)
         return self._run(commit, "full_test_command", contract.full_test_command, timeout_s)
 
+    def _ask(self, judge: Judge, commit: str) -> TestResult:
+        contract = self._commands.contract
+        try:
+            tree = self._builder.ensure_built(commit).absolute()
+        except BuildBroken as error:
+            return _unbuilt(commit, error)
+        with self._card(), self._commands.guard((commit,)) as guard:
+            began = time.monotonic()
+            answer = judge.check(tree / (contract.task_file or ""), tree, timeout_s=contract.timeouts.test_s)
+            seconds = time.monotonic() - began
+        if guard.tampered:
+            return _result("tampered", commit, CHANGED.format(", ".join(guard.tampered)), seconds)
+        return _judged(answer, commit, seconds)
+
     def _run(self, commit: str, field: str, command: Argv, timeout_s: float) -> TestResult:
         try:
             tree = self._builder.ensure_built(commit)
         except BuildBroken as error:
-            seconds = error.result.exit.seconds if error.result.exit else 0.0
-            return _result("crash", commit, str(error), seconds)
+            return _unbuilt(commit, error)
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "test.csv"
             with self._card():
@@ -59,8 +77,7 @@ class ContractChecker:
             wanted = any("{csv}" in word for word in command)
             data = path.read_bytes() if path.is_file() else None
         kind, detail = self._judge(ran, data, wanted)
-        own_work = own_work_said(ran.exit.output) if self._commands.contract.judged else None
-        result = _result(kind, commit, detail, ran.exit.seconds).model_copy(update={"own_work": own_work})
+        result = _result(kind, commit, detail, ran.exit.seconds)
         return result.model_copy(update={"printed": self._printed(ran.exit, data)}) if result.passed else result
 
     def _printed(self, exit: Exit, data: bytes | None) -> Printed:
@@ -80,7 +97,7 @@ class ContractChecker:
 
     def _judge(self, ran: Ran, data: bytes | None, wanted: bool) -> tuple[Kind, str]:
         if ran.tampered:
-            return "tampered", f"files that no run may change were changed by the test: {', '.join(ran.tampered)}"
+            return "tampered", CHANGED.format(", ".join(ran.tampered))
         if ran.exit.timed_out:
             return "timeout", said(ran.exit)
         rule = self._commands.contract.correctness
@@ -96,6 +113,20 @@ class ContractChecker:
         except Unreadable as error:
             return "crash", f"{error}\n{said(ran.exit)}"
         return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
+
+
+def _judged(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestResult:
+    """What the judge says as a test's result; a judgement that does not pass is a wrong result, whatever it is short of."""
+    if isinstance(answer, JudgeFailed):
+        return _result("timeout" if answer.reason == "timeout" else "crash", commit, answer.detail, seconds)
+    own = "" if answer.correct.answer != "yes" or answer.passed else "the result is not the candidate's own work\n"
+    detail = own + tail("\n".join(answer.lines))
+    result = _result("pass" if answer.passed else "incorrect", commit, detail, seconds)
+    return result.model_copy(update={"own_work": answer.own_work.answer})
+
+
+def _unbuilt(commit: str, error: BuildBroken) -> TestResult:
+    return _result("crash", commit, str(error), error.result.exit.seconds if error.result.exit else 0.0)
 
 
 def _evidence(exit: Exit, lines: list[str]) -> str:

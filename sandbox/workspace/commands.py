@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ridgeline.graph.contract import OURSELVES, Contract
 from ridgeline.graph.evidence import Exit
+from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.devices.gate import Bound, CardGate
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
@@ -38,6 +39,14 @@ class Ran:
     """Evaluation files that are not the committed ones; sources and binaries that are not those that were built."""
 
 
+@dataclass(kw_only=True)
+class Guard:
+    """What was found when the guarded block had ended."""
+
+    tampered: tuple[str, ...] = ()
+    """As in `Ran`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Commands:
     """What builder, checker, timer and profiler share: the contract and the trees its commands run in."""
@@ -49,6 +58,8 @@ class Commands:
     """Chooses an idle card; None on a processor."""
     patience: Patience | None = None
     """When a command that does nothing is given up; None: at its time limit."""
+    judge: Judge | None = None
+    """Asked in place of the commands of a task's contract (`Contract.task_file`); None: they are run as written."""
 
     @contextlib.contextmanager
     def device(self, *, wait_s: float) -> Iterator[Bound | None]:
@@ -80,12 +91,20 @@ class Commands:
         Files that earlier runs added are gone before it. Nothing may be changed in, or added to, the checkouts of
         other versions. Raises what `ridgeline.sandbox.isolation.process.run` raises: `ProgramMissing` and other broken-world errors.
         """
+        with self.guard(commits) as guard:
+            ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
+        return Ran(exit=ended, tampered=guard.tampered)
+
+    @contextlib.contextmanager
+    def guard(self, commits: tuple[str, ...]) -> Iterator["Guard"]:
+        """Around whatever runs code of these versions: files are restored and looked after as `guarded` says."""
         self.trees.tidied()
         for commit in commits:
             self.trees.restore(commit)
-        ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
+        guard = Guard()
+        yield guard
         touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
-        return Ran(exit=ended, tampered=tuple(sorted(touched | self._elsewhere(commits))))
+        guard.tampered = tuple(sorted(touched | self._elsewhere(commits)))
 
     def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
         """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""
@@ -138,7 +157,12 @@ class Commands:
             itself(argv),
             cwd=cwd,
             timeout_s=timeout_s,
-            env={**COMPILED_NOWHERE, **self._told(), **(extra or {}), **({"LC_ALL": "C"} if profiler else {})},
+            env={
+                **COMPILED_NOWHERE,
+                **environment_of(self.contract, self.gate),
+                **(extra or {}),
+                **({"LC_ALL": "C"} if profiler else {}),
+            },
             network=profiler,
             memory_mb=self._memory_mb(argv),
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
@@ -151,16 +175,26 @@ class Commands:
         """None on a GPU, where CUDA reserves more than there is, and for the judge, who limits candidates itself."""
         return None if self.kind != "cpu" or argv[:1] == (OURSELVES,) else self.contract.memory_limit_mb
 
-    def _told(self) -> dict[str, str]:
-        """What the contract lets through; which card is the gate's to say while it holds one."""
-        found = passed(self.contract.pass_environment)
-        own = self.gate.environment if self.gate else {}
-        return {**unbound(found), **own} if own else found
-
     @property
     def kind(self) -> Kind:
         """Which kind of device the contract's kernel runs on."""
         return device_kind(self.contract)
+
+
+def environment_of(contract: Contract, gate: CardGate | None) -> dict[str, str]:
+    """What the contract lets through; which card is the gate's to say while it holds one."""
+    found = passed(contract.pass_environment)
+    own = gate.environment if gate else {}
+    return {**unbound(found), **own} if own else found
+
+
+def judge_of(contract: Contract, gate: CardGate | None = None) -> Judge | None:
+    """Our own judge, where the contract is a task's; what it starts is told of the card that is bound then."""
+    if contract.task_file is None:
+        return None
+    from ridgeline.sandbox.judge.task_judge import TaskJudge  # NumPy and more, which other contracts do not need
+
+    return TaskJudge(environment=lambda: environment_of(contract, gate))
 
 
 def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -171,6 +205,18 @@ def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
 def pinned_core() -> int:
     """The highest-numbered core this process may use: interrupts and other people's work tend to the low ones."""
     return max(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def pinned_to(core: int | None) -> Iterator[None]:
+    """This thread, and what it starts, keep to that core for the block; None: to those that they had."""
+    before = os.sched_getaffinity(0)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.sandbox.judge import judgment
-from ridgeline.sandbox.judge.options import Options, QuestionAnswer
+from ridgeline.sandbox.judge.options import Options
 from tests.adversarial.reading import convicted
 from tests.adversarial.suite import Case, cheats, honest, stage
 

@@ -11,8 +11,8 @@ import pytest
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.sandbox.devices.tools import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
 from ridgeline.sandbox.isolation.process import beside, run
-from ridgeline.sandbox.timing.observation import SLICE_S, CoreWatch, sources
-from ridgeline.sandbox.workspace.commands import pinned_core
+from ridgeline.sandbox.timing.observation import SLICE_S, TICK_S, CoreWatch, sources, tree_ticks
+from ridgeline.sandbox.workspace.commands import pinned_core, pinned_to
 
 SPIN = "import time\nuntil = time.monotonic() + {seconds}\nwhile time.monotonic() < until: pass\n"
 NVIDIA = """#!/bin/sh
@@ -58,6 +58,34 @@ def spun(seconds: float) -> tuple[CoreWatch, float]:
         )
     assert ended.ok
     return watch, ended.seconds
+
+
+def burn(cpu_s: float) -> None:
+    until = time.process_time() + cpu_s
+    while time.process_time() < until:
+        pass
+
+
+def test_what_this_process_and_its_children_use_is_its_own():
+    before = tree_ticks()
+    burn(0.3)
+    here = tree_ticks()
+    subprocess.run((sys.executable, "-c", SPIN.format(seconds=0.3)), check=True)
+    ended = tree_ticks()
+    with subprocess.Popen((sys.executable, "-c", "while True: pass")) as child:
+        while tree_ticks() - ended < 0.2 / TICK_S:
+            time.sleep(0.05)  # one that lives counts too, however slowly it gets on here
+        child.kill()
+    assert here - before >= 0.25 / TICK_S
+    assert ended > here
+
+
+def test_work_inside_this_process_is_not_foreign_to_it():
+    with pinned_to(pinned_core()), (watch := CoreWatch(pinned_core(), inside=True)):
+        burn(0.5)
+    load = watch.seen().load
+    assert load.foreign_s is not None
+    assert load.foreign_s < load.seconds - 0.4, "what was burnt here is not somebody else's"
 
 
 def test_a_process_is_not_foreign_to_itself():

@@ -5,27 +5,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.contract_file import load
-from ridgeline.sandbox.judge.options import own_work_said
 from tests.rooms import open_room, script_contract
 
 TASK = Path(__file__).parents[2] / "evals" / "tasks" / "layernorm_c"
-
-
-@pytest.mark.parametrize(
-    ("output", "answer"),
-    [
-        ("correct: yes\nfaster: unverified\nown work: yes\n  evidence\n3 judged calls", "yes"),
-        ("own work: no", "no"),
-        ("own work: unverified", "unverified"),
-        ("correct: yes\n  own work: yes", None),
-        ("correct: yes", None),
-        ("own work: yes\nown work: yes", "unverified"),
-        ("own work: no\nown work: yes", "unverified"),
-        ("own work: certainly", "unverified"),
-    ],
-)
-def test_one_line_of_the_judges_own_says_whose_work_it_is(output, answer):
-    assert own_work_said(output) == answer
 
 
 @pytest.mark.slow

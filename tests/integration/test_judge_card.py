@@ -7,6 +7,7 @@ import card_worker
 import numpy as np
 import pytest
 
+from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.judge import worker
 from ridgeline.sandbox.judge.correctness import CallJudge
@@ -14,7 +15,7 @@ from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import CardSession, SealedCall
-from ridgeline.sandbox.judge.timing import TimedCall, TimedPairs, TimingRefused
+from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused
 
 pytest.importorskip("torch")
 

@@ -1,0 +1,167 @@
+"""The judge as the loop and the commands ask it: in this process, with candidates in workers of their own."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
+from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
+from ridgeline.sandbox.judge.references import ReferenceFailed
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused
+
+BENCHMARK_BLOCKS = 6
+"""A B B A blocks of a benchmark, in which both sides are the same version."""
+DIGITS = 6
+"""Of a benchmark's time: more of them are noise, and its CSV has as many."""
+
+__all__ = ["HERE", "TaskJudge", "judge_correctness", "time_pair", "time_version"]
+
+T = TypeVar("T")
+
+
+class TaskJudge:
+    """`ports.Judge`."""
+
+    def __init__(
+        self, options: Options | None = None, *, environment: Callable[[], Mapping[str, str]] = lambda: {}
+    ) -> None:
+        """`environment`: added to what workers and the reference are told, asked anew for each judgement."""
+        self._options = options or Options()
+        self._environment = environment
+
+    def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
+        """Right, and its own work? Nothing is timed."""
+        return _or_failed(lambda: judge_correctness(task_file, version, self._options, self._surroundings(timeout_s)))
+
+    def benchmark(
+        self, task_file: Path, version: Path, *, shapes: tuple[str, ...], timeout_s: float
+    ) -> tuple[SizeTime, ...] | JudgeFailed:
+        """The median time of each size; every timed call is judged."""
+        return _or_failed(
+            lambda: time_version(
+                task_file, version, shapes=shapes, options=self._options, surroundings=self._surroundings(timeout_s)
+            )
+        )
+
+    def compare(
+        self, task_file: Path, a: Path, b: Path, *, shapes: tuple[str, ...], blocks: int, timeout_s: float
+    ) -> tuple[TimedCall, ...] | JudgeFailed:
+        """One process pair, A B B A; every timed call is judged."""
+        return _or_failed(
+            lambda: time_pair(
+                task_file,
+                a,
+                b,
+                shapes=shapes,
+                blocks=blocks,
+                options=self._options,
+                surroundings=self._surroundings(timeout_s),
+            )
+        )
+
+    def _surroundings(self, timeout_s: float) -> Surroundings:
+        return Surroundings(environment=self._environment(), until=time.monotonic() + timeout_s)
+
+
+def _or_failed(judge: Callable[[], T | JudgeFailed]) -> T | JudgeFailed:
+    """What it answers; what a candidate, a task or the time allowed brings about is a value. WorldError goes on."""
+    try:
+        return judge()
+    except JudgeTimeout as error:
+        return JudgeFailed(reason="timeout", detail=str(error))
+    except (TaskError, NotFrozen, ReferenceFailed) as error:
+        return JudgeFailed(reason="unusable", detail=str(error))
+
+
+def judge_correctness(task_file: Path, version: Path | None, options: Options, surroundings: Surroundings) -> Judgment:
+    """Correctness and own work of a folder's sources (None: of the task's own), without timing.
+
+    Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
+    """
+    task, folder = load_task(task_file)
+    options = options.placed(task)
+    with (
+        open_reference(task, folder, options, surroundings) as reference,
+        freeze_sources(task, version or folder) as frozen,
+    ):
+        return CandidateJudgment(
+            task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
+        ).tested()
+
+
+def time_version(
+    task_file: Path, version: Path | None, *, shapes: Sequence[str], options: Options, surroundings: Surroundings
+) -> tuple[SizeTime, ...] | JudgeFailed:
+    """That version (None: the task's own) in two processes that take turns: both times count.
+
+    Raises as `judge_correctness` does.
+    """
+    task, folder = load_task(task_file)
+    calls = time_pair(
+        task_file,
+        version or folder,
+        version or folder,
+        shapes=shapes,
+        blocks=BENCHMARK_BLOCKS,
+        options=options,
+        surroundings=surroundings,
+    )
+    if isinstance(calls, JudgeFailed):
+        return calls
+    by_label: dict[str, list[float]] = {}
+    for call in calls:
+        by_label.setdefault(call.label, []).append(call.time_us / 1e3)
+    return tuple(
+        SizeTime(
+            label=shape.label,
+            dims=dict(shape.dims),
+            config_class=shape.config_class,
+            time_ms=float(f"{statistics.median(by_label[shape.label]):.{DIGITS}g}"),
+        )
+        for shape in task.timed
+        if shape.label in by_label
+    )
+
+
+def time_pair(
+    task_file: Path,
+    a: Path,
+    b: Path,
+    *,
+    shapes: Sequence[str],
+    blocks: int,
+    options: Options,
+    surroundings: Surroundings,
+) -> tuple[TimedCall, ...] | JudgeFailed:
+    """One process pair of two folders with the task's sources. Raises as `judge_correctness` does."""
+    task, folder = load_task(task_file)
+    timed, options = select_sizes(task, shapes), options.placed(task)
+    with (
+        open_reference(task, folder, options, surroundings) as reference,
+        freeze_sources(task, a) as first,
+        freeze_sources(task, b) as second,
+    ):
+        judgment = CandidateJudgment(
+            task=task, reference=reference, new=second, old=first, options=options, surroundings=surroundings
+        )
+        pairs = TimedPairs(bench=judgment.bench(np.random.default_rng()))
+        calls = pairs.run({"a": judgment.opener(first), "b": judgment.opener(second)}, timed, blocks)
+    if isinstance(calls, TimingRefused):
+        return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side)
+    return tuple(calls)
+
+
+def select_sizes(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
+    """The timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
+    known = {shape.label: shape for shape in task.timed}
+    if missing := [label for label in labels if label not in known]:
+        raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(known)}")
+    return tuple(known[label] for label in labels) or task.timed
