@@ -57,7 +57,7 @@ def _close(state: State, ports: Ports, trial: Judged, *, commit: str | None) -> 
             "judged": replaced(one, trial) if unkept else one,
             "commit": commit if one is trial else None,
             "tree": made.tree if made and reached else fold.standing(before).tree,
-            "decisions": state["decisions"] if number == 0 else (),
+            "decisions": tuple(state["decisions"]) if number == 0 else (),  # a checkpoint gives a list back
         }
         bodies.append(body.model_copy(update=update))
     ports.ledger.append(*bodies)
