@@ -44,6 +44,7 @@ Allowable = Literal[
     "graph-replay",
     "identity-cache",
     "inline-asm",
+    "hidden-name",
     "kept-output",
     "layout-cache",
     "lazy-output",

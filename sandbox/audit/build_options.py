@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from ridgeline.sandbox.audit.c_names import CLOCKS, JUDGES
+from ridgeline.sandbox.audit.c_surroundings import rule_of
 from ridgeline.sandbox.audit.rules import Hit
 
 RECIPES = frozenset({".mk", ".sh", ".cmake"})
@@ -31,6 +32,19 @@ READS = re.compile(
 )
 SHORT = re.compile(r"-[IlLTexo].*|@.+")
 """Options that mean something else to other programs."""
+OUTPUT = re.compile(
+    r"(?:-?-Map|-?-output(?:-file|-directory)?|-?-odir|-?-keep-dir|-?-dependency-(?:file|output)|-?-out-implib"
+    r"|-dump(?:dir|base(?:-ext)?)|-aux-info|-auxbase(?:-strip)?|-?-serialize-diagnostics|-index-store-path|--?M[MDFP]*|-o|-a[a-z]*"
+    r"|-f(?:dump|opt-info|profile|callgraph-info|time-trace|optimization-record|crash-diagnostics|modules-cache)[\w-]*)=?(.*)"
+)
+"""Options of compilers, assemblers and linkers whose value is a place that is written to."""
+OUTSIDE = re.compile(r"(?!/dev/null$)(?:/|~|\$[({]?(?:HOME|TMPDIR|TMP|TEMP|XDG_\w+)\b|(?:.*/)?\.\.(?:/|$))")
+"""How a path begins that leads out of the tree that is built."""
+SENT = re.compile(
+    r">>?\s*(?!/dev/(?:null|stdout|stderr)\b)(?:/|~|\.\./|\$[({]?HOME\b)"
+    r"|(?:^|[\s;&|(@])(?:tee|cp|mv|install|ln|touch|mkdir|dd|rsync)\s[^#;|&]*?(?<=[\s=])(?!/dev/null\b)(?:/|~|\.\./|\$[({]?HOME\b)"
+)
+"""A recipe's own programs that write to such a place, or read from it."""
 PATHS = re.compile(
     r"\b(?:CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|OBJC_INCLUDE_PATH|COMPILER_PATH|GCC_EXEC_PREFIX|LIBRARY_PATH"
     r"|LD_PRELOAD|LD_AUDIT|LD_LIBRARY_PATH|GCC_SPECS|CCC_OVERRIDE_OPTIONS)\b"
@@ -99,16 +113,22 @@ def _recipes(lines: list[tuple[int, str]], makefile: bool) -> Iterator[Hit]:
         changed = linked or (recipe and (REWRITES.search(line) or PIPED.search(line)))
         if changed or PATHS.search(line):
             yield Hit(rule="build-setting", line=number)
+        if recipe and SENT.search(line):
+            yield Hit(rule="file-access", line=number)
 
 
 def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
     """The rule that an option falls under; empty for none. `after`: the word behind it, which may be its value."""
     if PROGRAM.fullmatch(option):
         return "other-program" if compiling or not option.startswith("-B") else ""
+    if (found := OUTPUT.fullmatch(option)) and OUTSIDE.match(found[1] or after):
+        return "file-access"
     if found := REPLACED.fullmatch(option):
         return _named(found[1] or after) or "build-setting"
     if (found := MACRO.fullmatch(option)) and (rule := _named(found[1] or found[2] or after)):
         return rule
+    if found and _hidden(found[1] or found[2] or after):
+        return "hidden-name"
     if READS.fullmatch(option) or (short and SHORT.fullmatch(option)):
         return "build-setting"
     return ""
@@ -123,6 +143,12 @@ def _named(definition: str) -> str:
     if CLOCKS.fullmatch(name):
         return "replaced-clock"
     return "replaced-judge" if HARNESS.fullmatch(name) else ""
+
+
+def _hidden(definition: str) -> bool:
+    """Whether a macro puts names together, or stands for a function of the system."""
+    _, _, value = definition.partition("=")
+    return "##" in value or "%:%:" in value or any(rule_of(word) for word in re.findall(r"\w+", value))
 
 
 USED = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|([A-Za-z_]))")

@@ -6,13 +6,17 @@ Workspaces are left from call to call as well: what a function fills before it h
 import re
 from collections.abc import Iterator, Mapping
 
-from ridgeline.sandbox.audit import c_counts
-from ridgeline.sandbox.audit.c_source import CFunction, CSource, Token, strings
+from ridgeline.sandbox.audit.c_source import CCall, CFunction, CSource, once_a_source, strings
+from ridgeline.sandbox.audit.c_tokens import Token
 from ridgeline.sandbox.audit.rules import Hit
 
 COPIES = frozenset({"memcpy", "cudaMemcpy", "cudaMemcpyAsync", "hipMemcpy", "hipMemcpyAsync", "memmove", "copy_n"})
+LONGEST = 500
+"""Tokens of one statement that are looked at."""
 COMPARES = frozenset({"memcmp", "bcmp", "strcmp"})
 VERSION = re.compile(r"v|ver\w*|\w*version|gen|generation|epoch|stamp|serial")
+RESTRICTIONS = frozenset({"restrict", "__restrict__", "__restrict"})
+LEAVES = frozenset({"return", "goto", "break", "continue", "longjmp"})
 SCALARS = re.compile(
     r"int|float|double|size_t|bool|_Bool|unsigned|signed|long|short|char|void|u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t"
 )
@@ -23,69 +27,75 @@ def hits(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
     yield from _done_before(source, statics)
     yield from _looks_at_output(source)
     seen: set[tuple[str, str]] = set()
+    copies, compared = _arguments_of(source, COPIES), _arguments_of(source, COMPARES)
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in statics or source.around(at) is None:
             continue
-        rule = _use(source, at, token.text)
+        rule = _use(source, at, token.text, copies.get(at), compared.get(at))
         if rule and (rule, token.text) not in seen:
             seen.add((rule, token.text))
             yield Hit(rule=rule, line=token.line)
 
 
-def _use(source: CSource, at: int, name: str) -> str:
+def _arguments_of(source: CSource, functions: frozenset[str]) -> dict[int, CCall]:
+    """For each token between the brackets of a call of one of those functions: the outermost such call."""
+    where: dict[int, CCall] = {}
+    last = -1
+    for call in source.calls:
+        if call.name in functions and call.at >= last:
+            where |= dict.fromkeys(range(call.at + 1, call.end), call)
+            last = call.end
+    return where
+
+
+def _use(source: CSource, at: int, name: str, copy: CCall | None, compared: CCall | None) -> str:
     before, after = source.text(at - 1), source.text(at + 1)
     given = before == "return" and after in {";", "[", "."} and _gives_a_result(source, at)
-    if (given or _source_of_copy(source, at) or _given_before_filled(source, at, name)) and not _workspace(
+    if (given or _source_of_copy(source, at, copy) or _given_before_filled(source, at, name)) and not _workspace(
         source, at, name
     ):
         return "kept-output"
-    if _compared_by_value(source, at):
+    if compared and not (compared.name == "strcmp" and any(strings(source.arguments(compared)))):
         return "content-cache"
     if after == "=" and _remembers_pointer(source, at, name):
         return "address-cache"
     if "++" in (before, after) or (after == "+=" and source.text(at + 2) == "1"):
-        return "call-count" if c_counts.decides(source, name) else ""
-    function = source.around(at)
+        return "call-count" if _decides(source, name) else ""
     if (before == "==" or after == "==") and _compared_with_argument(source, at):
-        return "" if function and _of_a_version(source, function, name) else "address-cache"
+        return "" if _of_a_version(source, at, name) else "address-cache"
     return ""
 
 
-def _source_of_copy(source: CSource, at: int) -> bool:
+def _source_of_copy(source: CSource, at: int, copy: CCall | None) -> bool:
     """`memcpy(out, kept, n)` and the like: the second argument."""
-    for call in source.calls:
-        if call.name in COPIES and call.at < at < call.end:
-            return source.text(at - 1) == "," and sum(source.text(i) == "," for i in range(call.at, at)) == 1
-    return False
+    return copy is not None and source.text(at - 1) == "," and len(source.within(",", copy.at, at)) == 1
 
 
 def _given_before_filled(source: CSource, at: int, name: str) -> bool:
     """`c[i] = kept[i];` where only what follows stores into `kept` what the function is given."""
     function = source.around(at)
-    if function is None or not _works(function) or source.text(at + 1) != "[":
+    if function is None or not function.works or source.text(at + 1) != "[":
         return False
     begin = at
-    while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > function.begin:
+    first = max(function.begin, at - LONGEST)
+    while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > first:
         begin -= 1
-    if source.text(begin) not in _outputs(function) or not _stored(source, begin):
+    if source.text(begin) not in function.outputs or not _stored(source, begin):
         return False
-    given = c_counts.parameters(function)
-    return any(
-        source.text(step) == name
-        and _stored(source, step)
-        and bool(given & set(source.names(source.closing(step + 1), _end_of_statement(source, step))))
-        for step in range(at + 1, function.end)
-    )
+    return _refilled(source, function.begin, name) > at
 
 
-def _tested(source: CSource, name: str) -> bool:
-    for at, token in enumerate(source.tokens):
-        branch = token.kind == "name" and token.text == "if" and source.text(at + 1) == "("
-        if branch and name in source.names(at + 2, source.closing(at + 1)):
-            return True
-        if token.text == "?" and name in source.names(max(0, at - 8), at):
-            return True
-    return False
+@once_a_source
+def _refilled(source: CSource, begin: int, name: str) -> int:
+    """The last place in a function where it stores into the variable what it is given; -1 for none."""
+    function = source.around(begin)
+    assert function is not None
+    given = _parameters(function)
+    for step in reversed(source.within(name, begin, function.end)):
+        end = _end_of_statement(source, step)
+        if _stored(source, step) and given & set(source.names(source.closing(step + 1), end)):
+            return step
+    return -1
 
 
 def _compared_with_argument(source: CSource, at: int) -> bool:
@@ -94,66 +104,31 @@ def _compared_with_argument(source: CSource, at: int) -> bool:
     other = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
     if function is None:
         return False
-    pointers = {
-        function.head[i + 1].text
-        for i, t in enumerate(function.head[:-1])
-        if t.text in {"*", "__restrict__", "restrict"}
-    }
-    return other in pointers or other in {"data_ptr", "ptr", "key"}
+    return other in function.pointed or other in {"data_ptr", "ptr", "key"}
 
 
 def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
     """`if (seen[n]) return;` in a function with inputs and outputs: its work was done by an earlier call."""
-    for at, token in enumerate(source.tokens):
-        if token.kind != "name" or token.text != "if" or source.text(at + 1) != "(":
-            continue
-        close = source.closing(at + 1)
+    for condition in source.conditions:
+        close = condition.close
         braced = source.text(close + 1) == "{"
         ends = source.text(close + 1 + braced) == "return" and source.text(close + 2 + braced) == ";"
-        function = source.around(at)
-        asked = ends and function is not None and _works(function)
-        if asked and any(name in statics for name in source.names(at + 2, close)):
-            yield Hit(rule="call-count", line=token.line)
+        function = source.around(condition.at)
+        if ends and function is not None and function.works and not condition.names.isdisjoint(statics):
+            yield Hit(rule="call-count", line=source.tokens[condition.at].line)
 
 
 def _looks_at_output(source: CSource) -> Iterator[Hit]:
     """A comparison with what an output holds before anything was written to it, as a result of an earlier call."""
     for function in source.functions:
-        if not _works(function):
+        if not function.works:
             continue
-        for name in _outputs(function):
-            places = [at for at in range(function.begin, function.end) if source.text(at) == name]
+        for name in function.outputs:
+            places = source.within(name, function.begin, function.end)
             if places and source.text(places[0] + 1) == "[" and not _stored(source, places[0]):
                 end = _end_of_statement(source, places[0])
                 if {"<", ">", "==", "!=", "<=", ">="} & {source.text(step) for step in range(places[0], end)}:
                     yield Hit(rule="reads-output", line=source.tokens[places[0]].line)
-
-
-def _outputs(function: CFunction) -> list[str]:
-    """Pointer parameters that are not to constant data."""
-    found: list[str] = []
-    part: list[str] = []
-    for word in [*(token.text for token in function.head), ","]:
-        if word != ",":
-            part.append(word)
-            continue
-        if {"*", "["} & set(part) and "const" not in part:
-            found += [name for name in part[-1:] if re.fullmatch(r"[A-Za-z_]\w*", name)]
-        part = []
-    return found
-
-
-def _works(function: CFunction) -> bool:
-    """Whether a function has inputs and outputs, as far as its pointers say."""
-    part: list[str] = []
-    kinds: set[bool] = set()
-    for word in [*(token.text for token in function.head), ","]:
-        if word != ",":
-            part.append(word)
-            continue
-        kinds |= {"const" in part} if {"*", "["} & set(part) else set()
-        part = []
-    return kinds == {True, False}
 
 
 def _gives_a_result(source: CSource, at: int) -> bool:
@@ -165,44 +140,18 @@ def _gives_a_result(source: CSource, at: int) -> bool:
     return not number and any(token.text in {"*", "[", "Tensor"} or "ensor" in token.text for token in function.head)
 
 
-def _workspace(source: CSource, at: int, name: str) -> bool:
-    """Whether the function filled the variable on the way to this place, which does not hang on what it held before."""
-    function = source.around(at)
-    if function is None or _asked_about(source, at, name):
-        return False
-    names = {name} | {
-        source.text(step - 2)  # `float *p = kept;`
-        for step in range(function.begin + 3, at)
-        if [source.text(step + by) for by in (-3, -1, 0, 1)] == ["*", "=", name, ";"]
-    }
-    filled = any(
-        source.text(step) in names and source.text(step + 1) in {"[", "="} and _stored(source, step)
-        for step in range(function.begin, at)
-    )
-    passed = any(
-        function.begin < call.at and call.end < at and call.name not in COMPARES and _argument(source, call.at, name)
-        for call in source.calls
-    )
-    return filled or passed
-
-
 def _asked_about(source: CSource, at: int, name: str) -> bool:
     """Whether the place stands under an `if` that looks at the lasting thing of that name, or compares contents."""
-    for step in range(max(0, at - 400), at):
-        if source.text(step) != "if" or source.text(step + 1) != "(":
-            continue
-        close = source.closing(step + 1)
+    for condition in source.conditions_before(at, 400):
+        close = condition.close
         last = source.closing(close + 1) if source.text(close + 1) == "{" else _end_of_statement(source, close + 1)
-        asked = set(source.names(step + 2, close))
-        if close < at <= last and (name in asked or asked & COMPARES):
+        if close < at <= last and (name in condition.names or not condition.names.isdisjoint(COMPARES)):
             return True
     return False
 
 
 def _end_of_statement(source: CSource, at: int) -> int:
-    while at < len(source.tokens) - 1 and source.text(at) != ";":
-        at += 1
-    return at
+    return next(iter(source.within(";", at, at + LONGEST)), min(at + LONGEST, len(source.tokens) - 1))
 
 
 def _stored(source: CSource, at: int) -> bool:
@@ -213,33 +162,114 @@ def _stored(source: CSource, at: int) -> bool:
     return step > at + 1 and bool(re.fullmatch(r"[-+*/|&^]?=", source.text(step)))
 
 
-def _argument(source: CSource, at: int, name: str) -> bool:
-    return name in source.names(at + 2, source.closing(at + 1))
-
-
-def _compared_by_value(source: CSource, at: int) -> bool:
-    """`memcmp(kept, x, n)`: what an earlier call had is looked for in what this one has, which no quoted word is."""
-    asked = [call for call in source.calls if call.name in COMPARES and call.at < at < call.end]
-    words = [call for call in asked if call.name == "strcmp" and any(strings(source.arguments(call)))]
-    return len(asked) > len(words)
-
-
 def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
     """`last = x;` for a parameter that is a pointer, where some condition asks about `last`."""
     function = source.around(at)
     if function is None or source.text(at + 3) != ";":
         return False
-    head = function.head
-    pointers = {head[i + 1].text for i, t in enumerate(head[:-1]) if t.text in {"*", "__restrict__", "restrict"}}
-    return source.text(at + 2) in pointers and _tested(source, name) and not _of_a_version(source, function, name)
+    tested = name in source.asked or name in source.chosen_by
+    return source.text(at + 2) in function.pointed and tested and not _of_a_version(source, at, name)
 
 
-def _of_a_version(source: CSource, function: CFunction, name: str) -> bool:
+@once_a_source
+def _decides(source: CSource, name: str) -> bool:
+    """Whether some condition asks for the counter, other than to keep it within its table or to set one up once."""
+    asked = any(not _bookkeeping(source, condition.at, name) for condition in source.asked.get(name, ()))
+    return asked or name in source.chosen_by
+
+
+def _bookkeeping(source: CSource, at: int, name: str) -> bool:
+    """`if (++next == 4) next = 0;`, `if (n < MOST) table[n++] = entry;` and `if (!ready++)` before a table's loop."""
+    close = source.closing(at + 1)
+    begin, end = _body(source, close + 1)
+    if source.text(end + 1) == "else":
+        return False
+    words = [token.text for token in source.tokens[begin:end]]
+    while words[-1:] == [";"]:
+        words.pop()
+    function = source.around(at)
+    given = _parameters(function) if function else set()
+    if words == [name, "=", "0"]:
+        return True
+    if words[1:6] == ["[", name, "++", "]", "="]:
+        return words[0] not in given and ";" not in words
+    once = [token.text for token in source.tokens[at + 2 : close]] == ["!", name, "++"]
+    return once and not (_handed_on(source, given) | given | LEAVES) & set(words) and not _calls(source, begin, end)
+
+
+def _parameters(function: CFunction) -> set[str]:
+    """Names of what a function takes: each the last one before a comma, or before an array's bracket."""
+    found: set[str] = set()
+    last = ""
+    for token in function.head:
+        if token.text == "," and last:
+            found.add(last)
+        last = (
+            token.text if token.kind == "name" and token.text not in RESTRICTIONS else "" if token.text == "," else last
+        )
+    return found | ({last} if last else set())
+
+
+def _body(source: CSource, at: int) -> tuple[int, int]:
+    """The statement that begins at a token: its first token, and the `;` or bracket that ends it."""
+    begin = at
+    while source.text(at) in {"for", "while"} and source.text(at + 1) == "(":
+        at = source.closing(at + 1) + 1
+    if source.text(at) == "{":
+        return (begin + 1 if at == begin else begin), source.closing(at)
+    return begin, _end_of_statement(source, at)
+
+
+def _handed_on(source: CSource, given: set[str]) -> set[str]:
+    """Names that a parameter was assigned to anywhere: through them a body reaches what it is given."""
+    uses = (at for name in given for at in source.places.get(name, ()))
+    return {source.text(at - 2) for at in uses if source.text(at - 1) == "="}
+
+
+def _calls(source: CSource, begin: int, end: int) -> bool:
+    """Whether functions of this file are called in between, which may do anything."""
+    return any(call.name in source.own_functions for call in source.calls_between(begin, end))
+
+
+def _of_a_version(source: CSource, at: int, name: str) -> bool:
     """Whether every condition on the pointer asks for a version that the caller gives as well: a packed weight."""
+    function = source.around(at)
+    return function is not None and _asked_with_a_version(source, function.begin, name)
+
+
+@once_a_source
+def _asked_with_a_version(source: CSource, begin: int, name: str) -> bool:
+    function = source.around(begin)
+    assert function is not None
     given = {token.text for token in function.head if token.kind == "name" and VERSION.fullmatch(token.text)}
-    asked = [
-        set(source.names(at + 2, source.closing(at + 1)))
-        for at in range(function.begin, function.end)
-        if source.text(at) == "if" and name in source.names(at + 2, source.closing(at + 1))
-    ]
+    asked = [one.names for one in source.asked.get(name, ()) if function.begin <= one.at < function.end]
     return bool(asked) and all(given & names for names in asked)
+
+
+def _workspace(source: CSource, at: int, name: str) -> bool:
+    """Whether the function filled the variable on the way to this place, which does not hang on what it held before."""
+    function = source.around(at)
+    return function is not None and not _asked_about(source, at, name) and _filled(source, function.begin, name) < at
+
+
+@once_a_source
+def _filled(source: CSource, begin: int, name: str) -> int:
+    """The first place in a function behind which it has stored into the variable or handed it to a call.
+
+    The number of tokens where there is none. A call that only compares does not fill.
+    """
+    function = source.around(begin)
+    assert function is not None
+    names = {name} | {
+        source.text(step - 2)  # `float *p = kept;`
+        for step in source.within(name, begin + 3, function.end)
+        if [source.text(step + by) for by in (-3, -1, 1)] == ["*", "=", ";"]
+    }
+    stored = (step for one in names for step in source.within(one, begin, function.end) if _stored(source, step))
+    passed = (
+        call.end
+        for step in source.within(name, begin, function.end)
+        for call in source.holding(step)
+        if begin < call.at and call.name not in COMPARES
+    )
+    return min((*stored, *passed), default=len(source.tokens))

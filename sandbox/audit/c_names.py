@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ridgeline.sandbox.audit.c_source import CSource, Token, strings
+from ridgeline.sandbox.audit.c_source import CSource, strings
+from ridgeline.sandbox.audit.c_tokens import Macro, Token
 from ridgeline.sandbox.audit.python_surroundings import REFERENCE
 from ridgeline.sandbox.audit.rules import Hit
 
@@ -27,6 +28,8 @@ MATH = re.compile(
 MEMORY = frozenset({"malloc", "free", "calloc", "realloc", "memcpy", "memset", "dlsym", "cudaMalloc", "hipMalloc"})
 SECTIONS = re.compile(r"\.(?:pre)?(?:init|fini)_array|\.[cd]tors|\.init\b|\.fini\b")
 ASM = frozenset({"asm", "__asm__", "__asm"})
+LONGEST = 200
+"""Tokens of a declaration that are looked at, before a place and behind it."""
 EARLY = frozenset({"constructor", "destructor", "init_priority"})
 
 
@@ -39,21 +42,11 @@ class Symbol(NamedTuple):
     """`defined`, or the attribute, pragma or label that gives it."""
 
 
-class Macro(NamedTuple):
-    """A `#define`."""
-
-    name: str
-    line: int
-    parameters: tuple[str, ...] | None
-    """None for one without brackets."""
-    body: str
-
-
 def hits(source: CSource) -> Iterator[Hit]:
     """Every name that is given to somebody else's function, and code that runs before or after the program."""
     for symbol in given(source):
         yield from _symbol(symbol)
-    for macro in macros(source):
+    for macro in source.macros:
         yield from _macro(macro)
     for line, text in source.directives:
         if text.startswith("#include_next"):
@@ -76,7 +69,6 @@ def given(source: CSource) -> Iterator[Symbol]:
     yield from _parenthesised(source)
     yield from _aliases(source)
     yield from _labels(source)
-    yield from _pasted(source)
     pragmas = [(line, text) for line, text in source.directives if text.startswith("#pragma")]
     for call in source.calls:
         if call.name in {"_Pragma", "__pragma"}:
@@ -86,19 +78,6 @@ def given(source: CSource) -> Iterator[Symbol]:
         moved = re.match(r"#pragma (?:redefine_extname (\w+)|weak (\w+) ?=)", text)
         if moved:
             yield Symbol(moved[1] or moved[2], line, "#pragma")
-
-
-def macros(source: CSource) -> Iterator[Macro]:
-    """Every `#define` with its words."""
-    for line, text in source.directives:
-        found = re.match(r"#define (\w+)(?: (.*))?$", text, re.S)
-        if not found:
-            continue
-        name, rest = found[1], found[2] or ""
-        written = source.lines[line - 1] if line <= len(source.lines) else ""
-        brackets = re.match(r"\( ?([\w ,.]*?) ?\)", rest) if re.search(rf"\b{name}\(", written) else None
-        names = tuple(re.findall(r"\w+", brackets[1])) if brackets else None
-        yield Macro(name, line, names, rest[brackets.end() :].strip() if brackets else rest)
 
 
 def _symbol(symbol: Symbol) -> Iterator[Hit]:
@@ -115,22 +94,22 @@ def _symbol(symbol: Symbol) -> Iterator[Hit]:
 
 def _macro(macro: Macro) -> Iterator[Hit]:
     """A macro reaches what includes it; in a file that nobody includes it is the file's own affair."""
-    if ported(macro) or macro.body.replace(" ", "").startswith(f"__builtin_{macro.name}"):
+    if ported(macro) or macro.text.replace(" ", "").startswith(f"__builtin_{macro.name}"):
         return
     if CLOCKS.fullmatch(macro.name) or FIELDS.fullmatch(macro.name):
         yield Hit(rule="replaced-clock", line=macro.line)
     elif macro.name == "main":
         yield Hit(rule="replaced-judge", line=macro.line)
     elif JUDGES.fullmatch(macro.name) and macro.name not in {"printf", "puts", "assert"}:
-        used = set(re.findall(r"\w+", macro.body))
+        used = set(re.findall(r"\w+", macro.text))
         blind = bool(macro.parameters) and not used & {*(macro.parameters or ()), "__VA_ARGS__"}
-        yield Hit(rule="replaced-judge" if blind and macro.body else "local-macro", line=macro.line)
+        yield Hit(rule="replaced-judge" if blind and macro.text else "local-macro", line=macro.line)
 
 
 def ported(macro: Macro) -> bool:
     """A macro that gives one runtime's call the name of another's, as ports between CUDA and HIP do."""
     match = re.match(r"(?:cuda|hip|cu)(?=[A-Z])(\w+)$", macro.name)
-    return bool(match and re.fullmatch(rf"(?:cuda|hip|cu){re.escape(match[1])}(?: \(.*\))?", macro.body))
+    return bool(match and re.fullmatch(rf"(?:cuda|hip|cu){re.escape(match[1])}(?: \(.*\))?", macro.text))
 
 
 def _defined(source: CSource) -> Iterator[Symbol]:
@@ -173,27 +152,13 @@ def _aliases(source: CSource) -> Iterator[Symbol]:
 
 def _statement(source: CSource, at: int) -> list[Token]:
     """Tokens of the declaration around a token, outside of brackets that were closed."""
-    begin = at
-    while begin > 0 and source.text(begin - 1) not in {";", "}", "{"}:
+    begin, first = at, max(0, at - LONGEST)
+    while begin > first and source.text(begin - 1) not in {";", "}", "{"}:
         begin -= 1
-    end = at
-    while end < len(source.tokens) - 1 and source.text(end) not in {";", "{"}:
+    end, last = at, min(len(source.tokens) - 1, at + LONGEST)
+    while end < last and source.text(end) not in {";", "{"}:
         end += 1
     return source.tokens[begin:end]
-
-
-def _pasted(source: CSource) -> Iterator[Symbol]:
-    """`int JOIN(clock_get, time)(...) {`: a definition whose name a macro puts together."""
-    pasting = {macro.name: macro for macro in macros(source) if macro.parameters and "##" in macro.body}
-    for call in source.calls if pasting else ():
-        head = call.end + 1
-        if call.name not in pasting or source.text(head) != "(" or source.scopes[call.at] != "global":
-            continue
-        if source.text(call.at - 2) != "static" and source.body(source.closing(head) + 1) is not None:
-            given = "".join(token.text for token in source.arguments(call)).split(",")
-            meant = dict(zip(pasting[call.name].parameters or (), given, strict=False))
-            words = (meant.get(word, word) for word in pasting[call.name].body.split() if word != "##")
-            yield Symbol("".join(words), call.line, "pasted")
 
 
 def _labels(source: CSource) -> Iterator[Symbol]:

@@ -1,22 +1,24 @@
-"""One C, C++, CUDA or HIP file as tokens: comments gone, strings kept apart, so that only code is matched."""
+"""One C, C++, CUDA or HIP file: its tokens and what they make up, functions, calls, scopes and conditions.
 
+Every question is answered from indexes that are made once, so that reading a file takes time in proportion to it.
+"""
+
+import functools
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar, cast
 
-_TOKEN = re.compile(
-    r"""(?P<skip>[ \t\r\f\v\n]+|\\\r?\n|//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z))
- |(?P<string>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*(?:"|(?=\n)|\Z))
- |(?P<char>(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+')
- |(?P<number>(?:0[xX][0-9a-fA-F']+|\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[a-zA-Z]*)
- |(?P<name>[A-Za-z_$]\w*)
- |(?P<op><<<|>>>|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||::|\#\#|[-+*/%&|^]=|.)
-""",
-    re.X | re.S,
-)
+from ridgeline.sandbox.audit.c_tokens import Macro, Pasting, Token, directives, joined, macros, quoted, tokens
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
 OPEN = {"(": ")", "[": "]", "{": "}"}
+CLOSE = frozenset(OPEN.values())
 NO_CALL = frozenset(
     [
         "if",
@@ -34,21 +36,12 @@ NO_CALL = frozenset(
         "alignas",
     ]
 )
-SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
-"""A line that goes on in the next one: a compiler joins the two before it looks for words."""
-ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|u([0-9a-fA-F]{4})|(.))", re.S)
-SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-LARGEST = 100_000
-"""Tokens that are read of one file."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """One token; `text` of a string is its content without quotes."""
-
-    kind: str
-    text: str
-    line: int
+T = TypeVar("T")
+NOT_OF_CPP = {"restrict": "", "_Noreturn": "", "_Atomic": ""}
+"""Words of C that are none of C++, on which the grammar is built."""
+DEEPEST = 100
+"""Brackets within brackets that are read; compilers stop at 256."""
+TRIGRAPH = re.compile(r"\?\?[=/]")
 
 
 @dataclass(frozen=True)
@@ -76,16 +69,78 @@ class CFunction:
     before: tuple[str, ...]
     """Words before its name, back to the statement before."""
 
+    @cached_property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """The words of its head between commas: of each parameter, where no template has commas of its own."""
+        read: list[list[str]] = [[]]
+        for token in self.head:
+            if token.text == ",":
+                read.append([])
+            else:
+                read[-1].append(token.text)
+        return tuple(map(tuple, read))
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Pointer parameters that are not to constant data."""
+        changed = (part for part in self.parts if {"*", "["} & set(part) and "const" not in part)
+        return tuple(part[-1] for part in changed if re.fullmatch(r"[A-Za-z_]\w*", part[-1]))
+
+    @cached_property
+    def works(self) -> bool:
+        """Whether it has inputs and outputs, as far as its pointers say."""
+        return {"const" in part for part in self.parts if {"*", "["} & set(part)} == {True, False}
+
+    @cached_property
+    def pointed(self) -> frozenset[str]:
+        """What stands right behind a star or a `restrict` in its head."""
+        pairs = pairwise(token.text for token in self.head)
+        return frozenset(name for sign, name in pairs if sign in {"*", "__restrict__", "restrict"})
+
+
+def once_a_source(question: Callable[..., T]) -> Callable[..., T]:
+    """The same question of a source, the answer kept with it: its other arguments are numbers and words."""
+
+    @functools.wraps(question)
+    def asked(source: "CSource", *about: object) -> T:
+        key = (question, *about)
+        if key not in source.answers:
+            source.answers[key] = question(source, *about)
+        return cast(T, source.answers[key])
+
+    return asked
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An `if` with its brackets; indices into the tokens."""
+
+    at: int
+    close: int
+    names: frozenset[str]
+
 
 class CSource:
     """A file's tokens and what they make up. Anything is accepted: what cannot be read is no token of interest."""
 
-    def __init__(self, text: str, own: frozenset[str] = frozenset()) -> None:
+    def __init__(self, text: str, own: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()) -> None:
         self.own = own
         """Names that belong to other files of the candidate."""
+        self.answers: dict[tuple[object, ...], object] = {}
         self.lines = text.split("\n")
-        self.tokens = _tokens(text)
-        self._closing = _closings(self.tokens)
+        written = tokens(*joined(text))
+        self._spans = directives(written)
+        self.macros = macros(written, self._spans)
+        """Every `#define`."""
+        pasting = Pasting((*borrowed, *self.macros))
+        self.tokens, self.unread = pasting.put_in(written, self._spans)
+        """`unread`: lines where a name is put together that this reading cannot tell."""
+        if self.tokens is not written:
+            self._spans = directives(self.tokens)
+        self.unread += [token.line for token in self.tokens if _trigraph(token)]
+        self._directed = frozenset(at for begin, end in self._spans for at in range(begin, end))
+        self._closing, self.too_deep = _closings(self.tokens, self._spans)
+        """`too_deep`: the line where brackets stand deeper than is read; 0 for none."""
 
     def text(self, at: int) -> str:
         """Text of a token; empty outside the file and for strings, which are never code."""
@@ -96,52 +151,189 @@ class CSource:
         return self._closing.get(at, len(self.tokens) - 1)
 
     @cached_property
+    def defined(self) -> frozenset[str]:
+        """Names of the macros that the file defines."""
+        return frozenset(macro.name for macro in self.macros)
+
+    @cached_property
     def calls(self) -> list[CCall]:
         """Every name with brackets after it, in order."""
-        found = []
-        for at, token in enumerate(self.tokens):
-            if token.kind == "name" and token.text not in NO_CALL and self.text(at + 1) == "(":
-                found.append(CCall(token.text, at, self.closing(at + 1), token.line))
-        return found
+        return [
+            CCall(token.text, at, self.closing(at + 1), token.line)
+            for at, token in enumerate(self.tokens)
+            if token.kind == "name" and token.text not in NO_CALL and self.text(at + 1) == "("
+        ]
+
+    @cached_property
+    def _call_starts(self) -> list[int]:
+        return [call.at for call in self.calls]
+
+    def calls_between(self, begin: int, end: int) -> list[CCall]:
+        """Calls whose names stand between two tokens, the first of which counts."""
+        return self.calls[bisect_left(self._call_starts, begin) : bisect_left(self._call_starts, end)]
+
+    @cached_property
+    def _innermost(self) -> list[int]:
+        """For each token: the index of the innermost call between whose brackets it stands; -1 for none."""
+        read: list[int] = []
+        inside: list[int] = []
+        calls = iter([*enumerate(self.calls), (-1, CCall("", len(self.tokens), 0, 0))])
+        index, call = next(calls)
+        for at in range(len(self.tokens)):
+            while inside and self.calls[inside[-1]].end <= at:
+                inside.pop()
+            read.append(inside[-1] if inside else -1)
+            if at == call.at:
+                inside.append(index)
+                index, call = next(calls)
+        return read
+
+    def holding(self, at: int) -> Iterator[CCall]:
+        """Calls between whose brackets a token stands, the innermost first."""
+        index = self._innermost[at]
+        while index >= 0:
+            yield self.calls[index]
+            index = self._innermost[self.calls[index].at]
+
+    @cached_property
+    def own_functions(self) -> frozenset[str]:
+        """Names of the functions that have a body here."""
+        return frozenset(function.name for function in self.functions)
 
     def arguments(self, call: CCall) -> tuple[Token, ...]:
         """The tokens between a call's brackets."""
         return tuple(self.tokens[call.at + 2 : call.end])
 
     @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Where each word stands that is no string, in order."""
+        where: dict[str, list[int]] = {}
+        for at, token in enumerate(self.tokens):
+            if token.kind != "string":
+                where.setdefault(token.text, []).append(at)
+        return where
+
+    def within(self, word: str, begin: int, end: int) -> list[int]:
+        """Where a word stands between two tokens, the first of which counts."""
+        where = self.places.get(word, [])
+        return where[bisect_left(where, begin) : bisect_left(where, end)]
+
+    @cached_property
     def functions(self) -> list[CFunction]:
-        """Every function with a body."""
-        found: list[CFunction] = []
+        """Every function with a body, by the tokens, and by tree-sitter's tree where the tokens show none.
+
+        The tree knows constructors, destructors and operators; the tokens what stands where the tree has an error.
+        """
+        plain = list(self._plain_functions())
+        parsed = self._parsed_functions() if not self.too_deep else ()
+        more = [one for one in parsed if not _overlaps(plain, one)]
+        return sorted((*plain, *more), key=lambda one: one.begin)
+
+    def _plain_functions(self) -> Iterator[CFunction]:
+        last = -1
         for call in self.calls:
-            begin = self.body(call.end + 1)
-            before = self._before(call.at)
-            if (
-                begin is None
-                or (found and call.at < found[-1].end)
-                or not before
-                or before[-1] in {"=", ".", "->", "return"}
-            ):
+            if call.at < last:
                 continue
-            head = tuple(self.tokens[call.at + 2 : call.end])
-            found.append(CFunction(call.name, call.at, head, begin, self.closing(begin), before))
-        return found
+            begin = self.body(call.end + 1)
+            before = self._before(call.at) if begin is not None else ()
+            if begin is None or not before or before[-1] in {"=", ".", "->", "return"}:
+                continue
+            last = self.closing(begin)
+            yield CFunction(call.name, call.at, tuple(self.tokens[call.at + 2 : call.end]), begin, last, before)
+
+    def _parsed_functions(self) -> Iterator[CFunction]:
+        """Of the tree: the outermost functions that have a name and brackets."""
+        text, starts = self._normal()
+        for whole in _definitions(text.encode("ascii", "replace")):
+            head, body = whole.child_by_field_name("declarator"), whole.child_by_field_name("body")
+            name = _named(head) if head else None
+            if name is None or body is None:
+                continue
+            at, begin = bisect_left(starts, name.start_byte), bisect_left(starts, body.start_byte)
+            opened = next((i for i in range(at, begin) if self.text(i) == "(" and self.text(i - 1) != "operator"), None)
+            if opened is None or self.text(begin) != "{":
+                continue
+            close = self.closing(opened)
+            words = tuple(self.text(i) for i in range(bisect_left(starts, whole.start_byte), at))
+            inner = tuple(self.tokens[opened + 1 : close])
+            spelled = "".join(self.text(i) for i in range(at, opened))
+            yield CFunction(spelled, at, inner, begin, self.closing(begin), words)
+
+    def _normal(self) -> tuple[str, list[int]]:
+        """The tokens as a text to be parsed, and where each begins: no comments, digraphs or pasting are left in it."""
+        words: list[str] = []
+        starts: list[int] = []
+        size = 0
+        for token in self.tokens:
+            space = "\n" if token.opens else " "
+            word = '""' if token.kind == "string" else NOT_OF_CPP.get(token.text, token.text)
+            starts.append(size + 1)
+            words += (space, word)
+            size += 1 + len(word)
+        return "".join(words), starts
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        return [function.begin for function in self.functions]
 
     def around(self, at: int) -> CFunction | None:
         """The function that a token stands in."""
-        return next((function for function in self.functions if function.begin <= at <= function.end), None)
+        index = bisect_right(self._begins, at) - 1
+        return self.functions[index] if index >= 0 and at <= self.functions[index].end else None
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        """Every `if` in order."""
+        ifs = [at for at in self.places.get("if", []) if self.text(at + 1) == "("]
+        spans = [(at, self.closing(at + 1)) for at in ifs]
+        return [Condition(at, close, frozenset(self.names(at + 2, close))) for at, close in spans]
+
+    @cached_property
+    def unequal(self) -> dict[str, list[int]]:
+        """Where each word stands before a `!=`."""
+        where: dict[str, list[int]] = {}
+        for at in self.places.get("!=", []):
+            where.setdefault(self.text(at - 1), []).append(at - 1)
+        return where
+
+    def conditions_before(self, at: int, reach: int) -> list[Condition]:
+        """Conditions that begin at most so many tokens before one."""
+        return self.conditions[
+            bisect_left(self.conditions, at - reach, key=lambda one: one.at) : bisect_left(
+                self.conditions, at, key=lambda one: one.at
+            )
+        ]
+
+    @cached_property
+    def asked(self) -> dict[str, list[Condition]]:
+        """Conditions by the names that they look at."""
+        where: dict[str, list[Condition]] = {}
+        for condition in self.conditions:
+            for name in condition.names:
+                where.setdefault(name, []).append(condition)
+        return where
+
+    @cached_property
+    def chosen_by(self) -> frozenset[str]:
+        """Names that stand shortly before a `?`."""
+        return frozenset(name for at in self.places.get("?", []) for name in self.names(max(0, at - 8), at))
 
     @cached_property
     def scopes(self) -> list[str]:
         """For each token: `global`, `namespace`, or `inner` for what stands in a function, class or initializer."""
-        found: list[str] = []
-        inside: list[str] = []
+        read: list[str] = []
+        inside: list[str] = []  # the scope that each open brace makes, with what is around it
         for at, token in enumerate(self.tokens):
             if token.kind == "op" and token.text == "}" and inside:
                 inside.pop()
-            found.append("inner" if "inner" in inside else "namespace" if "namespace" in inside else "global")
+            now = inside[-1] if inside else "global"
+            read.append(now)
             if token.kind == "op" and token.text == "{":
-                inside.append(self._kind_of_block(at))
-        return found
+                kind = self._kind_of_block(at)
+                inside.append(
+                    "inner" if "inner" in (now, kind) else "namespace" if "namespace" in (now, kind) else kind
+                )
+        return read
 
     def _kind_of_block(self, at: int) -> str:
         if at > 1 and self.tokens[at - 1].kind == "string" and self.text(at - 2) == "extern":
@@ -156,12 +348,18 @@ class CSource:
     @cached_property
     def directives(self) -> list[tuple[int, str]]:
         """Preprocessor lines with their line numbers, joined where they go on, without comments, `#` first."""
-        return [(self.tokens[at].line, self._directive(at)) for at in range(len(self.tokens)) if self._hashes(at)]
+        return [(self.tokens[at].line, self._directive(at, end)) for at, end in self._spans]
+
+    def _directive(self, at: int, end: int) -> str:
+        """One directive in its words with a space between, strings in quotes; an included name in one piece."""
+        words = [quoted(token) for token in self.tokens[at + 1 : end]]
+        glue = "" if words[:1] in (["include"], ["include_next"], ["import"]) else " "
+        return "#" + " ".join(words[:1]) + (" " if words[1:] else "") + glue.join(words[1:])
 
     @cached_property
     def guards(self) -> list[tuple[int, tuple[str, ...]]]:
         """From each conditional's line on: the names that must be defined there; empty for any other condition."""
-        found: list[tuple[int, tuple[str, ...]]] = []
+        read: list[tuple[int, tuple[str, ...]]] = []
         inside: list[str] = []
         for line, text in self.directives:
             opened = re.match(r"#(?:ifdef (\w+)|if defined (?:\( )?(\w+)(?: \))?)$", text)
@@ -171,34 +369,21 @@ class CSource:
                 inside[-1] = ""
             elif text == "#endif" and inside:
                 inside.pop()
-            found.append((line, tuple(inside)))
-        return found
+            else:
+                continue
+            read.append((line, tuple(inside)))
+        return read
 
     def guarded(self, line: int) -> tuple[str, ...]:
         """Names that the conditionals around a line ask for."""
-        return next((names for start, names in reversed(self.guards) if start < line), ())
+        index = bisect_left(self.guards, (line, ())) - 1
+        return self.guards[index][1] if index >= 0 else ()
 
-    def _directive(self, at: int) -> str:
-        """One directive in its words with a space between, strings in quotes; an included name in one piece."""
-        last = self.tokens[at].line
-        while last <= len(self.lines) and self.lines[last - 1].rstrip().endswith("\\"):
-            last += 1
-        words: list[str] = []
-        for token in self.tokens[at + self._hashes(at) :]:
-            if token.line > last:
-                break
-            words.append(f'"{token.text}"' if token.kind == "string" else token.text)
-        glue = "" if words[:1] in (["include"], ["include_next"], ["import"]) else " "
-        return "#" + " ".join(words[:1]) + (" " if words[1:] else "") + glue.join(words[1:])
-
-    def _hashes(self, at: int) -> int:
-        """How many tokens the sign of a directive takes at that place: `#`, or `%:`; 0 where there is none."""
-        if not self._first(at):
-            return 0
-        return 1 if self.text(at) == "#" else 2 if (self.text(at), self.text(at + 1)) == ("%", ":") else 0
-
-    def _first(self, at: int) -> bool:
-        return at == 0 or self.tokens[at - 1].line < self.tokens[at].line
+    def in_macro(self, at: int) -> bool:
+        """Whether a token stands in what a macro stands for."""
+        index = bisect_right(self._spans, (at, len(self.tokens))) - 1
+        begin, end = self._spans[index] if index >= 0 else (0, 0)
+        return begin + 2 < at < end and self.text(begin + 1) == "define"
 
     def body(self, at: int) -> int | None:
         """Index of `{` of a body that follows a head, past `const`, `noexcept`, attributes and initializers."""
@@ -214,80 +399,109 @@ class CSource:
         words: list[str] = []
         for step in range(at - 1, max(-1, at - 40), -1):
             word = self.text(step)
-            if word in {";", "}", "{"} or (word == ":" and words and words[-1] in {"public", "private"}):
+            if (
+                word in {";", "}", "{"}
+                or step in self._directed
+                or (word == ":" and words and words[-1] in {"public", "private"})
+            ):
                 break
             words.append(word)
         return tuple(reversed(words))
 
 
-def strings(tokens: tuple[Token, ...]) -> Iterator[str]:
+def strings(stream: tuple[Token, ...]) -> Iterator[str]:
     """Contents of the strings among tokens."""
-    return (token.text for token in tokens if token.kind == "string")
+    return (token.text for token in stream if token.kind == "string")
 
 
-def _tokens(text: str) -> list[Token]:
-    """Every token with the line where it begins, which splices before it do not move."""
-    found: list[Token] = []
-    text, joined = _spliced(text)
-    line, last, end, directive = 1, 0, 0, False
-    for match in _TOKEN.finditer(text):
-        kind = "string" if match.lastgroup == "mark" else match.lastgroup or "op"
-        if kind == "skip":
+def _trigraph(token: Token) -> bool:
+    """Whether a compiler that is asked to would read another character there, after which strings end elsewhere."""
+    return token.kind in {"string", "char"} and TRIGRAPH.search(token.text) is not None
+
+
+def _overlaps(plain: list[CFunction], one: CFunction) -> bool:
+    index = bisect_right(plain, one.end, key=lambda other: other.begin) - 1
+    return index >= 0 and plain[index].end >= one.begin
+
+
+@functools.cache
+def _parser() -> "Parser":
+    """Reads CUDA, which holds C++ and most of C. Made where it is first asked for: most commands read no source."""
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _definitions(text: bytes) -> "Iterator[Node]":
+    """The outermost function definitions of a text."""
+    cursor = _parser().parse(text).walk()
+    while True:
+        node = cursor.node
+        if node is not None and node.type == "function_definition":
+            yield node
+        elif cursor.goto_first_child():
             continue
-        line += text.count("\n", last, match.start())
-        last = match.start()
-        word = match.group()
-        token = Token(kind, _content(word) if kind == "string" else word, line + bisect_right(joined, match.start()))
-        if "\n" in text[end : match.start()] or not found:
-            apart, directive = directive, word in {"#", "%"}
-        else:
-            apart = False  # only what follows a directive's line is never joined to it
-        end = match.end()
-        if kind == "string" and found and found[-1].kind == "string" and not apart:
-            found[-1] = Token("string", found[-1].text + token.text, found[-1].line)
-            continue
-        found.append(token)
-        if len(found) >= LARGEST:
-            break
-    return found
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
 
 
-def _spliced(text: str) -> tuple[str, list[int]]:
-    """The text with its lines joined where they go on, and the places in it where that was done."""
-    parts: list[str] = []
-    places: list[int] = []
-    last = size = 0
-    for match in SPLICE.finditer(text):
-        parts.append(text[last : match.start()])
-        size += len(parts[-1])
-        places.append(size)
-        last = match.end()
-    return "".join((*parts, text[last:])), places
+def _named(node: "Node") -> "Node | None":
+    """The name that a declarator is about; None for one that has none."""
+    while True:
+        inner = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+        if inner is None and node.type in {"parenthesized_declarator", "reference_declarator"}:
+            inner = next(iter(node.named_children), None)
+        if inner is None:
+            names = {"identifier", "field_identifier", "operator_name", "destructor_name", "operator_cast"}
+            return node if node.type in names else None
+        node = inner
 
 
-def _content(word: str) -> str:
-    body = word[word.find('"') + 1 :]
-    if word[: word.find('"')].endswith("R"):
-        return body[body.find("(") + 1 : body.rfind(")")]
-    return ESCAPE.sub(_meant, body.removesuffix('"'))
+def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[int, int], int]:
+    """The closing bracket of each opening one, and the line where they stand too deep; 0 for none.
 
-
-def _meant(match: re.Match[str]) -> str:
-    """What an escape in a string stands for."""
-    code = int(match[1] or match[3], 16) if match[1] or match[3] else int(match[2], 8) if match[2] else None
-    if code is None:
-        return SIMPLE.get(match[4], match[4])
-    return chr(code & 0xFF) if match[3] is None else chr(code)
-
-
-def _closings(tokens: list[Token]) -> dict[int, int]:
-    found: dict[int, int] = {}
+    A directive's brackets are its own. Each branch of a conditional begins with what was open before the first.
+    """
+    pairs: dict[int, int] = {}
     waiting: list[tuple[int, str]] = []
-    for at, token in enumerate(tokens):
-        if token.kind != "op":
-            continue
-        if token.text in OPEN:
+    branches: list[list[tuple[int, str]]] = []
+    ends = dict(lines)
+    deep, until, outside = 0, 0, waiting
+    for at, token in enumerate(stream):
+        if at == until:
+            waiting = outside
+        if at in ends:
+            outside = _branched(stream[at + 1].text if at + 1 < ends[at] else "", waiting, branches)
+            waiting, until = [], ends[at]
+        if token.kind == "op" and token.text in OPEN and len(waiting) >= DEEPEST:
+            deep = deep or token.line
+            pairs[at] = at
+        elif token.kind == "op" and token.text in OPEN:
             waiting.append((at, OPEN[token.text]))
-        elif waiting and token.text == waiting[-1][1]:
-            found[waiting.pop()[0]] = at
-    return found
+        elif token.kind == "op" and token.text in CLOSE:
+            pairs |= dict.fromkeys(_closed(waiting, token.text), at)
+    return pairs, deep
+
+
+def _branched(
+    word: str, waiting: list[tuple[int, str]], branches: list[list[tuple[int, str]]]
+) -> list[tuple[int, str]]:
+    """The brackets that are open behind a directive of that word."""
+    if word in {"if", "ifdef", "ifndef"}:
+        branches.append(list(waiting))
+    elif word.startswith("el") and branches:
+        return list(branches[-1])
+    elif word == "endif" and branches:
+        branches.pop()
+    return waiting
+
+
+def _closed(waiting: list[tuple[int, str]], sign: str) -> Iterator[int]:
+    """The open brackets that a closing one ends: its own, and with a brace whatever was left open inside of it."""
+    if sign == "}" and any(one == "}" for _, one in waiting):
+        while waiting[-1][1] != "}":
+            yield waiting.pop()[0]
+    if waiting and waiting[-1][1] == sign:
+        yield waiting.pop()[0]

@@ -1,15 +1,19 @@
-"""C, C++, CUDA and HIP: reaching into the process, and looking at how the code is being run."""
+"""C, C++, CUDA and HIP: reaching into the process, storing into its inputs, and looking at how it is being run."""
 
+import functools
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
-from ridgeline.sandbox.audit import c_names, c_writes
-from ridgeline.sandbox.audit.c_names import ASM
-from ridgeline.sandbox.audit.c_source import CCall, CSource, strings
+from ridgeline.sandbox.audit import c_names
+from ridgeline.sandbox.audit.c_names import ASM, CHANNELS, CLOCKS, JUDGES
+from ridgeline.sandbox.audit.c_source import CCall, CFunction, CSource, strings
 from ridgeline.sandbox.audit.python_surroundings import REPORTED, TESTING
 from ridgeline.sandbox.audit.rules import Hit
 
 READ = r"clock_gettime|gettimeofday|clock|times|omp_get_wtime|timespec_get|(?:cu|cuda|hip)EventElapsedTime\w*"
+STORES = re.compile(r"[-+*/%&|^]?=")
+FILLS = frozenset({"memset", "memcpy", "memmove"})
 OWN_MEMORY = re.compile(r"/proc/(?:self|\d+|%d|thread-self)/(?:mem|maps|fd|task)")
 NAMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (rule, re.compile(pattern))
@@ -47,16 +51,37 @@ NOT_OWN = frozenset(
     {"_IO_list_all", "_GLOBAL_OFFSET_TABLE_", "_r_debug", "__libc_stack_end", "__bss_start", "__data_start", "_edata"}
 )
 """Variables of the C library and the linker, from which all of a process's streams, calls and data can be reached."""
-EXEC = r"exec[lv]p?e?|execvpe|fexecve|execveat"
+EXEC = re.compile(r"exec[lv]p?e?|execvpe|fexecve|execveat")
+ENDINGS = EXITS | MESSAGES | {"syscall", "pthread_exit", "thrd_exit"}
 EXIT_CALLS = frozenset({"231", "60", "SYS_exit", "SYS_exit_group", "__NR_exit", "__NR_exit_group"})
 HARMLESS = re.compile(r"(?:SYS|__NR)_(?:arch_prctl|gettid|futex|getcpu|sched_\w+|set_mempolicy|mbind)$")
 """Calls of the system that kernels make: permission for matrix tiles, threads, the placement of memory."""
 REPORTS = frozenset({"printf", "fprintf", "puts", "write", "dprintf", "fputs"})
+OPENING = frozenset({"fopen", "open", "open64", "openat", "fopen64", "opendir"})
+STREAMS = frozenset({"ifstream", "ofstream", "fstream"})
+TOLD = OPENING | REPORTS | {"setenv", "putenv", "getenv", "secure_getenv", "system", "popen"}
 SELF_TEST = re.compile(
     r"(?:\w+_)?(?:SELF_?(?:TEST|CHECK)|STANDALONE|UNIT_?TESTS?|TEST_MAIN|WITH_MAIN|BUILD_MAIN|DEMO_MAIN|MAIN)(?:_\w+)?"
 )
 FOREIGN = frozenset(
     {"ptrace", "process_vm_writev", "process_vm_readv", "__builtin_frame_address", "__builtin_return_address"}
+)
+MOST_PIECES = 12
+"""Tokens of a call that are put together to see whether they make a name."""
+VALUE_AFTER = frozenset({"=", "(", ",", "&", "{", "return", "?", ":", ")", "["})
+VALUE_BEFORE = frozenset({";", ")", ",", "}", ":", "]"})
+"""Between what a function's name is a value, to be called elsewhere."""
+SENSITIVE = re.compile(
+    "|".join(
+        (
+            *(pattern.pattern for _, pattern in NAMED),
+            CLOCKS.pattern,
+            JUDGES.pattern,
+            CHANNELS.pattern,
+            EXEC.pattern,
+            *FOREIGN,
+        )
+    )
 )
 METHODS = frozenset(
     {"clock", "times", "open", "signal", "connect", "clone", "exec", "system", "async", "sleep", "rename"}
@@ -69,9 +94,15 @@ def hits(source: CSource) -> Iterator[Hit]:
     defined = {function.name for function in source.functions}
     for call in source.calls:
         yield from _called(source, call, defined)
+        if call.end - call.at < MOST_PIECES and call.name not in defined and _puts_together(source, call):
+            yield Hit(rule="hidden-name", line=call.line)
         yield from _by_argument(source, call)
     yield from c_names.hits(source)
-    yield from c_writes.hits(source)
+    yield from _writes(source)
+    yield from _mentioned(source)
+    yield from (Hit(rule="hidden-name", line=line) for line in source.unread)
+    if source.too_deep:
+        yield Hit(rule="unreadable", line=source.too_deep, code="brackets too deep to be read")
     yield from _handed_on(source)
     for at, token in enumerate(source.tokens):
         if token.kind == "name" and token.text in {
@@ -117,6 +148,35 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
         yield Hit(rule="reads-reference", line=call.line)
 
 
+def _mentioned(source: CSource) -> Iterator[Hit]:
+    """`#define K fopen`, `p = fopen;` and `(fopen)(...)`: the function under a name or in a place that calls may use."""
+    for word, where in source.places.items():
+        rule = rule_of(word)
+        if not rule or word in source.own_functions:
+            continue
+        for at in where:
+            value = source.text(at - 1) in VALUE_AFTER and source.text(at + 1) in VALUE_BEFORE
+            if source.text(at + 1) != "(" and (value or source.in_macro(at)):
+                yield Hit(rule=rule, line=source.tokens[at].line)
+
+
+@functools.lru_cache(maxsize=4096)
+def rule_of(word: str) -> str:
+    """The rule for calling a function of the system; empty for other names, and for those that anybody may use."""
+    return "" if word in METHODS else next((rule for rule, pattern in NAMED if pattern.fullmatch(word)), "")
+
+
+def _puts_together(source: CSource, call: CCall) -> bool:
+    """`__CONCAT(fo, pen)`: arguments that a macro from elsewhere would make a name of, which falls under some rule."""
+    inside = source.tokens[call.at + 2 : call.end]
+    words, commas = inside[::2], inside[1::2]
+    if len(words) < 2 or len(words) != len(commas) + 1 or any(token.text != "," for token in commas):
+        return False
+    joined = "".join(token.text for token in words if token.kind in {"name", "number"})
+    pieces = all(token.kind in {"name", "number"} for token in words)
+    return pieces and joined not in source.own_functions and SENSITIVE.fullmatch(joined) is not None
+
+
 def _of_its_own(source: CSource, call: CCall) -> bool:
     """Memory that no file stands behind, and a question for the processor's instructions."""
     words = {token.text for token in source.arguments(call)}
@@ -127,10 +187,12 @@ def _of_its_own(source: CSource, call: CCall) -> bool:
 
 def _ending(source: CSource, call: CCall) -> str:
     """The rule for a call that ends the process: with success, or with what cannot be told; empty for any other."""
+    if EXEC.fullmatch(call.name):
+        return "ends-process"
+    if call.name not in ENDINGS:
+        return ""
     words = [token.text for token in source.arguments(call) if token.kind != "string"]
     first = words[: words.index(",")] if "," in words else words
-    if re.fullmatch(EXEC, call.name):
-        return "ends-process"
     if call.name == "syscall":
         if set(first) & EXIT_CALLS:
             return "ends-process"
@@ -148,28 +210,28 @@ def _ending(source: CSource, call: CCall) -> str:
 
 def _own_name(source: CSource, name: str) -> bool:
     """Whether this file gives the name a meaning of its own, as a macro or as a function object."""
-    bound = any(t.text == name and source.text(at - 1) in {"auto", "&"} for at, t in enumerate(source.tokens))
-    return bound or any(macro.name == name for macro in c_names.macros(source))
+    return name in source.defined or any(source.text(at - 1) in {"auto", "&"} for at in source.places[name])
 
 
 def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
     """`if (code != cudaSuccess) ... exit(code)`: what is handed on was compared with success before."""
     around = source.around(call.at)
     begin = around.begin if around else max(0, call.at - 60)
-    tested = {source.text(at - 1) for at in range(begin, call.at) if source.text(at) == "!="}
-    return bool(words) and words[0] in tested and len(words) == 1
+    tested = source.unequal.get(words[0], []) if len(words) == 1 else []
+    return bisect_left(tested, begin) < bisect_left(tested, call.at)
 
 
 def _switched_off(source: CSource, line: int) -> bool:
     """Whether a line is only there for a program of its own, whose switch this file does not set."""
-    own = {macro.name for macro in c_names.macros(source)}
-    return any(SELF_TEST.fullmatch(name) and name not in own for name in source.guarded(line))
+    own = (SELF_TEST.fullmatch(name) and name not in source.defined for name in source.guarded(line))
+    return any(own)
 
 
 def _handed_on(source: CSource) -> Iterator[Hit]:
     """`atexit(exit)` or `void (*end)(int) = _exit`: the function itself, to be called by somebody."""
-    for at, token in enumerate(source.tokens):
-        named = token.kind == "name" and token.text in EXITS and source.text(at - 1) in {"=", "(", ",", "&", "{"}
+    for at in sorted(at for name in EXITS for at in source.places.get(name, ())):
+        token = source.tokens[at]
+        named = token.kind == "name" and source.text(at - 1) in {"=", "(", ",", "&", "{"}
         if named and source.text(at + 1) in {";", ")", ",", "}"}:
             yield Hit(rule="may-exit", line=token.line, soft=_switched_off(source, token.line))
 
@@ -182,6 +244,8 @@ def _declares(source: CSource, call: CCall) -> bool:
 
 def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
     """What a call does is in the string that it is given."""
+    if call.name not in TOLD and source.text(call.at - 1) not in STREAMS:
+        return
     told = list(strings(source.arguments(call)))
     if call.name in {"setenv", "putenv"} and any(text.startswith(("LD_PRELOAD", "LD_AUDIT")) for text in told[:1]):
         yield Hit(rule="preload", line=call.line)
@@ -189,11 +253,7 @@ def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
         yield Hit(rule="mode-branch", line=call.line)
     elif call.name in {"system", "popen"} and any(re.search(r"\b(?:pkill|killall)\b", text) for text in told):
         yield Hit(rule="kills-others", line=call.line)
-    elif call.name in {"fopen", "open", "open64", "openat", "fopen64", "opendir"} or source.text(call.at - 1) in {
-        "ifstream",
-        "ofstream",
-        "fstream",
-    }:
+    elif call.name in OPENING or source.text(call.at - 1) in STREAMS:
         yield from _path(told, call.line)
     elif call.name in REPORTS and any(REPORTED.search(t) for t in told) and not _switched_off(source, call.line):
         yield Hit(rule="fake-report", line=call.line)
@@ -222,3 +282,83 @@ def _assembly(source: CSource, at: int) -> Iterator[Hit]:
         other = re.search(r"^\s*\.(?:include|incbin)\b|[;\n]\s*\.(?:include|incbin)\b", told)
         rule = "hidden-syscall" if system else "native-load" if other else "clock-read" if timed else "inline-asm"
         yield Hit(rule=rule, line=source.tokens[at].line)
+
+
+def _writes(source: CSource) -> Iterator[Hit]:
+    """`((float *)x)[i] = 0` and its kin, for a parameter that is a pointer to constant data."""
+    for function in source.functions:
+        constant, through = _constant(function), dict[str, int]()
+        if constant:
+            for first, last in _casts(source, function, constant):
+                if _stored(source, first, last) or _stored_by_name(source, function, first, through):
+                    yield Hit(rule="foreign-memory", line=source.tokens[first].line)
+
+
+def _constant(function: CFunction) -> set[str]:
+    """Parameters that are pointers to constant data; a constant pointer to data is none."""
+    found: set[str] = set()
+    for part in function.parts:
+        star = part.index("*") if "*" in part else len(part)
+        if {"*", "["} & set(part) and "const" in part[:star] and part.count("*") < 2:
+            found |= set([name for name in part if re.fullmatch(r"[A-Za-z_]\w*", name)][-1:])
+    return found
+
+
+def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator[tuple[int, int]]:
+    """First and last token of each cast of a parameter to a pointer that is not to constant data."""
+    for at in source.within("(", function.begin, function.end):
+        close = source.closing(at)
+        given = source.text(close - 1) == "*" and source.text(close + 1) in constant
+        if given and not source.within("const", at + 1, close):
+            yield at, close + 1
+    for at in source.within("const_cast", function.begin, function.end):
+        step = next(iter(source.within("(", at, min(at + 100, function.end))), at)
+        if source.text(step + 1) in constant and source.closing(step) == step + 2:
+            yield at, step + 2
+
+
+def _stored(source: CSource, first: int, last: int) -> bool:
+    """Whether the expression is assigned to at once, or filled by a function of the C library."""
+    while source.text(first - 1) == "(" and source.text(first - 2) not in FILLS and source.text(last + 1) == ")":
+        first, last = first - 1, last + 1
+    after = source.text(last + 1)
+    if after == "[":
+        return _assigned(source, source.closing(last + 1) + 1)
+    if source.text(first - 1) == "(" and source.text(first - 2) in FILLS:
+        return True
+    if source.text(first - 1) == "(" and source.text(first - 2) == "*" and _begins(source, first - 2):
+        return _assigned(source, source.closing(first - 1) + 1)
+    return source.text(first - 1) == "*" and _begins(source, first - 1) and _assigned(source, last + 1)
+
+
+def _stored_by_name(source: CSource, function: CFunction, first: int, through: dict[str, int]) -> bool:
+    """`float *room = (float *)x;` and later `room[i] = 0` or `*room = 0`.
+
+    `through` keeps the last such place of each name.
+    """
+    if source.text(first - 1) != "=" or source.tokens[first - 2].kind != "name":
+        return False
+    name = source.text(first - 2)
+    if name not in through:
+        through[name] = _last_store(source, function, name)
+    return through[name] >= first
+
+
+def _last_store(source: CSource, function: CFunction, name: str) -> int:
+    """The last place in a function where something is stored through a pointer; -1 for none."""
+    for at in reversed(source.within(name, function.begin, function.end)):
+        step = at + 1 + (source.text(at + 1) in {"++", "--"})
+        if source.text(step) == "[" and _assigned(source, source.closing(step) + 1):
+            return at
+        if source.text(at - 1) == "*" and _begins(source, at - 1) and _assigned(source, step):
+            return at
+    return -1
+
+
+def _assigned(source: CSource, at: int) -> bool:
+    return bool(STORES.fullmatch(source.text(at))) or source.text(at) in {"++", "--"}
+
+
+def _begins(source: CSource, at: int) -> bool:
+    """Whether a `*` stands where a statement begins: there it is no product and no declaration."""
+    return source.text(at - 1) in {";", "{", "}", ")", "else", "do"}

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from ridgeline.sandbox.audit import c_kept
-from ridgeline.sandbox.audit.c_source import OPEN, CFunction, CSource, Token
+from ridgeline.sandbox.audit.c_source import OPEN, CFunction, CSource
+from ridgeline.sandbox.audit.c_tokens import Token
 from ridgeline.sandbox.audit.python_work import GROUPED, width
 from ridgeline.sandbox.audit.rules import Hit
 
@@ -44,6 +45,9 @@ NARROWING = re.compile(
 HALF_TYPES = frozenset(
     {"half", "__half", "_Float16", "__fp16", "__nv_bfloat16", "nv_bfloat16", "__hip_bfloat16", "tf32", "__bf16"}
 )
+LONGEST = 500
+"""Tokens of a declaration that are looked at."""
+COMPILE_TIME = re.compile(r"\bconstexpr\b|#\s*define|\btemplate\b|static_assert")
 QUALIFIERS = frozenset({"const", "constexpr", "__constant__"})
 
 
@@ -59,21 +63,20 @@ def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
     for function in source.functions:
         yield from _constant(source, function)
         yield from _early(source, function)
+    compile_time = {number for number, line in enumerate(source.lines, start=1) if COMPILE_TIME.search(line)}
     for token in source.tokens:
-        if token.kind == "name" and GROUPED.fullmatch(token.text) and _compile_time(source, token):
+        if token.line in compile_time and token.kind == "name" and GROUPED.fullmatch(token.text):
             yield Hit(rule="uniform-groups", line=token.line)
 
 
 def _tables(source: CSource) -> Iterator[Hit]:
     """Tables by address: `std::unordered_map<const void*, ...>` in any spelling of the address."""
+    asked = not source.places.keys().isdisjoint({"data_ptr", "reinterpret_cast", "const_data_ptr"})
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in TABLES or source.text(at + 1) != "<":
             continue
         key = _until(source, at + 2, {",", ">", ";"})
         by_address = "*" in key or POINTER_KEYS & {"uintptr_t", "intptr_t"} & set(key) or "Tensor" in key
-        asked = any(
-            word in {"data_ptr", "reinterpret_cast", "const_data_ptr"} for word in source.names(0, len(source.tokens))
-        )
         if by_address or (asked and set(key) & {"int64_t", "uint64_t", "size_t", "long", "string", "tuple", "pair"}):
             yield Hit(rule="address-cache", line=token.line)
 
@@ -113,7 +116,8 @@ def _further(source: CSource, at: int) -> Iterator[str]:
     """The second and later variables of the declaration that begins at a token; none for a function or a template."""
     given, step = False, at
     kinds = {"struct", "union", "enum"}
-    while step < len(source.tokens) - 1 and source.text(step) not in {";", "<", "#"}:
+    last = min(at + LONGEST, len(source.tokens) - 1)
+    while step < last and source.text(step) not in {";", "<", "#"}:
         word = source.text(step)
         given = given or word == "=" or word in kinds
         if word == "{" and not given:
@@ -208,7 +212,7 @@ def _library(source: CSource) -> Iterator[Hit]:
 
 def _constant(source: CSource, function: CFunction) -> Iterator[Hit]:
     """Writes through a pointer and never looks at the data it is given."""
-    pointers = _pointers(function.head)
+    pointers = _pointers(function)
     if not any(constant for _, constant in pointers) or all(constant for _, constant in pointers):
         return
     used = _variables(source, function)
@@ -224,27 +228,20 @@ def _variables(source: CSource, function: CFunction) -> set[str]:
     return {t.text for at, t in tokens if t.kind == "name" and source.text(at - 1) not in {".", "->"}}
 
 
-def _pointers(head: tuple[Token, ...]) -> list[tuple[str, bool]]:
+def _pointers(function: CFunction) -> list[tuple[str, bool]]:
     """Pointer parameters by name, and whether they are to constant data."""
     found: list[tuple[str, bool]] = []
-    part: list[str] = []
-    for word in [*(token.text for token in head), ","]:
-        if word != ",":
-            part.append(word)
-            continue
+    for part in function.parts:
         names = [w for w in part if re.fullmatch(r"[A-Za-z_]\w*", w)]
         if ("*" in part or "[" in part) and len(names) > 1:
             found.append((names[-1], "const" in part))
-        part = []
     return found
 
 
 def _early(source: CSource, function: CFunction) -> Iterator[Hit]:
     """`if (n == 4096) return;`: a size against a number that is no border case."""
-    for at in range(function.begin, function.end):
-        if source.tokens[at].kind != "name" or source.text(at) != "if" or source.text(at + 1) != "(":
-            continue
-        close = source.closing(at + 1)
+    for condition in source.conditions_before(function.end, function.end - function.begin):
+        at, close = condition.at, condition.close
         inside = source.tokens[at + 2 : close]
         big = any(
             t.kind == "number" and re.fullmatch(r"\d+[uUlL]*", t.text) and int(t.text.rstrip("uUlL")) >= 64
@@ -254,8 +251,3 @@ def _early(source: CSource, function: CFunction) -> Iterator[Hit]:
         own = source.text(close + 1 + (source.text(close + 1) == "{"))
         if (big or shifted) and own == "return" and not any(t.text in {"threadIdx", "blockIdx", "tid"} for t in inside):
             yield Hit(rule="size-branch", line=source.tokens[at].line)
-
-
-def _compile_time(source: CSource, token: Token) -> bool:
-    line = source.lines[token.line - 1] if token.line <= len(source.lines) else ""
-    return bool(re.search(r"\bconstexpr\b|#\s*define|\btemplate\b|static_assert", line))

@@ -19,7 +19,8 @@ from ridgeline.sandbox.audit import (
     python_work,
 )
 from ridgeline.sandbox.audit.c_source import CSource
-from ridgeline.sandbox.audit.own_files import C_LIKE, own_modules, own_names, read_as_c
+from ridgeline.sandbox.audit.c_tokens import Macro
+from ridgeline.sandbox.audit.own_files import C_LIKE, own_macros, own_modules, own_names, read_as_c
 from ridgeline.sandbox.audit.python_source import LINE_END, PythonSource
 from ridgeline.sandbox.audit.rules import Hit, finding
 
@@ -75,11 +76,18 @@ def examined(path: str) -> bool:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def audit(
-    path: str, text: str, *, dtype: str = "fp32", as_c: bool = False, own: frozenset[str] = frozenset()
+    path: str,
+    text: str,
+    *,
+    dtype: str = "fp32",
+    as_c: bool = False,
+    own: frozenset[str] = frozenset(),
+    borrowed: tuple[Macro, ...] = (),
 ) -> tuple[Finding, ...]:
     """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
 
     `as_c`: a C source includes the file, whatever its suffix is. `own`: names that other files of the candidate have.
+    `borrowed`: macros of the files that it includes.
 
     Every text gets an answer: one that cannot be read has the finding `unreadable`.
     """
@@ -91,15 +99,23 @@ def audit(
     if suffix in PYTHON:
         found += _python(path, text, dtype, own)
     elif as_c or suffix in C_LIKE:
-        found += [finding(hit, path, lines) for hit in _c_like(text, dtype, own)]
+        found += [finding(hit, path, lines) for hit in _c_like(text, dtype, own, borrowed)]
     found += [finding(hit, path, lines) for hit in _flags(text, suffix)]
     if suffix not in C_LIKE:
         found += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
     return _ordered(found)
 
 
-def added(before: Mapping[str, str], after: Mapping[str, str | None], *, dtype: str = "fp32") -> tuple[Finding, ...]:
+def added(
+    before: Mapping[str, str],
+    after: Mapping[str, str | None],
+    *,
+    dtype: str = "fp32",
+    protected: Mapping[str, str] | None = None,
+) -> tuple[Finding, ...]:
     """Findings of the changed files that their earlier texts did not have; None in `after` is a deleted file.
+
+    `protected`: other sources, whose macros a changed file may include.
 
     A finding is the same when its rule and its quoted line are, wherever the line went. So a line that was taken away
     counts as well: a stream whose join is gone is a new finding at the stream. A file of any name counts as a C source
@@ -113,7 +129,8 @@ def added(before: Mapping[str, str], after: Mapping[str, str | None], *, dtype: 
         if before.get(path) == text and not begun:
             continue
         own = own_names(path, texts) if path in native else own_modules(path, texts)
-        read = functools.partial(audit, path, dtype=dtype, own=own)
+        borrowed = own_macros(path, {**(protected or {}), **texts}) if path in native else ()
+        read = functools.partial(audit, path, dtype=dtype, own=own, borrowed=borrowed)
         known = Counter[tuple[str, str]]()  # a file that is new has none, not even those of its place
         if path in before:
             known.update((old.rule, old.code) for old in read(before[path], as_c=path in native and not begun))
@@ -202,8 +219,10 @@ def _embedded(source: PythonSource) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _c_like(text: str, dtype: str, own: frozenset[str] = frozenset()) -> Iterator[Hit]:
-    source = CSource(text, own)
+def _c_like(
+    text: str, dtype: str, own: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()
+) -> Iterator[Hit]:
+    source = CSource(text, own, borrowed)
     yield from c_surroundings.hits(source)
     yield from c_work.hits(source, dtype=dtype)
 

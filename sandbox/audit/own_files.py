@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from ridgeline.sandbox.audit.c_source import CSource
+from ridgeline.sandbox.audit.c_tokens import Macro
 
 C_LIKE = frozenset(
     {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".cl", ".inc", ".inl", ".metal"}
@@ -44,20 +45,44 @@ def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
     A static function counts only where the file includes the one that has it.
     """
     found: set[str] = set()
-    waiting, done = [path], {path}
-    while waiting:
-        at = waiting.pop()
-        for name in _includes(texts.get(at, "")):
-            beside = str(PurePosixPath(at).parent / name)
-            if beside in texts and ".." not in beside:
-                found |= {name} if at == path else set()
-                found |= _functions(texts[beside])[1]
-                waiting += [beside] if beside not in done else []
-                done.add(beside)
+    for name in _includes(texts.get(path, "")):
+        found |= {name} if _beside(path, name) in texts else set()
+    for reached in _reached(path, texts):
+        found |= _functions(texts[reached])[1]
     for other, text in texts.items():
         if PurePosixPath(other).suffix.lower() in C_LIKE:
             found |= _functions(text)[0]
     return frozenset(found)
+
+
+def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
+    """Macros of the files that a file includes, directly or through others, where one of them pastes names."""
+    macros = [macro for reached in _reached(path, texts) for macro in _macros(texts[reached])]
+    return tuple(macros) if any(macro.pastes for macro in macros) else ()
+
+
+def _reached(path: str, texts: Mapping[str, str]) -> list[str]:
+    """Files that a file includes from beside it, directly or through others."""
+    waiting, done = [path], {path: None}
+    while waiting:
+        at = waiting.pop()
+        for name in sorted(_includes(texts.get(at, ""))):
+            beside = _beside(at, name)
+            if beside in texts and beside not in done:
+                waiting.append(beside)
+                done[beside] = None
+    return list(done)[1:]
+
+
+def _beside(path: str, name: str) -> str:
+    """The path of a file that another one includes; empty where it lies in no folder below."""
+    beside = str(PurePosixPath(path).parent / name)
+    return "" if ".." in beside else beside
+
+
+@functools.lru_cache(maxsize=512)
+def _macros(text: str) -> tuple[Macro, ...]:
+    return tuple(CSource(text).macros)
 
 
 def _asked_for(texts: Mapping[str, str]) -> set[str]:

@@ -90,6 +90,7 @@ RULES: dict[str, Rule] = {
     "native-load": Rule("loads compiled code that is not among the sources", "isolation"),
     "inline-asm": Rule("has inline assembly, which this audit does not read", "reading"),
     "runs-at-load": Rule("runs when it is loaded, before it is called", "isolation"),
+    "hidden-name": Rule("puts together a name that reading cannot tell", "isolation"),
     "runs-text": Rule("runs text as code", "reading"),
     "shadowed-import": Rule("takes the place of a module that others import", "isolation"),
     "build-setting": Rule("changes by an option of the build what the sources mean", "isolation"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ridgeline.graph.finding import Finding
-from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given, macros
+from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given
 from ridgeline.sandbox.audit.c_source import CSource
 from ridgeline.sandbox.audit.own_files import INNER, read_as_c
 from ridgeline.sandbox.audit.rules import Hit, finding
@@ -70,7 +70,7 @@ def shared(
 def seen(text: str) -> Seen:
     """A source's names; kept, because the protected ones are the same in every round."""
     source = CSource(text)
-    defined = tuple((macro.name, macro.line, f"{macro.parameters} {macro.body}") for macro in macros(source))
+    defined = tuple((macro.name, macro.line, f"{macro.parameters} {macro.text}") for macro in source.macros)
     undone = [match[1] for _, line in source.directives if (match := re.match(r"#undef (\w+)", line))]
     functions = (function.name for function in source.functions)
     return Seen(

@@ -172,9 +172,9 @@ class GitWorkspace:
         """What reading the edits finds that the parent's files do not have."""
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
-        found = added(before, after, dtype=self._contract.dtype)
-        c_like = any(map(native, {**before, **after}))
-        return (*found, *shared(before, after, self._protected(parent))) if c_like else found
+        protected = self._protected(parent) if any(map(native, {**before, **after})) else {}
+        found = added(before, after, dtype=self._contract.dtype, protected=protected)
+        return (*found, *shared(before, after, protected))
 
     def _protected(self, commit: str) -> dict[str, str]:
         """Text of the C sources at a commit that a candidate may not change, the nearest ones."""

@@ -5,7 +5,19 @@ import json
 import sys
 from pathlib import Path
 
-from tests.bench import judge, knowledge, loop, measurement, overhead, prompts, recorded, simulation, startup, traces
+from tests.bench import (
+    audit,
+    judge,
+    knowledge,
+    loop,
+    measurement,
+    overhead,
+    prompts,
+    recorded,
+    simulation,
+    startup,
+    traces,
+)
 
 SUITES = {
     "startup": startup.run,
@@ -18,6 +30,7 @@ SUITES = {
     "prompts": prompts.run,
     "traces": traces.run,
     "judge": judge.run,
+    "audit": audit.run,
 }
 
 

@@ -5,7 +5,7 @@
 import pytest
 
 from ridgeline.graph.policy.audit import refusal
-from ridgeline.sandbox.audit.examine import audit
+from ridgeline.sandbox.audit.examine import added, audit
 from tests.builders import make_contract, make_hypothesis
 
 TICKS = "int ticks(int id, struct timespec *t) { return 0; }\n"
@@ -257,3 +257,90 @@ def test_what_may_do_so_is_refused_and_can_be_allowed(name, path, text):
 @pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[f"{p}: {n}" for n, p, _ in HONEST])
 def test_honest_code_is_neither(name, path, text):
     assert reason(path, text) is None
+
+
+HIDDEN = {
+    "pasted": '#define J(a, b) a##b\nvoid f(void) { J(fo, pen)("/tmp/x", "w"); }\n',
+    "pasted by another macro": '#define I(a, b) a##b\n#define J(a, b) I(a, b)\n#define L fo\nvoid f(void) { J(L, pen)("/tmp/x", "w"); }\n',
+    "pasted under another name": '#define J(n) f##n\n#define Y J\nvoid f(void) { Y(open)("/tmp/x", "w"); }\n',
+    "pasted without arguments": '#define OPEN fo##pen\nvoid f(void) { OPEN("/tmp/x", "w"); }\n',
+    "pasted by a digraph": '%:define J(a, b) a%:%:b\nvoid f(void) <% J(fo, pen)("/tmp/x", "w"); %>\n',
+    "another name": '#define K fopen\nvoid f(void) { K("/tmp/x", "w"); }\n',
+    "with its brackets": '#define K(a) fopen a\nvoid f(void) { K(("/tmp/x", "w")); }\n',
+    "in brackets": 'void f(void) { (fopen)("/tmp/x", "w"); }\n',
+    "a pointer": 'void f(void) { FILE *(*p)(const char *, const char *) = fopen; p("/tmp/x", "w"); }\n',
+}
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_a_name_that_the_preprocessor_makes_is_read(text):
+    assert {one.rule for one in audit("kernel.c", text)} == {"file-access"}
+
+
+UNCERTAIN = {
+    "a macro of the system": 'void f(void) { __CONCAT(fo, pen)("/tmp/x", "w"); }\n',
+    "two definitions": '#if A\n#define J(a) a\n#else\n#define J(a) fo##a\n#endif\nvoid f(void) { J(pen)("/tmp/x", "w"); }\n',
+    "no end": "#define J(a, b) a##b\nvoid f(void) { J(x, y;\n",
+    "itself": "#define J(a) J2(a##1)\n#define J2(a) J(a##2)\nvoid f(void) { J(x); }\n",
+    "a trigraph": 'const char *a = "??/" " ; fopen(); ";\n',
+}
+
+
+@pytest.mark.parametrize("text", UNCERTAIN.values(), ids=UNCERTAIN)
+def test_a_name_that_cannot_be_told_is_said(text):
+    assert {one.rule for one in audit("kernel.c", text)} == {"hidden-name"}
+
+
+def test_a_macro_of_an_included_file_is_put_in():
+    kernel = '#include "join.h"\nvoid f(void) { J(pen)("/tmp/x", "w"); }\n'
+    join = "#define J(a) fo##a\n"
+    assert {(one.path, one.rule) for one in added({}, {"k.c": kernel, "join.h": join})} == {("k.c", "file-access")}
+    beside = added({}, {"k.c": kernel}, protected={"join.h": join})
+    assert {(one.path, one.rule) for one in beside} == {("k.c", "file-access")}
+
+
+def test_an_honest_use_of_pasting_is_clean():
+    text = "#define KERNEL(T) \\\n  void add_##T(const T *x, T *y, int n) { for (int i = 0; i < n; i++) y[i] += x[i]; }\nKERNEL(float)\nKERNEL(int)\n"
+    assert audit("kernel.c", text) == ()
+    assert (
+        audit(
+            "kernel.c", '#define LOG(form, ...) note(form, ##__VA_ARGS__)\nvoid f(int n) { LOG("%d", n); LOG("x"); }\n'
+        )
+        == ()
+    )
+
+
+WRITING = (
+    "-O2 -MD -MF /tmp/x",
+    "-MF/tmp/x",
+    "-MMD -MF ../../x.d",
+    "-Wp,-MD,/tmp/x",
+    "-Wl,-Map=/tmp/x",
+    "-Wa,-al=/tmp/x",
+    "-Xlinker -Map -Xlinker ~/x",
+    "-fdump-tree-all=/tmp/x",
+    "-fprofile-dir=/tmp",
+    "-o /tmp/x",
+)
+
+
+@pytest.mark.parametrize("words", WRITING)
+def test_an_option_that_writes_outside_of_the_tree_is_named(words):
+    assert "file-access" in {one.rule for one in audit("kernel.flags", words + "\n")}
+    assert "file-access" in {one.rule for one in audit("Makefile", f"CFLAGS = {words}\n")}
+
+
+@pytest.mark.parametrize("line", ["echo x > /tmp/x", "cp kernel ~/x", "touch ../../x", "./kernel >> $(HOME)/x"])
+def test_a_recipe_that_writes_outside_of_the_tree_is_named(line):
+    assert {one.rule for one in audit("Makefile", f"kernel: kernel.c\n\t{line}\n")} == {"file-access"}
+
+
+def test_options_that_write_beside_the_object_are_clean():
+    assert audit("kernel.flags", "-O3 -march=native -MMD -MP\n") == ()
+    lines = ("$(CC) -MMD -MP -c -o $@ $<", "mkdir -p build", "./kernel > /dev/null 2>&1", "cp kernel build/kernel")
+    assert audit("Makefile", "kernel: kernel.c\n" + "".join(f"\t{line}\n" for line in lines)) == ()
+
+
+@pytest.mark.parametrize("words", ["-DK=fopen", "-DJ(a,b)=a##b"])
+def test_a_macro_of_an_option_that_hides_a_name_is_named(words):
+    assert {one.rule for one in audit("kernel.flags", words + "\n")} == {"hidden-name"}
