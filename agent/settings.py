@@ -42,7 +42,7 @@ MAX_ROUNDS = 119
 
 GPU_BLOCKS = 24
 """Blocks in a process pair on a GPU. Starting the process takes seconds and a block takes milliseconds, and on an H100
-a pair of 5 blocks still has five times the scatter of its processes (evals/noise)."""
+a pair of 5 blocks still has five times the scatter of its processes (evals/research/noise)."""
 
 Raw = str | int | float | bool | tuple[int, ...] | None
 

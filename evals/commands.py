@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +33,14 @@ def register(app: typer.Typer) -> None:
     """Add the commands; called through the entry-point group `ridgeline.commands`."""
     from ridgeline.evals.decisions import commands as decisions
     from ridgeline.evals.recordings import commands as recordings
-    from ridgeline.evals.rejudge import commands as rejudge
 
     app.command()(demo)
     recordings.register(app)
-    rejudge.register(app)
     decisions.register(app)
+    if find_spec("ridgeline.evals.research"):  # in a checkout; a wheel has no research
+        from ridgeline.evals.research.rejudge import commands as rejudge
+
+        rejudge.register(app)
 
 
 def demo(  # noqa: PLR0913 -- one parameter per option of the command line

@@ -11,10 +11,9 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 
 from ridgeline.agent.providers.base import Ask, Said, Unreachable
 from ridgeline.agent.providers.tape import counted
-from ridgeline.evals.decisions.contest import gathered
+from ridgeline.evals.decisions.comparison import ask
+from ridgeline.evals.decisions.contest import gathered, prompt
 from ridgeline.evals.decisions.points import decisions
-from ridgeline.evals.decisions.prompts import prompt
-from ridgeline.evals.decisions.running import ask
 from ridgeline.graph.values import Cost
 
 CAMPAIGNS = Path(__file__).parents[1] / "evals" / "campaigns"

@@ -56,9 +56,9 @@ def isa(  # noqa: PLR0913 -- one parameter per option of the command line
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
     given = dict(locals())
     from ridgeline.agent.isa.report import hotspots, sections
-    from ridgeline.agent.isa.request import Asked, inspected
+    from ridgeline.agent.isa.request import InspectionRequest, inspected
 
-    asked = Asked.model_validate({name: given[name] for name in Asked.model_fields})
+    asked = InspectionRequest.model_validate({name: given[name] for name in InspectionRequest.model_fields})
     spots = hotspots(trace) if trace is not None else ()
     found = inspected(asked)
     before = inspected(asked.model_copy(update={"file": diff})) if diff is not None else None

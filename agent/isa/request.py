@@ -59,7 +59,7 @@ EXAMPLE = (
 )
 
 
-class Asked(Value):
+class InspectionRequest(Value):
     """The options of the command, as they were given."""
 
     file: Path
@@ -79,7 +79,7 @@ class Asked(Value):
         return self.python or sys.executable
 
 
-def wanted(asked: Asked) -> Wanted:
+def wanted(asked: InspectionRequest) -> Wanted:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(asked.file)
     if is_compiled(path) or not is_triton(path):
@@ -102,7 +102,7 @@ def wanted(asked: Asked) -> Wanted:
     )
 
 
-def each(asked: Asked) -> tuple[Asked, ...]:
+def each(asked: InspectionRequest) -> tuple[InspectionRequest, ...]:
     """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
     path = _source(asked.file)
     if asked.kernel is not None or asked.signature is not None or asked.call is not None or not is_triton(path):
@@ -117,14 +117,14 @@ def is_triton(path: Path) -> bool:
     return path.suffix == ".py" and not is_flydsl(path)
 
 
-def command(asked: Asked, kernel: str, **more: str) -> str:
+def command(asked: InspectionRequest, kernel: str, **more: str) -> str:
     """What to type for one kernel of a file, with the options that were given and `more`."""
     given = {name: value for name in WORDS if (value := getattr(asked, name)) is not None} | more
     options = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return shlex.join(("ridgeline", "isa", str(asked.file), "--kernel", kernel, *options))
 
 
-def targets(asked: Asked) -> tuple[Target, ...]:
+def targets(asked: InspectionRequest) -> tuple[Target, ...]:
     """The targets in the order given, each once. Compiled files name their own. Raises `UserError`."""
     if asked.target is None:
         if is_compiled(asked.file):
@@ -149,7 +149,7 @@ def _source(path: Path) -> Path:
     return path.resolve()
 
 
-def _from_file(path: Path, asked: Asked) -> tuple[str, Noted]:
+def _from_file(path: Path, asked: InspectionRequest) -> tuple[str, Noted]:
     """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
     notes, kernel = path.parent / FILE_NAME, asked.kernel
     if not notes.is_file():
@@ -171,7 +171,7 @@ def _entries(path: Path) -> Mapping[str, Noted]:
         raise UserError(f"{path.parent / FILE_NAME}: {error.text}") from None
 
 
-def _commands(path: Path, asked: Asked) -> str:
+def _commands(path: Path, asked: InspectionRequest) -> str:
     """A command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
     typed = [
         command(asked, one.name, signature=",".join(one.passed), **_preset(one))
@@ -208,7 +208,7 @@ MOST = 32
 """Kernels of one file that are reported without being asked for by name."""
 
 
-def inspected(asked: Asked) -> tuple[tuple[Inspected, ...], ...]:
+def inspected(asked: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
     """Of each kernel what its code says for every target; the one that is named, or all.
 
     Raises:
@@ -218,7 +218,7 @@ def inspected(asked: Asked) -> tuple[tuple[Inspected, ...], ...]:
     return tuple(found for one in each(asked) for found in _split(one))
 
 
-def _split(asked: Asked) -> Iterator[tuple[Inspected, ...]]:
+def _split(asked: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
     """One kernel, or all that a file turns out to hold."""
     try:
         found = _one(asked)
@@ -235,12 +235,12 @@ def _split(asked: Asked) -> Iterator[tuple[Inspected, ...]]:
         yield _one(asked.model_copy(update={"kernel": name}))
 
 
-def _one(asked: Asked) -> tuple[Inspected, ...]:
+def _one(asked: InspectionRequest) -> tuple[Inspected, ...]:
     what = wanted(asked)
     chosen = targets(asked.model_copy(update={"file": what.file}))
     return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
 
 
-def _listed(asked: Asked, names: Sequence[str]) -> str:
+def _listed(asked: InspectionRequest, names: Sequence[str]) -> str:
     commands = "; or ".join(command(asked, name) for name in names)
     return f"--kernel: {asked.file.name} has {len(names)} kernels, and one signature fits one of them. Run {commands}"

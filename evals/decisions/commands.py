@@ -83,15 +83,15 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
     as_json: Json = False,
 ) -> None:
     """Score what models answered at recorded decision points; with --prompts or --model, compare wordings or models."""
-    from ridgeline.evals.decisions import comparing
+    from ridgeline.evals.decisions import comparison
 
-    paths, kept = [*(recordings or []), *(more or [])] or comparing.shipped_recordings(), answers or comparing.KEPT
+    paths, kept = [*(recordings or []), *(more or [])] or comparison.shipped_recordings(), answers or comparison.KEPT
     if scores:
         _again(paths, scores, kept, write=write, as_json=as_json)
     elif not (prompts or models):
         _recorded(paths, listed=listed, as_json=as_json)
     else:
-        order = comparing.Order(
+        order = comparison.Order(
             recordings=tuple(paths),
             prompts=prompts or ("shipped",),
             models=tuple(models or []),
@@ -102,14 +102,14 @@ def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
             repeat=repeat,
             logs=logs,
         )
-        comparing.told(comparing.run(order), html=html, as_json=as_json)
+        comparison.told(comparison.run(order), html=html, as_json=as_json)
 
 
 def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_json: bool) -> None:
     """Recorded answers against the scores that were written down."""
     from ridgeline.agent import console
     from ridgeline.evals.decisions import regression
-    from ridgeline.evals.decisions.answers import Answers
+    from ridgeline.evals.decisions.contest import Answers
 
     now = regression.measured(paths, Answers(answers))
     if write:

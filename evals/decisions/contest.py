@@ -1,16 +1,400 @@
 """Contestants (a wording answered by a model) at the decision points of recordings: answers found, scored, compared."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any, Never
 
-from ridgeline.evals.decisions.answers import Answers, Given
-from ridgeline.evals.decisions.asking import Point, Situation, situations
-from ridgeline.evals.decisions.building import tried
-from ridgeline.evals.decisions.compare import Compared, compare
-from ridgeline.evals.decisions.points import Decision, decisions
-from ridgeline.evals.decisions.prompts import Prompt
-from ridgeline.evals.decisions.scores import Line, Score, Summary, score, summary
+from jinja2 import UndefinedError
+from pydantic import ValidationError
+
+from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.isa.request import InspectionRequest, inspected
+from ridgeline.agent.planner.checks import Checks
+from ridgeline.agent.planner.conversation import Wrong
+from ridgeline.agent.planner.edits import edited
+from ridgeline.agent.planner.model import PROMPTS, SYSTEM, ModelPlanner, Wording
+from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks
+from ridgeline.agent.providers.base import Ask
+from ridgeline.agent.providers.choice import MAILBOX
+from ridgeline.agent.providers.tape import counted
+from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.tasks import compose
+from ridgeline.evals.decisions.points import Decision, Kind, decisions, task_of
+from ridgeline.evals.decisions.scores import Compared, Line, Score, Summary, compare, score, summary
+from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder
+from ridgeline.evals.recordings.replay import ToldWorkspace, perform, playing, wired
+from ridgeline.evals.task_folders import Parts
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Applied, Planner
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.values import FileEdit, Value
+from ridgeline.prompts.render import TEMPLATES, Templates
+from ridgeline.sandbox.profiles.isa.values import CompilerMissing, NotCompiled
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
+from ridgeline.sandbox.store.durable import append_whole
+from ridgeline.sandbox.workspace.builder import ContractBuilder
+from ridgeline.sandbox.workspace.checker import ContractChecker
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.commands import Commands, judge_of
+from ridgeline.sandbox.workspace.worktree import GitWorkspace
+
+# Prompts by a word: those that ship, an earlier version of them, or a folder of other templates.
+
+SHIPPED = "shipped"
+OTHERS = Path(__file__).parent.parent / "prompts"
+"""Folders of templates that were tried against those that ship; each is known by its name."""
+VERSION = re.compile(r"(?:(?P<kind>[a-z]+)\.)?v(?P<number>\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """One wording of every question, under the name that people gave."""
+
+    name: str
+    wording: Wording
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """Every template, `name@sha256`: with these the same decision point is the same question."""
+        return tuple(dict.fromkeys(one for kind in PROMPTS for one in self.wording.identities(kind)))
+
+
+def prompt(word: str) -> Prompt:
+    """`shipped`, `v2` (all prompts as of version 2), `propose.v2`, a name in `evals/prompts`, or a folder.
+
+    Raises UserError for anything else, and for a folder without a template that is used.
+    """
+    if word == SHIPPED:
+        return Prompt(name=word, wording=Wording())
+    if match := VERSION.fullmatch(word):
+        return Prompt(name=word, wording=Wording(names=_versioned(word, match["kind"], int(match["number"]))))
+    folder = OTHERS / word if (OTHERS / word).is_dir() else Path(word)
+    if not folder.is_dir():
+        known = ", ".join((SHIPPED, "v1", "propose.v1", *shipped_folders()))
+        raise UserError(
+            f"--prompts: {word!r} is no folder and no version; give a folder of templates, or one of {known}"
+        )
+    folder = folder.resolve()
+    names = {kind: _parts(path, folder) for kind in PROMPTS if (path := _own(folder, kind))}
+    if not names and not any((folder / f"{name}.j2").is_file() for name in _used()):
+        raise UserError(
+            f"{folder}: holds no template that is used; name one as it is named there: {', '.join(sorted(_used()))}"
+        )
+    wording = Wording(names={**PROMPTS, **names}, templates=Templates(folder))
+    return Prompt(name=folder.name, wording=wording)
+
+
+def _used() -> set[str]:
+    return {SYSTEM, *(name for names in PROMPTS.values() for name in names)}
+
+
+def _own(folder: Path, kind: str) -> Path | None:
+    """The folder's own template of a question, of whatever version."""
+    return max(folder.glob(f"{kind}.v*.md.j2"), key=_number, default=None)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.split(".")[1][1:])
+
+
+def shipped_folders() -> tuple[str, ...]:
+    """Names of the folders of `evals/prompts`."""
+    return tuple(sorted(path.name for path in OTHERS.iterdir() if path.is_dir() and any(path.glob("*.j2"))))
+
+
+def _versioned(word: str, kind: str | None, number: int) -> dict[str, tuple[str, ...]]:
+    """Each question by its greatest version up to `number`, with whatever that one includes."""
+    if kind is not None and kind not in PROMPTS:
+        raise UserError(f"--prompts: {word!r}: there is no question {kind!r}; known: {', '.join(PROMPTS)}")
+    kinds = (kind,) if kind else tuple(PROMPTS)
+    found = {name: _up_to(name, number) for name in kinds}
+    if not any(found.values()):
+        raise UserError(f"--prompts: {word!r}: there is no such version; give v1 or a later one")
+    return {**PROMPTS, **{name: parts for name, parts in found.items() if parts}}
+
+
+def _up_to(kind: str, number: int) -> tuple[str, ...]:
+    older = [path for path in TEMPLATES.glob(f"{kind}.v*.md.j2") if _number(path) <= number]
+    return _parts(max(older, key=_number), TEMPLATES) if older else ()
+
+
+def _parts(path: Path, folder: Path) -> tuple[str, ...]:
+    """A template and what it includes, which lies in its folder or with those that ship."""
+    included = re.findall(r'{% include "([^"]+\.j2)" %}', path.read_text(encoding="utf-8"))
+    found = (folder / name if (folder / name).is_file() else TEMPLATES / name for name in included)
+    return (path.name.removesuffix(".j2"), *(name for one in found for name in _parts(one, folder)))
+
+
+# What other prompts would have asked at each decision point: a recording is played, and its planner is listened to.
+
+
+class Point(Value):
+    """Where a question was asked."""
+
+    recording: str
+    round: int
+    kind: Kind
+    attempt: int = 0
+    """Of a repair, from 1."""
+
+    @property
+    def name(self) -> str:
+        """For files and tables."""
+        return f"{self.recording}-r{self.round:03d}-{self.kind}{self.attempt or ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """One decision point: what each prompt asks there, and what an answer is checked by."""
+
+    point: Point
+    asks: dict[str, Ask]
+    """By the name of the prompt."""
+    checks: Checks
+
+
+class _Heard(Exception):
+    """No error: it ends a question that nobody is to answer."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(ask.purpose)
+        self.ask = ask
+
+
+class _Ear:
+    """A model that hears one question and answers nothing. A mailbox's questions bring their checks."""
+
+    name = MAILBOX
+    tools = False
+
+    def ask(self, ask: Ask) -> Never:
+        raise _Heard(ask)
+
+    def count(self, text: str) -> int:
+        return counted(text)
+
+
+class Listening:
+    """Port `Planner`: answers as the recording does, and notes what other prompts would ask in its place."""
+
+    def __init__(
+        self, recording: str, inner: Planner, limits: Limits, prompts: Sequence[Prompt], *, task: Parts | None
+    ) -> None:
+        self.heard: list[Situation] = []
+        self._recording, self._inner, self._limits, self._prompts, self._task = recording, inner, limits, prompts, task
+        self._books = ShippedBooks()
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        self._listen(briefing, "propose", lambda planner: planner.propose(briefing))
+        return self._inner.propose(briefing)
+
+    def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
+        self._listen(briefing, "draft", lambda planner: planner.draft(briefing, proposal))
+        return self._inner.draft(briefing, proposal)
+
+    def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
+        self._listen(briefing, "repair", lambda planner: planner.repair(briefing, broken, attempt), attempt=attempt)
+        return self._inner.repair(briefing, broken, attempt)
+
+    def split(self, briefing: Briefing, judged: Judged) -> Draft:
+        return self._inner.split(briefing, judged)
+
+    def review(self, briefing: Briefing, trigger: str) -> Review:
+        return self._inner.review(briefing, trigger)
+
+    def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
+        return self._inner.reflect(briefing, judged)
+
+    def _listen(self, briefing: Briefing, kind: Kind, ask: Callable[[Planner], Any], *, attempt: int = 0) -> None:
+        asks: dict[str, Ask] = {}
+        for prompt in self._prompts:
+            reader = BriefedReader(briefing) if self._task is None else TaskReader(briefing, self._task)
+            planner = ModelPlanner(
+                _Ear(), limits=self._limits, reader=reader, books=self._books, wording=prompt.wording
+            )
+            try:
+                ask(planner)
+            except UndefinedError as error:
+                raise UserError(
+                    f"--prompts: {prompt.name}: {error.message}: questions have no such part any more"
+                ) from error
+            except _Heard as heard:
+                asks[prompt.name] = heard.ask.shortened(self._limits.answer_tokens)
+                checks = Checks.model_validate_json(heard.ask.checks)
+        if asks:
+            point = Point(recording=self._recording, round=briefing.round, kind=kind, attempt=attempt)
+            self.heard.append(Situation(point=point, asks=asks, checks=checks))
+
+
+class TaskReader(BriefedReader):
+    """With the read-only files of the task that ships: a recording has no repository."""
+
+    def __init__(self, briefing: Briefing, task: Parts) -> None:
+        super().__init__(briefing)
+        self._task = task
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for folder in self._task:
+            for path in folder.rglob("*"):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    with suppress(UnicodeDecodeError):
+                        found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
+        return {**found, ".gitignore": "build/\n"}
+
+    def paths(self, commit: str) -> tuple[str, ...]:
+        return tuple(sorted({*self._files, *super().paths(commit)})) if commit == self._commit else ()
+
+    def text(self, commit: str, path: str) -> str | None:
+        own = super().text(commit, path)
+        return self._files.get(path) if own is None and commit == self._commit else own
+
+
+def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
+    """Every decision point of a recording, in order. Raises UserError for a folder that cannot be played."""
+    folder = Folder(path)
+    request, tape, lines = folder.request(), Tape(folder.file(TAPE), mode="replay"), folder.lines()
+    answering = {name: taped(name, None, tape) for name in PROTOCOLS}
+    planner = Listening(folder.name, answering["planner"], request.limits, prompts, task=task_of(request.contract))
+    git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
+    with tempfile.TemporaryDirectory(prefix="ridgeline-asking-") as scratch:
+        ledger = Path(scratch) / LEDGER
+        perform(request, wired({**answering, "planner": planner}, git, lines, ledger), ledger)
+    return tuple(planner.heard)
+
+
+# Answers that were given to decision points: kept in one file, taken up from pages that somebody answered by hand.
+
+FILE = "answers.jsonl"
+REQUESTS = "requests"
+MARK = "<!-- question "
+"""Ends a page, before the question's sha256: an answer belongs to the page that was read, not to that of today."""
+
+
+class Given(Value):
+    """One answer."""
+
+    point: Point
+    prompt: str
+    """Name of the wording that asked."""
+    model: str
+    question: str
+    """sha256 of the question: another one today means that the prompt, or what it is given, has changed since."""
+    text: str
+    tokens: int
+    dollars: float | None = None
+    """None where the price is unknown."""
+    seconds: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.prompt, self.model, self.point.name)
+
+
+class Answers:
+    """`answers.jsonl` of a folder: one line an answer; the last of a key counts."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UserError for a line that is no answer."""
+        self.folder = folder
+        self._path = folder / FILE
+        self._known: dict[tuple[str, str, str], Given] = {}
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                given = Given.model_validate_json(line)
+            except ValidationError as error:
+                where = ".".join(map(str, error.errors()[0]["loc"])) or "the line"
+                why = error.errors()[0]["msg"]
+                raise UserError(
+                    f"{self._path}: line {number}: {where}: {why}; restore it, or remove the line"
+                ) from error
+            self._known[given.key] = given
+
+    def find(self, prompt: str, model: str, point: Point) -> Given | None:
+        """None where nobody answered yet."""
+        return self._known.get((prompt, model, point.name))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all who answered."""
+        return tuple(dict.fromkeys(given.model for given in self._known.values()))
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """Names of all wordings that were answered."""
+        return tuple(dict.fromkeys(given.prompt for given in self._known.values()))
+
+    def add(self, given: Iterable[Given]) -> int:
+        """On the disk before it returns; how many."""
+        new = [one for one in given if self._known.get(one.key) != one]
+        if new:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            append_whole(self._path, b"".join(one.model_dump_json().encode() + b"\n" for one in new))
+            self._known.update({one.key: one for one in new})
+        return len(new)
+
+    def _lines(self) -> Sequence[bytes]:
+        return self._path.read_bytes().splitlines() if self._path.is_file() else ()
+
+
+def requested(answers: Answers, prompt: str, situation: Situation) -> Path:
+    """Where the page of a question lies; its answer belongs beside it, as `NAME.answer.md`."""
+    return answers.folder / REQUESTS / prompt / f"{situation.point.name}.request.md"
+
+
+def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
+    """The page of a question, for somebody who knows nothing else."""
+    path, ask = requested(answers, prompt, situation), situation.asks[prompt]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    said = "\n\n".join(message.text for message in ask.messages)
+    told = "one JSON object" if ask.answer_schema else "your answer as plain text"
+    head = f"Write {told}, and nothing else, into `{path.name.replace('.request.', '.answer.')}` beside this page."
+    path.write_text(f"# {situation.point.name}\n\n{head}\n\n{said}\n\n{MARK}{ask.digest} -->\n", encoding="utf-8")
+    return path
+
+
+def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, model: str) -> tuple[Given, ...]:
+    """What lies answered beside the pages of this prompt. An empty file is no answer yet."""
+    found: list[Given] = []
+    for situation in situations:
+        path = requested(answers, prompt, situation)
+        answer = path.with_name(path.name.replace(".request.", ".answer."))
+        if prompt in situation.asks and answer.is_file() and (text := answer.read_text(encoding="utf-8").strip()):
+            ask = situation.asks[prompt]
+            given = Given(
+                point=situation.point,
+                prompt=prompt,
+                model=model,
+                question=_question_of(path),
+                text=text,
+                tokens=_tokens(ask, text),
+            )
+            found.append(given)
+    return tuple(found)
+
+
+def _question_of(page: Path) -> str:
+    """The digest that stands in a page; empty where the page is gone."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return text.rpartition(MARK)[2][:64] if MARK in text else ""
+
+
+def _tokens(ask: Ask, text: str) -> int:
+    """By size: whoever answered by hand counted nothing."""
+    return sum(counted(message.text) for message in ask.messages) + counted(text)
+
 
 KINDS = ("propose", "draft", "repair")
 
@@ -119,3 +503,83 @@ def compared(first: Scored, second: Scored, kinds: Sequence[str] = KINDS) -> tup
         if done := compare(*names, kind, pairs):
             found.append(done)
     return tuple(found)
+
+
+# Builds drafted edits here where the campaign's task ships: tested on a processor, ahead of time for a GPU.
+
+AT = "2026-01-01T00:00:00Z"
+"""Commits of a trial carry no real time, so that the same edits are the same commit."""
+
+TARGET = "sm_90"
+COMPILE_S = 120.0
+
+
+class Tried(Value):
+    """What became of edits. None: not tried, because it cannot be here."""
+
+    compiles: bool | None = None
+    correct: bool | None = None
+    detail: str = ""
+
+
+def tried(decision: Decision, answer: str, checks: Checks) -> Tried:
+    """Apply the answer's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
+    task = task_of(decision.contract)
+    if task is None or decision.kind == "propose":
+        return Tried(detail="" if task else "the task does not ship")
+    texts = dict(checks.texts) if checks.texts else dict(decision.sources)
+    done = edited(answer, texts, decision.contract)
+    if isinstance(done, Wrong):
+        return Tried(detail=done.why)
+    changed = {**texts, **{edit.path: edit.text for edit in done.edits if edit.text is not None}}
+    return _run(task, json.dumps(changed, sort_keys=True))
+
+
+@lru_cache(maxsize=512)
+def _run(task: Parts, files: str) -> Tried:
+    """The same version is built once, whoever drafted it."""
+    with tempfile.TemporaryDirectory(prefix="ridgeline-try-") as scratch:
+        return _verdict(Path(scratch), task, json.loads(files))
+
+
+def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> Tried:
+    repository = compose(task[0].name, task, scratch / "task")
+    contract = load(repository).contract
+    if contract.target_gpu != "cpu":
+        return _ahead(repository, files)
+    workspace = GitWorkspace(
+        repo_root=repository,
+        contract_dir=PurePosixPath("."),
+        campaign_dir=scratch / "campaign",
+        contract=contract,
+        artifacts=ArtifactStore(scratch / "campaign"),
+    )
+    base = workspace.open("none")
+    edits = tuple(FileEdit(path=path, text=text) for path, text in files.items())
+    applied = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
+    if not isinstance(applied, Applied):
+        return Tried(compiles=False, correct=False, detail=str(applied))
+    commands = Commands(contract=contract, trees=Trees(workspace), judge=judge_of(contract))
+    builder = ContractBuilder(commands)
+    built = builder.build(applied.commit)
+    if not built.ok:
+        return Tried(compiles=False, correct=False, detail=built.exit.output if built.exit else "")
+    tested = ContractChecker(commands, builder).check(applied.commit, purpose="try")
+    return Tried(compiles=True, correct=tested.passed, detail=tested.detail)
+
+
+def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
+    """Compiled ahead of time for `TARGET` as the task's own call launches it; there is no card to test it on."""
+    if find_spec("triton") is None:
+        return Tried(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
+    for path, text in files.items():
+        (folder / path).write_text(text, encoding="utf-8")
+    calls = {told["call"] for told in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
+    try:
+        for call in sorted(calls):
+            inspected(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
+    except NotCompiled as error:
+        return Tried(compiles=False, detail=str(error))
+    except (UserError, CompilerMissing) as error:
+        return Tried(detail=f"could not be compiled ahead of time: {error}")
+    return Tried(compiles=True, detail=f"compiled for {TARGET}; its task needs a GPU")

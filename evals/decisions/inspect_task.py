@@ -31,8 +31,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from ridgeline.agent.providers.base import Ask, Client, Message
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.providers.client import LitellmModel
-from ridgeline.evals.decisions.contest import Asked, gathered
-from ridgeline.evals.decisions.prompts import SHIPPED, prompt
+from ridgeline.evals.decisions.contest import SHIPPED, Asked, gathered, prompt
 from ridgeline.evals.decisions.scores import Score, score
 from ridgeline.knowledge.library import Library
 

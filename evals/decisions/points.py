@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
@@ -10,8 +11,9 @@ from ridgeline.agent.planner.checks import Tried, meant, tried
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.agent.tape import Tape
-from ridgeline.evals.recordings.folder import WORKSPACE, Folder
-from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
+from ridgeline.evals.recordings.recording import WORKSPACE, Folder
+from ridgeline.evals.recordings.replay import ToldWorkspace, playing
+from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.record import Line, RoundClosed
@@ -130,3 +132,21 @@ def _outcome(known: History, round: int, classes: Sequence[str]) -> Outcome | No
         reason=closed.judged.verdict.reason,
         speedup=None if gain is None or gain <= -1 else 1 + gain,
     )
+
+
+# Which task a recorded campaign was run on: its files are at hand, where a recording has none.
+
+
+def task_of(contract: Contract) -> Parts | None:
+    """Folders of the task with the same operator, sources and test; None for a campaign of somebody's own kernel."""
+    return _known().get(_name(contract))
+
+
+@cache
+def _known() -> dict[tuple[object, ...], Parts]:
+    every = (*recorded().values(), *folders().values())
+    return {_name(Contract.model_validate(contract_fields(parts))): parts for parts in every}
+
+
+def _name(contract: Contract) -> tuple[object, ...]:
+    return (contract.target_op, contract.target_backend, contract.dtype, contract.kernel_source, contract.test_command)

@@ -7,10 +7,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.evals.decisions.answers import Answers
-from ridgeline.evals.decisions.contest import KINDS, Contestant, gathered, scored
+from ridgeline.evals.decisions.contest import KINDS, SHIPPED, Answers, Contestant, gathered, prompt, scored
 from ridgeline.evals.decisions.points import decisions
-from ridgeline.evals.decisions.prompts import SHIPPED, prompt
 from ridgeline.evals.decisions.scores import score, summary
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.library import Library

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from ridgeline.evals.recordings.export import Private
     from ridgeline.evals.recordings.replay import Replayed
-    from ridgeline.evals.recordings.scrub import Private
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
 Campaign = Annotated[Path, typer.Argument(help="The campaign's folder; a recording, to have it written again.")]
@@ -99,7 +99,7 @@ def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
     from ridgeline.agent import console
     from ridgeline.agent.commands import diagram
-    from ridgeline.evals.recordings.card import schema as recording
+    from ridgeline.evals.recordings.recording import schema as recording
 
     if which == "recording":
         console.emit(recording())
@@ -112,7 +112,7 @@ def _private(words: list[str]) -> "Private":
     import getpass
     import socket
 
-    from ridgeline.evals.recordings.scrub import Private
+    from ridgeline.evals.recordings.export import Private
 
     host = socket.gethostname()
     try:

@@ -6,33 +6,145 @@ replay before anybody gets it.
 """
 
 import json
+import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.base import NAMES, SHAPES, SHORTEST
 from ridgeline.agent.providers.tape import FILE as MODEL_TAPE
 from ridgeline.agent.providers.tape import ModelTape
 from ridgeline.agent.tape import PROTOCOLS, Tape, taped
-from ridgeline.evals.recordings import difference, retell, script
-from ridgeline.evals.recordings.card import Card, write_card
-from ridgeline.evals.recordings.folder import ARTIFACTS, LEDGER, REQUEST, TAPE, WORKSPACE, read_ledger, read_request
-from ridgeline.evals.recordings.replay import replay
-from ridgeline.evals.recordings.scrub import Private, Scrub, artifacts_in
-from ridgeline.evals.recordings.secrets import secrets
-from ridgeline.evals.recordings.stage import perform, wired
-from ridgeline.evals.recordings.summary import card_of
-from ridgeline.evals.recordings.workspace import Answer, ToldWorkspace, asking, playing, recording
+from ridgeline.evals.recordings import replay as difference
+from ridgeline.evals.recordings import replay as retell
+from ridgeline.evals.recordings import replay as script
+from ridgeline.evals.recordings.recording import (
+    ARTIFACTS,
+    LEDGER,
+    REQUEST,
+    TAPE,
+    WORKSPACE,
+    Card,
+    card_of,
+    read_ledger,
+    read_request,
+    write_card,
+)
+from ridgeline.evals.recordings.replay import Answer, ToldWorkspace, asking, perform, playing, recording, replay, wired
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
-from ridgeline.graph.values import Artifact
+from ridgeline.graph.values import Artifact, Value
+from ridgeline.sandbox.profiles.readers.files import is_archive, members, rewritten
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.store.durable import Unsynced
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
+
+# Takes names of machines, people and folders out of what a campaign recorded, and leaves all else as it is.
+
+OWNED = "root|tmp|work|home|Users|mnt|media|data|scratch|workspace|var/folders"
+PRIVATE = re.compile(rf"(?<![\w.])/(?:{OWNED})(?=/[\w.])(?:/[\w.@+~-]+)+")
+"""Absolute paths below folders that belong to people. What follows a system's own folders is the same everywhere."""
+MAIL = re.compile(r"\b[\w.+-]+@(?!localhost\b)[\w-]+(?:\.[\w-]+)+\b")
+DEVICE = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+"""Serial numbers of cards, as nvidia-smi writes them."""
+COMMON = frozenset({"root", "user", "ubuntu", "admin", "runner", "home", "localhost", "docker", "host", "linux"})
+"""Names that give nobody away, and stand in ordinary text."""
+SHORTEST_NAME = 3
+
+
+class Private(Value):
+    """What must not be told. Folders first, since names may stand in them."""
+
+    folders: tuple[tuple[str, str], ...] = ()
+    """(folder, what to write instead)."""
+    hosts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    """Whatever else a person named: of a team, a product, a server."""
+
+
+class Scrub:
+    """Replaces in strings, in any JSON value, and in artifacts by what they contain now; counts what it did."""
+
+    def __init__(self, private: Private) -> None:
+        self._folders = sorted(private.folders, key=lambda pair: -len(pair[0]))
+        self._names = [
+            (kind, re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"))
+            for kind, names in (("word", private.words), ("host", private.hosts), ("user", private.users))
+            for name in sorted(set(names), key=len, reverse=True)
+            if kind == "word" or (len(name) >= SHORTEST_NAME and name.lower() not in COMMON)
+        ]
+        self._moved: dict[str, Artifact] = {}
+        self.done: Counter[str] = Counter()
+        """How often each kind was replaced."""
+
+    def text(self, text: str) -> str:
+        """The text without anything private."""
+        for folder, instead in self._folders:
+            if folder in text:
+                self.done["folder"] += text.count(folder)
+                text = text.replace(folder, instead)
+        text = self._sub("folder", PRIVATE, text, lambda found: "/private/" + found[0].rpartition("/")[2])
+        text = self._sub("mail", MAIL, text, "[mail]")
+        text = self._sub("device", DEVICE, text, "[device]")
+        for kind, pattern in self._names:
+            text = self._sub(kind, pattern, text, f"[{kind}]")
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """Of a file, or of each file of an archive; what is not text is left as it is."""
+        if is_archive(data):
+            return rewritten(data, self.data)
+        try:
+            before = data.decode()
+        except UnicodeDecodeError:
+            return data
+        after = self.text(before)
+        return data if after == before else after.encode()
+
+    def moved(self, sha256: str, instead: Artifact) -> None:
+        """That an artifact has other contents now, and so another name."""
+        self._moved[sha256] = instead
+
+    def value(self, value: Any) -> Any:
+        """A JSON value: strings anywhere in it, and artifacts by the name of what they contain now."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        if isinstance(value, Mapping):
+            return self._artifact({name: self.value(item) for name, item in value.items()})
+        return value
+
+    def _artifact(self, found: dict[str, Any]) -> dict[str, Any]:
+        instead = self._moved.get(str(found.get("sha256")))
+        if instead is None or not {"sha256", "size"} <= found.keys():
+            return found
+        return {**found, "sha256": instead.sha256, "size": instead.size}
+
+    def _sub(self, kind: str, pattern: re.Pattern[str], text: str, instead: Any) -> str:
+        text, count = pattern.subn(instead, text)
+        if count:
+            self.done[kind] += count
+        return text
+
+
+def artifacts_in(value: Any) -> Sequence[Artifact]:
+    """Every artifact that a JSON value names."""
+    if isinstance(value, Mapping):
+        own = [Artifact.model_validate(value)] if value.keys() == {"sha256", "name", "size"} else []
+        return [*own, *(found for item in value.values() for found in artifacts_in(item))]
+    if isinstance(value, list | tuple):
+        return [found for item in value for found in artifacts_in(item)]
+    return []
+
 
 MOST_BYTES = 3_000_000
 """Of a whole recording: a repository keeps many of them."""
@@ -103,7 +215,7 @@ def _first(campaign: Path, request: Request, recorded: Sequence[bytes], *, retol
             git = retell.same_commits(git, known)
         workspace = ToldWorkspace(script.overheard(git, heard))
         played = perform(request, wired(ports, workspace, known, work / LEDGER), work / LEDGER)
-    found = difference.first(recorded, played.lines)
+    found = difference.first_difference(recorded, played.lines)
     if found is not None and not (retold and _stories(played.lines) == _stories(recorded)):
         raise UserError(
             f"{campaign / LEDGER}: line {found.line}: this version of Ridgeline writes it otherwise than the one that"
@@ -251,3 +363,59 @@ def _story(line: bytes) -> tuple[Any, ...]:
     found = json.loads(line)
     verdict = found["body"].get("judged", {}).get("verdict", {})
     return (found["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))
+
+
+# Keys in what is about to be given away: found by how providers write them and by the environment's own.
+
+KEYS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("a provider's key", SHAPES),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")),
+    (
+        "an access token",
+        re.compile(r"\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bhf_[A-Za-z0-9]{20,}|\bxox[abprs]-[\w-]{10,}"),
+    ),
+    ("a signed token", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}")),
+    ("a password in an address", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']{3,}@")),
+    (
+        "a value that is named like a secret",
+        re.compile(
+            r"(?:api[_-]?key|access[_-]?key|auth[_-]?token|client[_-]?secret|passw(?:or)?d|secret[_-]?key)"
+            r"[\\\"']*\s*[=:]\s*[\\\"']*(?=[\w+/.-]*\d)(?=[\w+/.-]*[A-Za-z])[\w+/.-]{12,}",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""What a key looks like, and what to call it. The key itself is never shown."""
+SHAPED_LIKE_KEYS = re.compile(r"\bsk-(?:learn|image|build)\b")
+"""Ordinary words of the shape of a key."""
+
+
+def secrets(path: Path, told: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`<told>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
+    own = _own(os.environ if environment is None else environment)
+    data = path.read_bytes()
+    if is_archive(data):
+        data = b"\n".join(content for _, content in members(data))
+    for number, raw in enumerate(data.splitlines(), start=1):
+        line = raw.decode("utf-8", "replace")
+        for what in _found(line, own):
+            yield f"{told}: line {number}: holds {what}"
+
+
+def _found(line: str, own: Mapping[str, str]) -> Iterator[str]:
+    for value, name in own.items():
+        if value in line:
+            yield f"the value of the environment variable {name}"
+    plain = SHAPED_LIKE_KEYS.sub("", line)
+    for what, pattern in KEYS:
+        if pattern.search(plain):
+            yield what
+
+
+def _own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Values of variables that are named like secrets; plain words and paths are settings, not keys."""
+    return {
+        value: name
+        for name, value in environment.items()
+        if NAMES.search(name) and len(value) >= SHORTEST and not value.startswith("/") and not value.isalpha()
+    }

@@ -1,17 +1,436 @@
 """Replay: the real graph on a recording's tape, and whether it writes the recorded ledger again, line by line."""
 
+import json
+import logging
+import re
+import sqlite3
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from ridgeline.agent.tape import PROTOCOLS, Tape, taped
-from ridgeline.evals.recordings import difference
-from ridgeline.evals.recordings.card import changed_files
-from ridgeline.evals.recordings.folder import LEDGER, TAPE, WORKSPACE, Folder
-from ridgeline.evals.recordings.stage import Played, perform, wired
-from ridgeline.evals.recordings.workspace import ToldWorkspace, playing
-from ridgeline.graph.values import Value
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from ridgeline.agent.campaign import drive
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.live import Unseen
+from ridgeline.agent.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, taped
+from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder, changed_files
+from ridgeline.graph import ports as declared
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.build import CHECKPOINTED
+from ridgeline.graph.ports import Applied, Base, Ports, Refused, Workspace
+from ridgeline.graph.record import Line, Opened, RoundClosed
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import SCHEMA, Artifact, FileEdit, Value
+from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.ledger import JsonlLedger
+
+# Drives the real graph on ports that only answer: no model, machine or repository; only a ledger is written.
+
+
+class NoFiles:
+    """Port `Files`: what people read is a view of the ledger, so a replay writes none of it."""
+
+    def __init__(self, tips: str | None) -> None:
+        """`tips`: text of the tips file as the campaign read it before round 1."""
+        self._tips = tips
+
+    def write(self, files: Mapping[str, str | Artifact]) -> None:
+        """Nothing is kept."""
+
+    def tips(self, gpu: str, op: str, backend: str) -> str | None:
+        """The recorded text."""
+        return self._tips
+
+    def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None:
+        """Nothing is kept."""
+
+
+class Decided:
+    """Port `Approvals`: what people decided stands in the ledger, in the order in which they were asked."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        bodies = [line.body for line in lines if isinstance(line.body, Opened | RoundClosed)]
+        self._left = [decision for body in bodies for decision in body.decisions]
+
+    def decision(self, request: ApprovalRequest) -> Decision | None:
+        """The next one, for what is asked now; None when nobody had decided any more."""
+        return self._left.pop(0).model_copy(update={"key": request.key}) if self._left else None
+
+
+def wired(answering: Mapping[str, Any], workspace: Workspace, recorded: Sequence[Line], ledger: Path) -> Ports:
+    """Ports that only answer: `answering` by name, people and tips from the recorded ledger, a new ledger to write."""
+    opened = recorded[0].body
+    tips = opened.tips if isinstance(opened, Opened) else None
+    return Ports(
+        **{"approvals": Decided(recorded), **answering},
+        workspace=workspace,
+        ledger=JsonlLedger(ledger, rests_on=Unsynced()),
+        files=NoFiles(tips),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What came of a performance."""
+
+    lines: tuple[bytes, ...]
+    """Of the ledger that was written, each with its newline."""
+    stopped: str
+    """The question that had no answer; empty when the campaign ran to its end."""
+
+
+def perform(request: Request, ports: Ports, ledger: Path) -> Played:
+    """Run the campaign from its beginning until it concludes or asks something that nobody answers.
+
+    `ports.ledger` writes to `ledger`. Raises UserError where an answer leads to numbers that the graph cannot use.
+    """
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    stopped = ""
+    try:
+        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
+        with _quiet():
+            drive(saver, request, ports, Unseen())
+    except TapeMiss as miss:
+        stopped = str(miss)
+    except ValueError as error:
+        raise UserError(f"the recorded answers cannot be played: {error}; restore the tape from a copy") from error
+    finally:
+        connection.close()
+    written = ledger.read_bytes() if ledger.exists() else b""
+    return Played(lines=tuple(written.splitlines(keepends=True)), stopped=stopped)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings that were for the people who ran the campaign."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+# The repository of a recorded campaign: what git answered, kept once and played again.
+#
+# A recording is to be small and to give nobody's files away, so it has no repository. Git's answers are facts like those
+# of the timer: the same parent, edits and instant make the same commit.
+
+PORT = "workspace"
+Answer = Callable[[str, Mapping[str, Any]], Any]
+"""Method and its arguments by name -> the answer in JSON."""
+
+
+class ToldWorkspace:
+    """Port `Workspace`, every call of which is answered by one function."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def open(self, branch: str) -> Base:
+        return self._ask("open", branch=branch)  # type: ignore[no-any-return]
+
+    def sources(self, commit: str) -> tuple[FileEdit, ...]:
+        return self._ask("sources", commit=commit)  # type: ignore[no-any-return]
+
+    def snapshot(self, commit: str) -> tuple[Artifact, ...]:
+        return self._ask("snapshot", commit=commit)  # type: ignore[no-any-return]
+
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
+        return self._ask("apply", round=round, parent=parent, edits=edits, at=at)  # type: ignore[no-any-return]
+
+    def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
+        return self._ask("accept", parent=parent, tree=tree, message=message, at=at)  # type: ignore[no-any-return]
+
+    def reset(self, commit: str) -> None:
+        self._ask("reset", commit=commit)
+
+    def _ask(self, method: str, **arguments: Any) -> Any:
+        return answer_type(method).validate_python(self._answer(method, arguments), strict=False)
+
+
+def asking(inner: Workspace) -> Answer:
+    """A real workspace as such a function."""
+
+    def answer(method: str, arguments: Mapping[str, Any]) -> Any:
+        return answer_type(method).dump_python(getattr(inner, method)(**arguments), mode="json")
+
+    return answer
+
+
+def recording(answer: Answer, tape: Tape) -> Answer:
+    """The same, each new question put on a tape with its answer."""
+
+    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+        found, name = answer(method, arguments), key(method, arguments)
+        if not tape.known(name):
+            tape.record(name, port=PORT, method=method, about=_about(arguments), answer=found)
+        return found
+
+    return told
+
+
+def playing(tape: Tape) -> Answer:
+    """Answers of a tape; raises TapeMiss for a question that is not on it."""
+
+    def answer(method: str, arguments: Mapping[str, Any]) -> Any:
+        name = key(method, arguments)
+        if not tape.known(name):
+            raise TapeMiss(f"workspace.{method}({_about(arguments)}) was never recorded")
+        return tape.answer(name)
+
+    return answer
+
+
+def key(method: str, arguments: Mapping[str, Any]) -> str:
+    """sha256 that names the question."""
+    question = json.dumps([method, to_jsonable_python(dict(arguments))], sort_keys=True, separators=(",", ":"))
+    return sha256(question.encode()).hexdigest()
+
+
+@cache
+def answer_type(method: str) -> TypeAdapter[Any]:
+    """How an answer of that method is read and written."""
+    return TypeAdapter(get_type_hints(getattr(declared.Workspace, method))["return"])
+
+
+def _about(arguments: Mapping[str, Any]) -> str:
+    """The question in a few words, for people; a file's text and a message are too long for that."""
+    short = {name: value for name, value in arguments.items() if name not in ("edits", "message")}
+    return ", ".join(f"{name}={str(value)[:40]}" for name, value in short.items())
+
+
+# The answers of a campaign in the order in which the graph asked for them, to be given again in that order.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spoken:
+    """One answer, in JSON."""
+
+    port: str
+    method: str
+    answer: Any
+
+
+class Overheard(Tape):
+    """A finished tape that notes, in order, every answer that is given: once each, as a live campaign would ask."""
+
+    def __init__(self, lines: Mapping[str, Mapping[str, Any]], script: list[Spoken], tape: Tape) -> None:
+        """`lines`: of the tape's file by key, which say whose answers they are."""
+        self.mode = "replay"
+        self._lines, self._script, self._tape = lines, script, tape
+        self._seen: set[str] = set()
+
+    def known(self, key: str) -> bool:
+        """As the tape says."""
+        return self._tape.known(key)
+
+    def answer(self, key: str) -> Any:
+        """What the tape has, noted."""
+        line = self._lines[key]
+        if key not in self._seen or line["port"] in ASKED_AFRESH:
+            self._seen.add(key)
+            self._script.append(Spoken(port=line["port"], method=line["method"], answer=line["answer"]))
+        return self._tape.answer(key)
+
+
+def overheard(answer: Answer, script: list[Spoken]) -> Answer:
+    """The same for the workspace, which is asked for real."""
+
+    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+        found = answer(method, arguments)
+        script.append(Spoken(port=PORT, method=method, answer=found))
+        return found
+
+    return told
+
+
+class Prompter:
+    """Gives the answers of a script in its order, whatever is asked; the kind of question must be the same."""
+
+    def __init__(self, script: list[Spoken]) -> None:
+        self._script = script
+        self._at = 0
+
+    def next(self, port: str, method: str) -> Any:
+        """The next answer. Raises TapeMiss at the script's end, and where another question was asked there."""
+        if self._at == len(self._script):
+            raise TapeMiss(f"{port}.{method}: the recording ends here")
+        spoken = self._script[self._at]
+        if (spoken.port, spoken.method) != (port, method):
+            raise TapeMiss(f"{port}.{method}: the campaign asked {spoken.port}.{spoken.method} here")
+        self._at += 1
+        return spoken.answer
+
+    @property
+    def over(self) -> bool:
+        """Every answer was given."""
+        return self._at == len(self._script)
+
+    def port(self, name: str) -> "PromptedPort":
+        """A port of `PROTOCOLS`."""
+        return PromptedPort(name, lambda method, arguments: self.next(name, method))
+
+    def workspace(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """The workspace, as a function."""
+        return self.next(PORT, method)
+
+
+class PromptedPort:
+    """A port of `PROTOCOLS`, every call of which is answered in JSON by one function of method and arguments."""
+
+    def __init__(self, name: str, answer: Callable[[str, Sequence[Any]], Any]) -> None:
+        for method in (word for word in vars(PROTOCOLS[name]) if not word.startswith("_")):
+            setattr(self, method, _call(name, method, answer))
+
+
+def _call(port: str, method: str, answer: Callable[[str, Sequence[Any]], Any]) -> Callable[..., Any]:
+    answers = TypeAdapter[Any](get_type_hints(getattr(PROTOCOLS[port], method))["return"])
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return answers.validate_python(answer(method, (*args, *kwargs.values())), strict=False)
+
+    return call
+
+
+def tape_lines(path: Path) -> dict[str, dict[str, Any]]:
+    """By key; the last answer of a question counts, as on the tape, which has been read without a problem before."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    return {line["key"]: line for line in lines if line.get("schema") == SCHEMA}
+
+
+# A campaign of an older version in the words of this one: what was answered stays, what the graph says of it is new.
+#
+# A planner's answers are filed under the ledger as it was worded then, and an accepted commit's name holds its message.
+# Both are found by round instead, so that the same answers meet the same questions.
+
+ROUND = re.compile(r"round (\d+)")
+PLANNER = "planner"
+
+
+def planner(tape: Path, heard: list[Spoken]) -> PromptedPort:
+    """Port `Planner`: its answers of each kind and round, in the order in which they were given, noted in `heard`."""
+    left: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for line in tape_lines(tape).values():
+        if line["port"] == PLANNER and (found := ROUND.match(line["about"])):
+            left[(line["method"], int(found[1]))].append(line["answer"])
+
+    def answer(method: str, arguments: Sequence[Any]) -> Any:
+        briefing = arguments[0]
+        assert isinstance(briefing, Briefing)
+        waiting = left[(method, briefing.round)]
+        if not waiting:
+            raise TapeMiss(f"planner.{method}(round {briefing.round}) was never recorded")
+        heard.append(Spoken(port=PLANNER, method=method, answer=waiting.pop(0)))
+        return heard[-1].answer
+
+    return PromptedPort(PLANNER, answer)
+
+
+def same_commits(answer: Answer, recorded: Sequence[Line]) -> Answer:
+    """The workspace, where an accepted tree becomes the very commit that it became then."""
+    rounds = [line.body for line in recorded if isinstance(line.body, RoundClosed)]
+    then = {body.tree: body.commit for body in rounds if body.commit}
+
+    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+        if method == "reset":  # the copied mirror's branch is where the campaign left it, and nobody looks at it
+            return None
+        commit = then.get(str(arguments.get("tree"))) if method == "accept" else None
+        return commit or answer(method, arguments)
+
+    return told
+
+
+# The first place where two ledgers part, as a field's path and its two values.
+
+CHAIN = frozenset({"prev", "sha256"})
+"""Follow from what else a line says, so they are told only where nothing else differs."""
+LONGEST = 300
+
+
+class Difference(Value):
+    """One field of one line."""
+
+    line: int
+    """Counted from 1; as in the recorded ledger."""
+    key: str
+    """Event of that line, for example `round-4`."""
+    field: str
+    """Path inside the line, for example `body.judged.verdict.gain`; empty when a whole line is missing."""
+    recorded: str | None
+    """Value as JSON, shortened; None when the recording has none."""
+    replayed: str | None
+
+    @property
+    def text(self) -> str:
+        """Three lines for people."""
+        place = f"line {self.line} ({self.key})" + (f", {self.field}" if self.field else "")
+        return f"{place}\n  recorded: {_shown(self.recorded)}\n  replayed: {_shown(self.replayed)}"
+
+
+def first_difference(recorded: Sequence[bytes], replayed: Sequence[bytes]) -> Difference | None:
+    """None when the ledgers are equal byte for byte."""
+    for number in range(max(len(recorded), len(replayed))):
+        ours = recorded[number] if number < len(recorded) else None
+        theirs = replayed[number] if number < len(replayed) else None
+        if ours != theirs:
+            return _of_line(number + 1, ours, theirs)
+    return None
+
+
+def _of_line(number: int, recorded: bytes | None, replayed: bytes | None) -> Difference:
+    ours: dict[str, Any] = json.loads(recorded) if recorded is not None else {}
+    theirs: dict[str, Any] = json.loads(replayed) if replayed is not None else {}
+    key = (ours or theirs)["key"]
+    if not ours or not theirs:
+        told = [f"the event {line['key']}" if line else None for line in (ours, theirs)]
+        return Difference(line=number, key=key, field="", recorded=told[0], replayed=told[1])
+    found = list(_fields(ours, theirs, "")) or [("", ours, theirs)]  # the same values, spelled otherwise
+    field, before, after = next((one for one in found if one[0] not in CHAIN), found[0])
+    return Difference(line=number, key=key, field=field, recorded=_json(before), replayed=_json(after))
+
+
+class _Absent:
+    """A field that one side does not have."""
+
+
+ABSENT = _Absent()
+
+
+def _fields(ours: Any, theirs: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Every leaf that differs, in the order of the recorded line."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in dict.fromkeys((*ours, *theirs)):
+            yield from _fields(ours.get(name, ABSENT), theirs.get(name, ABSENT), f"{path}.{name}".lstrip("."))
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        for index in range(max(len(ours), len(theirs))):
+            before, after = (side[index] if index < len(side) else ABSENT for side in (ours, theirs))
+            yield from _fields(before, after, f"{path}[{index}]")
+    elif ours is not theirs and (type(ours) is not type(theirs) or ours != theirs):
+        yield path, ours, theirs
+
+
+def _json(value: Any) -> str | None:
+    if value is ABSENT:
+        return None
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
+
+
+def _shown(value: str | None) -> str:
+    return "nothing" if value is None else value
 
 
 class Replayed(Value):
@@ -24,7 +443,7 @@ class Replayed(Value):
     """Closed rounds of the replayed ledger, the baseline among them."""
     lines: int
     """Lines that are equal, before the first difference."""
-    first_difference: difference.Difference | None
+    first_difference: Difference | None
     stopped: str
     """The question at which the tape ended; empty when the campaign ran to its end."""
     open: bool
@@ -76,7 +495,7 @@ def replay(path: Path) -> Replayed:
         answering = {name: taped(name, None, tape) for name in PROTOCOLS}
         ports = wired(answering, ToldWorkspace(playing(git)), lines, ledger)
         played = perform(folder.request(), ports, ledger)
-    found = difference.first(recorded, played.lines)
+    found = first_difference(recorded, played.lines)
     concluded = lines[-1].key == "concluded"
     return Replayed(
         recording=folder.name,

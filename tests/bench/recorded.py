@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ridgeline.evals.noise.recordings import Recorded, load, recordings
-from ridgeline.evals.noise.rejudge import Case, effect, tally
+from ridgeline.evals.research.noise.recordings import Recorded, load, recordings
+from ridgeline.evals.research.noise.rejudge import Case, effect, tally
 from ridgeline.graph.limits import Limits
 
 ORDERS = int(os.environ.get("BENCH_ORDERS", "500"))

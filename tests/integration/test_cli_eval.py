@@ -10,11 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.evals.decisions.asking import situations
-from ridgeline.evals.decisions.building import tried
-from ridgeline.evals.decisions.contest import gathered
+from ridgeline.evals.decisions.contest import gathered, prompt, situations, tried
 from ridgeline.evals.decisions.points import decisions
-from ridgeline.evals.decisions.prompts import prompt
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGNS = ROOT / "evals" / "campaigns"

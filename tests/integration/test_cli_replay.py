@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.evals.recordings.card import Card, schema
+from ridgeline.evals.recordings.recording import Card, schema
 
 FOLDER = Path(__file__).parents[2] / "evals" / "campaigns"
 CAMPAIGNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())

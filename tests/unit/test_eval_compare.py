@@ -5,8 +5,7 @@ import statistics
 
 import pytest
 
-from ridgeline.evals.decisions.compare import ALPHA, DECIDES, LEAST_CAMPAIGNS, METRICS, _holm, compare
-from ridgeline.evals.decisions.scores import Score
+from ridgeline.evals.decisions.scores import ALPHA, DECIDES, LEAST_CAMPAIGNS, METRICS, Score, _holm, compare
 
 
 def answer(usable: float, **more) -> Score:

@@ -8,13 +8,24 @@ import pytest
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.planner.model import PROMPTS
 from ridgeline.agent.providers.tape import ModelTape
-from ridgeline.evals.decisions.answers import Answers, Given, requested, taken_up, write_request
-from ridgeline.evals.decisions.asking import situations
-from ridgeline.evals.decisions.comparing import Order, Report, plain, run
-from ridgeline.evals.decisions.contest import Contestant, compared, gathered, repeated, scored
-from ridgeline.evals.decisions.page import page
+from ridgeline.evals.decisions.comparison import Order, Report, page, plain, run
+from ridgeline.evals.decisions.contest import (
+    SHIPPED,
+    Answers,
+    Contestant,
+    Given,
+    compared,
+    gathered,
+    prompt,
+    repeated,
+    requested,
+    scored,
+    shipped_folders,
+    situations,
+    taken_up,
+    write_request,
+)
 from ridgeline.evals.decisions.points import decisions
-from ridgeline.evals.decisions.prompts import SHIPPED, prompt, shipped_folders
 from ridgeline.knowledge.library import Library
 from ridgeline.prompts.render import TEMPLATES
 

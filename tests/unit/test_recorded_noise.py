@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from ridgeline.evals.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
-from ridgeline.evals.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
+from ridgeline.evals.research.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
+from ridgeline.evals.research.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.noise import noise_of
 from ridgeline.graph.values import Artifact

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.evals.recordings.difference import first
+from ridgeline.evals.recordings.replay import first_difference
 
 
 def line(key: str, **body) -> bytes:
@@ -32,7 +32,7 @@ ONE, TWO = line("opened", a=1), line("round-2", b=[1, {"c": "x"}], d=None)
     ],
 )
 def test_first_difference(recorded, replayed, expected):
-    found = first(recorded, replayed)
+    found = first_difference(recorded, replayed)
     if expected is None:
         assert found is None
         return
@@ -43,7 +43,7 @@ def test_first_difference(recorded, replayed, expected):
 
 
 def test_a_long_value_is_shortened_and_says_so():
-    found = first([line("opened", a="x" * 999)], [line("opened", a="y")])
+    found = first_difference([line("opened", a="x" * 999)], [line("opened", a="y")])
     assert found.recorded.endswith("... (1001 characters)")
     assert found.text.splitlines()[0] == "line 1 (opened), body.a"
     assert found.text.splitlines()[2] == '  replayed: "y"'

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.evals.recordings.scrub import Private, Scrub, artifacts_in
-from ridgeline.evals.recordings.secrets import secrets
+from ridgeline.evals.recordings.export import Private, Scrub, artifacts_in, secrets
 from ridgeline.graph.values import Artifact
 
 HOME, ROOT = "/" + "home", "/" + "root"

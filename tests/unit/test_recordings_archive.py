@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.evals.recordings.scrub import Private, Scrub
-from ridgeline.evals.recordings.secrets import secrets
+from ridgeline.evals.recordings.export import Private, Scrub, secrets
 from ridgeline.sandbox.profiles.profilers import gpu_fallback
 from ridgeline.sandbox.profiles.readers import files
 from ridgeline.sandbox.profiles.readers.detect import read

@@ -6,10 +6,9 @@ import random
 import pytest
 from scipy import stats
 
-from ridgeline.evals.rejudge.rules import rank_test, rules
-from ridgeline.evals.rejudge.samples import Process, Times
-from ridgeline.evals.rejudge.table import HEAD, markdown, rows, tally
-from ridgeline.evals.rejudge.truth import Worth, pooled, reconciled
+from ridgeline.evals.research.rejudge.cases import Process, Times, Worth, pooled, reconciled
+from ridgeline.evals.research.rejudge.rules import rank_test, rules
+from ridgeline.evals.research.rejudge.table import HEAD, markdown, rows, tally
 from ridgeline.graph.evidence import Comparison, ShapePairs
 from tests.builders import MACHINE, make_artifact
 

@@ -6,7 +6,7 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from ridgeline.evals.noise.recordings import Recorded, Role
+from ridgeline.evals.research.noise.recordings import Recorded, Role
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.noise import Noise

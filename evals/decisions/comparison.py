@@ -1,19 +1,36 @@
 """Carries out `ridgeline eval --prompts A B`: finds or gets the answers, scores them, and tells what differs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.choice import MAILBOX
-from ridgeline.evals.decisions.answers import Answers, taken_up, write_request
-from ridgeline.evals.decisions.compare import Compared, Difference
-from ridgeline.evals.decisions.contest import KINDS, Asked, Contestant, Scored, compared, gathered, repeated, scored
-from ridgeline.evals.decisions.prompts import prompt
+from ridgeline.agent.version import VERSION
+from ridgeline.evals.decisions.contest import (
+    KINDS,
+    Answers,
+    Asked,
+    Contestant,
+    Given,
+    Point,
+    Scored,
+    Situation,
+    compared,
+    gathered,
+    prompt,
+    repeated,
+    scored,
+    taken_up,
+    write_request,
+)
+from ridgeline.evals.decisions.scores import DECIDES, METRICS, Compared, Difference
+from ridgeline.graph.values import Value
 from ridgeline.knowledge.library import Library
+from ridgeline.prompts.render import render
 
 EVALS = Path(__file__).parent.parent
 KEPT = EVALS / "answers"
@@ -127,7 +144,7 @@ def _answered(
 def _asked(
     left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
-    from ridgeline.evals.decisions.running import ask
+    pass
 
     if not left:
         return ()
@@ -141,7 +158,7 @@ def told(report: Report, *, html: Path | None, as_json: bool) -> None:
     """Print it. Ends with exit code 3 where pages wait to be answered, and with 5 where a model gave no answer."""
     import typer
 
-    from ridgeline.evals.decisions.page import page
+    pass
 
     if html:
         html.write_text(page(report), encoding="utf-8")
@@ -211,3 +228,162 @@ def interval(one: Difference) -> str:
 def p_value(one: Difference) -> str:
     """As it is printed."""
     return "-" if one.p is None else f"{one.p:.3f}" if one.p >= 0.001 else "< 0.001"
+
+
+# A comparison as one self-contained page. Names and notes are text; the template escapes them.
+
+if TYPE_CHECKING:
+    pass
+
+COLUMNS = (
+    "answers",
+    "usable",
+    "cites",
+    "repeats",
+    "hit_at_1",
+    "hit_at_3",
+    "applies",
+    "compiles",
+    "correct",
+    "log_error",
+    "tokens",
+)
+
+
+class Bar(Value):
+    """An interval in a picture of 200 units whose middle is no difference; the second is better to the right."""
+
+    low: float
+    at: float
+    high: float
+
+
+def page(report: "Report") -> str:
+    """HTML."""
+    names = [str(one.contestant) for one in report.scored]
+    points = sorted({point.name: point for one in report.scored for point in one.scores}.items())
+    return render(
+        "eval.v1.html",
+        title=f"{names[1] if len(names) > 1 else names[0]} against {names[0]}" if len(names) > 1 else names[0],
+        style=render("page.v1.css"),
+        headline=_headline(report.compared),
+        facts=(
+            ("Decision points", report.points),
+            ("Campaigns", report.recordings),
+            ("Answers", sum(len(one.scores) for one in report.scored)),
+            ("Unanswered", sum(len(one.unanswered) for one in report.scored)),
+        ),
+        comparisons=[_comparison(one) for one in report.compared],
+        columns=[name.replace("_", " ") for name in COLUMNS],
+        alone=[
+            (str(one.contestant), kind, _alone(one, kind)) for one in report.scored for kind in KINDS if one.of(kind)
+        ],
+        contestants=names,
+        points=[(name, [_usable(one, point) for one in report.scored]) for name, point in points],
+        version=VERSION,
+    )
+
+
+def _usable(one: Scored, point: Point) -> str:
+    return _cell(one.scores[point].usable) if point in one.scores else ""
+
+
+def _headline(found: tuple[Compared, ...]) -> str:
+    if not found:
+        return "Nothing to compare: no decision point was answered by two contestants."
+    return "; ".join(f"{one.kind}: {one.second} is {_words(one.verdict)}" for one in found) + "."
+
+
+def _words(verdict: str) -> str:
+    return {"better": "better", "worse": "worse"}.get(verdict, "not shown to differ")
+
+
+def _comparison(one: Compared) -> dict[str, Any]:
+    rows = [_row(found) for found in one.differences]
+    return {**one.model_dump(), "rows": rows, "decides": DECIDES}
+
+
+def _row(one: Difference) -> dict[str, Any]:
+    pass
+
+    return {
+        "metric": one.metric,
+        "first": _cell(one.first),
+        "second": _cell(one.second),
+        "interval": interval(one),
+        "p": p_value(one),
+        "verdict": one.verdict,
+        "bar": _bar(one),
+    }
+
+
+def _bar(one: Difference) -> Bar | None:
+    """Of shares alone, which lie between 0 and 1."""
+    better = METRICS[one.metric][1]
+    if not better or one.low is None or one.high is None:
+        return None
+    low, at, high = (100 + 100 * max(-1.0, min(1.0, value * better)) for value in (one.low, one.difference, one.high))
+    return Bar(low=round(min(low, high), 1), at=round(at, 1), high=round(max(low, high), 1))
+
+
+def _alone(one: Scored, kind: str) -> list[str]:
+    found = one.of(kind)
+    told = found.model_dump() if found else {}
+    return [_cell(told.get(name)) for name in COLUMNS]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+# Asks a model at decision points through Inspect AI, and gives its answers in the form that is kept.
+
+EXTRA = "asking a model needs Inspect AI: pip install 'ridgeline[evals,model]'; recorded answers need neither"
+
+
+def ask(
+    asked: Sequence[Asked], prompt: str, kind: str, *, model: str, logs: Path, client: Any = None
+) -> tuple[tuple[Given, ...], tuple[str, ...]]:
+    """Answers to these decision points, and why others have none. Inspect's log goes to `logs`.
+
+    `client` answers instead of what the model's name reaches. Raises UserError where Inspect AI is not installed or
+    the model cannot be asked at all.
+    """
+    try:
+        from inspect_ai import eval as run
+        from inspect_ai.model import get_model
+
+        from ridgeline.evals.decisions import inspect_task
+    except ImportError as error:
+        raise UserError(f"{EXTRA} ({error})") from error
+    model_args = {"client": client} if client else {}
+    reached = get_model(f"ridgeline/{model}", memoize=False, **model_args)
+    questions = inspect_task.of(asked, prompt, kind)
+    (log,) = run(questions, model=reached, log_dir=str(logs), display="none", log_level="error", ctl_server=False)
+    if log.samples is None:
+        raise UserError(f"--model: {model}: {log.error.message if log.error else 'nothing was answered'}")
+    known = {one.point.name: one.situation for one in asked}
+    failed = tuple(f"{sample.id}: {_why(sample.error.message)}" for sample in log.samples if sample.error)
+    given = tuple(_given(sample, known, prompt, model) for sample in log.samples if not sample.error)
+    return given, failed
+
+
+def _given(sample: Any, known: Mapping[str, Situation], prompt: str, model: str) -> Given:
+    situation, output = known[str(sample.id)], sample.output
+    told = output.metadata or {}
+    return Given(
+        point=situation.point,
+        prompt=prompt,
+        model=model,
+        question=situation.asks[prompt].digest,
+        text=output.completion,
+        tokens=int(told.get("tokens") or 0),
+        dollars=told.get("dollars"),
+        seconds=sample.working_time,
+    )
+
+
+def _why(message: str) -> str:
+    return message.splitlines()[0][:300] if message else "no answer"

@@ -1,4 +1,4 @@
-"""`python -m ridgeline.evals.noise`: the shipped recordings as Markdown tables, judged again by the rule of preset `evidence`."""
+"""`python -m ridgeline.evals.research.noise`: the shipped recordings as Markdown tables, judged again by the rule of preset `evidence`."""
 
 import argparse
 import statistics
@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeline.evals.noise.recordings import Recorded, load, recordings
-from ridgeline.evals.noise.rejudge import Case, Tally, effect, noises, scatter_of, tally
+from ridgeline.evals.research.noise.recordings import Recorded, load, recordings
+from ridgeline.evals.research.noise.rejudge import Case, Tally, effect, noises, scatter_of, tally
 from ridgeline.graph.limits import Limits
 
 HEAD = (
@@ -63,7 +63,7 @@ def _kept(seen: Tally) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m ridgeline.evals.noise", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ridgeline.evals.research.noise", description=__doc__)
     parser.add_argument("recordings", nargs="*", type=Path, help="default: those that come with Ridgeline")
     parser.add_argument("--orders", type=int, default=500, help="how often the order of processes is drawn anew")
     parser.add_argument("--blocks", type=int, help="of each process that a pair counts; default: all recorded")

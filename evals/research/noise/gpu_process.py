@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ridgeline.evals.noise.gpu_kernels import Case, cases
+from ridgeline.evals.research.noise.gpu_kernels import Case, cases
 
 WARM_SECONDS = 0.5
 FLUSH_BYTES = 128 << 20

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ridgeline.evals.rejudge.rules import Rule
-    from ridgeline.evals.rejudge.table import Tally
+    from ridgeline.evals.research.rejudge.rules import Rule
+    from ridgeline.evals.research.rejudge.table import Tally
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; repeatable. Default: all.")]
@@ -39,14 +39,14 @@ def rejudge(  # noqa: PLR0913 -- one parameter per option of the command line
 ) -> None:
     """What other rules would have kept of recorded candidates, what they would have claimed, and what was true."""
     from ridgeline.agent import console
-    from ridgeline.evals.rejudge.cases import cases
-    from ridgeline.evals.rejudge.table import HEAD, rows, tally
-    from ridgeline.evals.rejudge.table import markdown as page
+    from ridgeline.evals.research.rejudge.cases import cases
+    from ridgeline.evals.research.rejudge.table import HEAD, rows, tally
+    from ridgeline.evals.research.rejudge.table import markdown as page
 
     known = [case for path in recordings for case in cases(path)]
     tallies = [tally(one, known) for one in _chosen(rule or [], preset, assignments or [])]
     if plot:
-        from ridgeline.evals.rejudge.plot import draw
+        from ridgeline.evals.research.rejudge.table import draw
 
         draw(plot, tallies)
     if as_json:
@@ -75,7 +75,7 @@ def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "li
     """The asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
     from ridgeline.agent import settings
     from ridgeline.agent.errors import UserError
-    from ridgeline.evals.rejudge import rules as known
+    from ridgeline.evals.research.rejudge import rules as known
 
     every = list(known.rules())
     if unknown := [name for name in names if name not in {rule.name for rule in every}]:

@@ -1,6 +1,6 @@
 """Records timing noise of a GPU: one fresh process after the other, never two at a time, raw samples kept.
 
-    python -m ridgeline.evals.noise.gpu_recorder --out h100.jsonl.gz --processes 40 --minutes 9
+    python -m ridgeline.evals.research.noise.gpu_recorder --out h100.jsonl.gz --processes 40 --minutes 9
 
 Needs torch and triton, nothing of ours. The card is measured as it is found: no clock, power or mode is set.
 """
@@ -50,7 +50,7 @@ def record(out: Path, *, processes: int, blocks: int, minutes: float, first_seed
 
 
 def _process(*arguments: str) -> str:
-    command = [sys.executable, "-m", "ridgeline.evals.noise.gpu_process", *arguments]
+    command = [sys.executable, "-m", "ridgeline.evals.research.noise.gpu_process", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -61,7 +61,7 @@ def _process(*arguments: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m ridgeline.evals.noise.gpu_recorder", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ridgeline.evals.research.noise.gpu_recorder", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="a .jsonl.gz file")
     parser.add_argument("--processes", type=int, default=40)
     parser.add_argument("--blocks", type=int, default=32, help="of each kernel with each engine in each process")

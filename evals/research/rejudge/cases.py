@@ -1,21 +1,124 @@
 """The decisions of a recording, each with all that was measured for it, and identical versions to be fooled by."""
 
-from collections.abc import Iterator, Sequence
+import json
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 
-from ridgeline.evals.recordings.folder import Folder
-from ridgeline.evals.rejudge.samples import Process, processes
-from ridgeline.evals.rejudge.truth import Worth, pooled, reconciled
+from ridgeline.evals.recordings.recording import Folder
+from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
-from ridgeline.graph.noise import Noise
+from ridgeline.graph.noise import FLOOR_SD, Noise
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.policy.paired import merge, pair_means
 from ridgeline.graph.record import Line, RoundClosed
 from ridgeline.graph.standing import History, Standing
 from ridgeline.graph.trial import Applied, Timed, Traced, Verified, find
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
+
+# The raw times behind a comparison: per process, shape and side, as the harness wrote them.
+
+Side = Literal["best", "candidate"]
+
+
+class Times(Value):
+    """One shape in one process pair: microseconds of a call, in the order they were taken."""
+
+    label: str
+    best: tuple[float, ...]
+    candidate: tuple[float, ...]
+
+    def of(self, side: Side) -> tuple[float, ...]:
+        """Those of one version."""
+        return self.best if side == "best" else self.candidate
+
+
+class Process(Value):
+    """One process pair: everything that was timed in it."""
+
+    shapes: tuple[Times, ...]
+
+    def level(self, side: Side) -> float:
+        """Mean natural logarithm over shapes of the mean time: what one ordinary run of a benchmark would report."""
+        return statistics.fmean([math.log(statistics.fmean(shape.of(side))) for shape in self.shapes])
+
+    def mean(self, side: Side, label: str) -> float:
+        """Mean microseconds of one shape; KeyError where it was not timed."""
+        for shape in self.shapes:
+            if shape.label == label:
+                return statistics.fmean(shape.of(side))
+        raise KeyError(label)
+
+    def swapped(self) -> "Process":
+        """The same with the two versions' names exchanged."""
+        shapes = (Times(label=s.label, best=s.candidate, candidate=s.best) for s in self.shapes)
+        return Process(shapes=tuple(shapes))
+
+
+def processes(comparisons: Sequence[Comparison], store: ArtifactStore) -> tuple[Process, ...]:
+    """Of all batches in order; none at all where the raw times of one were left out of the recording."""
+    found: list[Process] = []
+    for comparison in comparisons:
+        try:
+            data = json.loads(store.get(comparison.raw))
+        except (ArtifactLost, ValueError):
+            return ()
+        found += [_process(entry["pair"]["slots"]) for entry in data]
+    return tuple(found)
+
+
+def _process(slots: Sequence[dict[str, object]]) -> Process:
+    """Blocks that lack a time on any slot count on neither side, as in the comparison."""
+    spoiled = {(slot["label"], slot["block"]) for slot in slots if slot["time_us"] is None}
+    valid = [slot for slot in slots if (slot["label"], slot["block"]) not in spoiled]
+    labels = list(dict.fromkeys(str(slot["label"]) for slot in valid))
+
+    def times(label: str, side: Side) -> tuple[float, ...]:
+        return tuple(float(str(s["time_us"])) for s in valid if s["label"] == label and s["side"] == side)
+
+    shapes = (Times(label=label, best=times(label, "best"), candidate=times(label, "candidate")) for label in labels)
+    return Process(shapes=tuple(shapes))
+
+
+# What each candidate was truly worth: all its pairs together, and all kept ones together as the final test says.
+
+
+class Worth(Value):
+    """Log-ratio ln(t_best / t_candidate) over all shapes, and how well it is known."""
+
+    theta: float
+    variance: float
+
+
+def pooled(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
+    """From every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
+    means = pair_means(merge(comparisons).shapes)
+    own = statistics.variance(means) if len(means) > 2 else 0.0
+    return Worth(theta=statistics.fmean(means), variance=max(own, noise_sd**2, FLOOR_SD**2) / len(means))
+
+
+def reconciled(worths: Mapping[int, Worth], kept: Sequence[int], final: Worth | None) -> dict[int, Worth]:
+    """By round, the same with the kept ones adding up to the final test, which nobody looked at before deciding.
+
+    What the sum is off by is shared out by how badly each is known: the least-squares estimate under both.
+    """
+    known = [number for number in kept if number in worths]
+    if final is None or not known:
+        return dict(worths)
+    total = sum(worths[number].variance for number in known)
+    share = total / (total + final.variance)
+    off = (final.theta - sum(worths[number].theta for number in known)) * share
+    corrected = dict(worths)
+    for number in known:
+        one = worths[number]
+        part = one.variance / total
+        corrected[number] = Worth(theta=one.theta + off * part, variance=one.variance * (1 - share * part))
+    return corrected
 
 
 class Case(Value):
