@@ -6,7 +6,6 @@ import typer
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
-from ridgeline.sandbox.store.yaml_file import nearest
 
 Json = Annotated[bool, typer.Option("--json", help="Print nodes and edges as one JSON object.")]
 Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (one line of ledger.jsonl) or outcome.")]
@@ -35,6 +34,8 @@ def graph(as_json: Json = False) -> None:
 
 def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
+    from ridgeline.sandbox.store.yaml_file import nearest
+
     from pydantic import BaseModel
 
     from ridgeline.agent.outcome import Outcome
