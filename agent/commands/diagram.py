@@ -34,13 +34,12 @@ def graph(as_json: Json = False) -> None:
 
 def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
-    from ridgeline.sandbox.store.yaml_file import nearest
-
     from pydantic import BaseModel
 
     from ridgeline.agent.outcome import Outcome
     from ridgeline.graph.contract import Contract
     from ridgeline.graph.record import Line
+    from ridgeline.sandbox.store.yaml_file import nearest
 
     known: dict[str, type[BaseModel]] = {"contract": Contract, "ledger": Line, "outcome": Outcome}
     if which not in known:
