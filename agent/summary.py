@@ -6,10 +6,10 @@ from ridgeline.agent.wiring import Place
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.calibration import alarms
 from ridgeline.graph.policy.result import result
-from ridgeline.graph.policy.sequential import visible
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import Request
+from ridgeline.graph.stats.sequential import smallest_visible_gain
 from ridgeline.graph.values import Cost
 
 
@@ -75,7 +75,7 @@ def _seen(known: History) -> Seen | None:
         return None
     return Seen(
         sigma=noise.sd,
-        visible_gain=visible(noise, known.limits),
+        visible_gain=smallest_visible_gain(noise, known.limits),
         pairs=noise.pairs,
         engine=noise.engine,
         alarms=len(alarms(known)),

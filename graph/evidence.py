@@ -11,6 +11,10 @@ Level = Literal["quick", "full"]
 Check = Literal["PASS", "FAIL", "ERROR"]
 
 
+class MixedEvidence(ValueError):
+    """Two numbers of different engines, commands or machines were about to be compared."""
+
+
 class Exit(Value):
     """What a command did. A command's failure is a value; a provider's failure is an exception."""
 

@@ -7,7 +7,6 @@ from pydantic import Field
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Level, Machine
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
 from ridgeline.graph.record import (
     BaselineClosed,
     Calibrated,
@@ -18,6 +17,7 @@ from ridgeline.graph.record import (
     Rooflined,
     RoundClosed,
 )
+from ridgeline.graph.stats.noise import Noise
 from ridgeline.graph.values import Named, Value
 
 

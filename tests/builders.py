@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from ridgeline.graph.evidence import BuildResult, Exit, Profiled
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.noise import noise_of
 from ridgeline.graph.record import BaselineClosed, PredictionCheck, Reflection, RoundClosed
 from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.trial import (
     Applied,
     Built,
@@ -260,7 +259,7 @@ def make_baseline(values: Mapping[str, float] | None = None, **fields) -> Baseli
 def make_noise(labels: Sequence[str] = tuple(VALUES), *, sd: float = 0.0005, pairs: int = 16) -> Noise:
     """What a quiet machine shows of identical versions: pairs alternate around 0, blocks around their pair."""
     rows = tuple((sd * (-1) ** pair - sd, sd * (-1) ** pair + sd) for pair in range(pairs))
-    found = noise_of((make_comparison(dict.fromkeys(labels, rows), candidate=BASE),))
+    found = estimate_noise((make_comparison(dict.fromkeys(labels, rows), candidate=BASE),))
     assert found is not None
     return found
 

@@ -9,10 +9,9 @@ from ridgeline.agent.bench.laboratory import About, Lab
 from ridgeline.agent.bench.request import Asked
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.paired import merge
-from ridgeline.graph.policy.sequential import LEAST_PAIRS, Estimate, estimate, visible
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.stats.paired import merge_comparisons
+from ridgeline.graph.stats.sequential import LEAST_PAIRS, Estimate, estimate_gain, smallest_visible_gain
 from ridgeline.graph.values import SCHEMA, Engine, Value
 
 Verdict = Literal["faster", "not_faster", "undecided"]
@@ -118,7 +117,7 @@ class Course:
             self._uncalibrated = timed.detail
             self._watch.say(f"no calibration: {timed.detail}")
             return
-        self._calibration, self._noise = timed, noise_of([timed])
+        self._calibration, self._noise = timed, estimate_noise([timed])
         self._watch.calibrated(self._noise, self._asked.limits)
 
     def _compare(self) -> Ended:
@@ -136,7 +135,7 @@ class Course:
                     return "unstable"
                 continue
             lost = 0
-            seen = estimate((*self._pairs, pair), self._noise, self._asked.limits)
+            seen = estimate_gain((*self._pairs, pair), self._noise, self._asked.limits)
             self._pairs.append(pair)
             self._looks.append(seen)
             self._watch.looked(pair, seen, left_s=max(0.0, self._left_s()))
@@ -324,7 +323,7 @@ def _why(found: Found) -> str:
 def _shapes(found: Found, about: About) -> tuple[ShapeAnswer, ...]:
     if not found.looks:
         return ()
-    times = {shape.label: shape for shape in merge(found.pairs).shapes}
+    times = {shape.label: shape for shape in merge_comparisons(found.pairs).shapes}
     return tuple(
         ShapeAnswer(
             label=seen.label,
@@ -347,7 +346,7 @@ def _calibration(noise: Noise | None, found: Found, asked: Asked) -> Calibration
         sd=noise.sd,
         offset=math.expm1(noise.offset),
         allowance=math.expm1(noise.allowance),
-        smallest_visible_gain=visible(noise, asked.limits),
+        smallest_visible_gain=smallest_visible_gain(noise, asked.limits),
         seconds=found.calibration.seconds,
     )
 

@@ -11,9 +11,9 @@ from ridgeline.agent.bench.comparison import Answer, Found, Watch, percent, sign
 from ridgeline.agent.console import note
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.paired import pair_means
-from ridgeline.graph.policy.sequential import Estimate, visible
+from ridgeline.graph.stats.noise import Noise
+from ridgeline.graph.stats.paired import compute_pair_means
+from ridgeline.graph.stats.sequential import Estimate, smallest_visible_gain
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -129,7 +129,7 @@ def watcher(*, quiet: bool) -> Watch:
 
 def cells(pair: Comparison, seen: Estimate, left_s: float) -> tuple[str, ...]:
     """One row of the table, in the header's order."""
-    here = math.fsum(means := pair_means(pair.shapes)) / len(means)
+    here = math.fsum(means := compute_pair_means(pair.shapes)) / len(means)
     left = f"{int(left_s) // 60:02d}:{int(left_s) % 60:02d}"
     numbers = (seen.theta, seen.lower, seen.upper, seen.required)
     return (str(seen.pairs), signed(math.expm1(here)), *(_ratio(number) for number in numbers), left)
@@ -142,7 +142,7 @@ def calibration_line(noise: Noise | None, limits: Limits) -> str:
     text = f"identical versions: {noise.pairs} pairs scatter by {percent(noise.sd)} each"
     if noise.allowance:
         text += f" and differ by {signed(math.expm1(noise.offset))} systematically, which is added to the margin"
-    return f"{text}; gains under {percent(visible(noise, limits))} cannot be seen in {limits.looks[-1]} pairs"
+    return f"{text}; gains under {percent(smallest_visible_gain(noise, limits))} cannot be seen in {limits.looks[-1]} pairs"
 
 
 def _ratio(log_ratio: float) -> str:
@@ -206,7 +206,7 @@ def draw(path: Path, found: Found, said: Answer) -> None:
 
 def _gains(comparison: Comparison | None) -> list[float]:
     """Per cent by which each pair says B is faster."""
-    return [_percent(mean) for mean in pair_means(comparison.shapes)] if comparison else []
+    return [_percent(mean) for mean in compute_pair_means(comparison.shapes)] if comparison else []
 
 
 def _percent(log_ratio: float) -> float:

@@ -23,8 +23,8 @@ from ridgeline.agent.bench.request import (
     whole,
 )
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.policy.paired import PairedError
-from ridgeline.graph.policy.score import MixedEvidence
+from ridgeline.graph.evidence import MixedEvidence
+from ridgeline.graph.stats.paired import PairedError
 from ridgeline.graph.values import SCHEMA
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.timing.comparator import CommandFailed

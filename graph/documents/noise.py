@@ -5,19 +5,19 @@ import math
 from ridgeline.graph.documents.memo import once
 from ridgeline.graph.documents.text import line
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.calibration import alarms
-from ridgeline.graph.policy.sequential import visible
 from ridgeline.graph.record import Calibrated
 from ridgeline.graph.standing import History
+from ridgeline.graph.stats.noise import Noise
+from ridgeline.graph.stats.sequential import smallest_visible_gain
 
 
 def resolution(noise: Noise, limits: Limits) -> str:
     """The smallest gain that is kept nine times in ten, and the minutes one candidate may take for it."""
     minutes = limits.looks[-1] * noise.seconds_per_pair / 60
     within = f"{limits.looks[-1]} process pairs" + (f" ({_minutes(minutes)})" if minutes else "")
-    return f"gains under {visible(noise, limits):.1%} cannot be seen in {within}"
+    return f"gains under {smallest_visible_gain(noise, limits):.1%} cannot be seen in {within}"
 
 
 def scatter(noise: Noise) -> str:

@@ -5,17 +5,10 @@ from typing import Literal
 
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.confidence import reach
-from ridgeline.graph.policy.paired import pair_means, scatter
 from ridgeline.graph.record import Calibrated
 from ridgeline.graph.standing import History
+from ridgeline.graph.stats.noise import find_changed_noise
 from ridgeline.graph.trial import Applied, Timed, find
-
-DIFFERENT_ALPHA = 0.01
-"""Error rate at which two copies of one version are called different, which has the machine calibrated again."""
-CHANGED = (0.25, 2.0)
-"""Scatter of blocks of identical versions over what it was: outside of these it is another kind of noise. A machine
-that is quieter than it was costs power and no honesty."""
 
 
 def due(known: History) -> Literal["calibration", "canary"] | None:
@@ -37,14 +30,8 @@ def alarm(canary: Comparison, known: History) -> str:
     noise, limits = fold.noise(known), known.limits
     if noise is None or noise.machine != canary.machine:
         return "there is no calibration of this machine"
-    means = pair_means(canary.shapes)
-    center = math.fsum(means) / len(means)
-    here = reach(len(means), noise.squares + (len(means) - 1) * noise.sd**2, noise.degrees, alpha=DIFFERENT_ALPHA)
-    if abs(center) > noise.allowance + here:
-        return f"two copies of the best version seem to differ by {math.expm1(abs(center)):.1%}"
-    ratio = scatter(canary.shapes) / noise.scatter if noise.scatter > 0 else 1.0
-    if not CHANGED[0] <= ratio <= CHANGED[1]:
-        return f"timings of one and the same version scatter {ratio:.1f} times as much as when they were calibrated"
+    if changed := find_changed_noise(canary, noise):
+        return changed
     moved = _drift(canary, known)
     if moved is not None and abs(moved) > limits.drift_limit:
         how = "more" if moved > 0 else "less"

@@ -1,10 +1,10 @@
 """The full validation at the end of a direction (rules 11.1), which a quick acceptance still owes."""
 
-from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.evidence import Benchmark, MixedEvidence
 from ridgeline.graph.policy.history import standing
 from ridgeline.graph.policy.outcome import losses, lost
 from ridgeline.graph.policy.readings import failing, guarded
-from ridgeline.graph.policy.score import MixedEvidence, ScoreError, delta
+from ridgeline.graph.policy.score import ScoreError, delta
 from ridgeline.graph.standing import History
 
 

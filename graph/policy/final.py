@@ -4,7 +4,7 @@ from math import exp
 
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.paired import fixed_test
+from ridgeline.graph.stats.paired import run_fixed_test
 from ridgeline.graph.values import Value
 
 
@@ -19,5 +19,5 @@ def headline(final: Comparison | None, limits: Limits) -> Claim | None:
     """None when there was no usable final comparison: no claim is made then."""
     if final is None:
         return None
-    found = fixed_test(final, alpha=limits.alpha)
+    found = run_fixed_test(final, alpha=limits.alpha)
     return Claim(speedup=exp(found.theta), lower=exp(found.lower))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.outcome import Outcome, reject
-from ridgeline.graph.policy.paired import PairedError, check, merge
 from ridgeline.graph.policy.physics import impossible
 from ridgeline.graph.policy.readings import Readings, active, failing, reference
 from ridgeline.graph.policy.score import ScoreError, delta, exceeds
 from ridgeline.graph.policy.sentence import CAUSES
 from ridgeline.graph.standing import Standing
+from ridgeline.graph.stats.paired import PairedError, check_samples, merge_comparisons
 from ridgeline.graph.trial import Traced, proposed
 from ridgeline.graph.values import FORBIDDEN_BUCKETS
 from ridgeline.graph.verdict import ShapeChange, Verdict
@@ -117,7 +117,7 @@ def _problem(found: Readings, standing: Standing) -> str:
                 best = run  # a campaign that moved: only the shape of the numbers is looked at here
             delta(run, best, standing.contract.scoring, labels=active(standing, run.level))
         if found.comparisons:
-            check(merge(found.comparisons))
+            check_samples(merge_comparisons(found.comparisons))
     except (ScoreError, PairedError) as error:
         return str(error)
     compared = [{shape.label for shape in item.shapes} for item in found.comparisons]

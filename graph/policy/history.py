@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.noise import noise_of
 from ridgeline.graph.policy.physics import best_times
 from ridgeline.graph.policy.shapes import core_shapes
 from ridgeline.graph.record import (
@@ -20,6 +18,7 @@ from ridgeline.graph.record import (
     RoundClosed,
 )
 from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.trial import Applied, Timed, Traced, find
 from ridgeline.graph.values import FORBIDDEN_BUCKETS, Cost, Named
 
@@ -98,7 +97,7 @@ def noise(history: History) -> Noise | None:
     key = tuple(map(id, runs))
     if key not in _noise:
         _noise.clear()
-        _noise[key] = (tuple(runs), noise_of(runs))
+        _noise[key] = (tuple(runs), estimate_noise(runs))
     return _noise[key][1]
 
 

@@ -3,7 +3,7 @@ guard for every shape. Screening drops what looks hopeless early; confirming goe
 
 import math
 from collections.abc import Sequence
-from typing import Literal, assert_never
+from typing import assert_never
 
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.divergence import class_gains, split
@@ -11,14 +11,11 @@ from ridgeline.graph.policy.objections import skewed_gain
 from ridgeline.graph.policy.outcome import Outcome, accept, losses, reject
 from ridgeline.graph.policy.readings import Readings, guarded, reference
 from ridgeline.graph.policy.score import metric_names
-from ridgeline.graph.policy.sequential import LEAST_PAIRS, Estimate, estimate
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
+from ridgeline.graph.stats.sequential import LEAST_PAIRS, Estimate, PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.trial import Stage
 from ridgeline.graph.values import Answer
 from ridgeline.graph.verdict import ShapeChange
-
-Stand = Literal["faster", "not_better", "unpromising", "lost", "undecided"]
-"""unpromising: dropped after screening, because its estimate is below the margin; nothing more is claimed of it."""
 
 
 def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | CompareWant | None:
@@ -33,7 +30,7 @@ def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant |
     done, steps = len(found.comparisons) + len(found.lost), (0, *limits.looks)
     if done == len(steps) - 1:
         return None
-    if found.comparisons and _settled(estimate(found.comparisons, standing.noise, limits), standing, limits):
+    if found.comparisons and _settled(estimate_gain(found.comparisons, standing.noise, limits), standing, limits):
         return None
     return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
 
@@ -46,24 +43,13 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
     if not found.comparisons:
         why = ": ".join(("candidate and best were never timed side by side", *lost))
         return reject("undecided", why, faster="unverified", notes=lost)
-    seen = estimate(found.comparisons, standing.noise, limits)
+    seen = estimate_gain(found.comparisons, standing.noise, limits)
     shapes = _changes(seen)
     core = _losers(seen, limits, guarded(standing, "full"))
-    stand = "lost" if core and stand_of(seen, limits) == "faster" else stand_of(seen, limits)
+    stand = "lost" if core and decide_from_pairs(seen, limits) == "faster" else decide_from_pairs(seen, limits)
     kept = _decide(trial, seen, [shape for shape in shapes if shape.label in core], stand, shapes=shapes, limits=limits)
     bounds = {"lower": _gain(seen.lower), "upper": _gain(seen.upper)}
     return kept.model_copy(update={**bounds, "notes": (*kept.notes, *lost)})
-
-
-def stand_of(seen: Estimate, limits: Limits) -> Stand:
-    """What the pairs so far say. Bounds that touch the margin decide nothing."""
-    if seen.upper < seen.required or seen.unlikely:
-        return "not_better"
-    if any(shape.slower for shape in seen.shapes):
-        return "lost"
-    if seen.lower > seen.required and seen.pairs >= LEAST_PAIRS:
-        return "faster"
-    return "unpromising" if seen.pairs >= limits.screen_pairs and seen.theta < seen.required else "undecided"
 
 
 def _settled(seen: Estimate, standing: Standing, limits: Limits) -> bool:
@@ -71,7 +57,7 @@ def _settled(seen: Estimate, standing: Standing, limits: Limits) -> bool:
 
     A winner with a shape that looks slower, or without a gain on skewed shapes, is measured on: that must be resolved.
     """
-    stand = stand_of(seen, limits)
+    stand = decide_from_pairs(seen, limits)
     if stand == "faster":
         skewed = [shape for shape in _changes(seen) if shape.label in standing.contract.skew_shapes]
         at_risk = any(shape.theta < math.log1p(-limits.shape_guard) for shape in seen.shapes)
@@ -96,7 +82,7 @@ def _decide(
     trial: Stage,
     seen: Estimate,
     slower: Sequence[ShapeChange],
-    stand: Stand,
+    stand: PairDecision,
     *,
     shapes: tuple[ShapeChange, ...],
     limits: Limits,

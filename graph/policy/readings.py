@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured, MixedEvidence
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.score import MixedEvidence
 from ridgeline.graph.standing import Standing
 from ridgeline.graph.trial import Applied, Stage, Timed, find
 from ridgeline.graph.values import Value

@@ -20,9 +20,9 @@ from ridgeline.graph.policy.attribution import apportion, attribute
 from ridgeline.graph.policy.audit import NOTHING, said, settled
 from ridgeline.graph.policy.budgets import device_minutes
 from ridgeline.graph.policy.gates import UNEXPLAINED
-from ridgeline.graph.policy.paired import fixed_test
 from ridgeline.graph.record import Attribution, Concluded, RoundClosed
 from ridgeline.graph.standing import History
+from ridgeline.graph.stats.paired import run_fixed_test
 from ridgeline.graph.trial import Applied, find, proposed
 from ridgeline.graph.values import Cost, Engine, Value
 
@@ -182,7 +182,7 @@ def final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
     share = limits.alpha / (2 * len(done.final.shapes))
     shapes = []
     for shape in done.final.shapes:
-        alone = fixed_test(done.final.model_copy(update={"shapes": (shape,)}), alpha=share)
+        alone = run_fixed_test(done.final.model_copy(update={"shapes": (shape,)}), alpha=share)
         shapes.append(
             ShapeGain(
                 label=shape.label,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ridgeline.graph.contract import Scoring
-from ridgeline.graph.evidence import Benchmark, Row
+from ridgeline.graph.evidence import Benchmark, MixedEvidence, Row
 from ridgeline.graph.values import Named, Value
 from ridgeline.graph.verdict import ShapeChange
 
@@ -18,10 +18,6 @@ class ScoreError(ValueError):
 
 class FailedRows(ScoreError):
     """At least one row says FAIL or ERROR: there is no aggregate, and nothing that could be taken for one."""
-
-
-class MixedEvidence(ValueError):
-    """Two numbers of different engines, commands or machines were about to be compared (rules 24.8, 25.12)."""
 
 
 class Delta(Value):

@@ -9,8 +9,8 @@ from ridgeline.graph.policy import ends
 from ridgeline.graph.policy.history import noise, planned, standing, total_cost
 from ridgeline.graph.policy.reach import Reach, of_best
 from ridgeline.graph.policy.score import row_score
-from ridgeline.graph.policy.sequential import visible
 from ridgeline.graph.standing import History
+from ridgeline.graph.stats.sequential import smallest_visible_gain
 
 
 def shapes_now(history: History) -> tuple[ShapeNow, ...]:
@@ -50,7 +50,7 @@ def terms(history: History) -> Terms:
         peak_now=found.text if isinstance(found, Reach) else f"unknown: {found}",
         governed=isinstance(found, Reach),
         spent=total_cost(history),
-        visible_gain=visible(known, history.limits) if known else None,
+        visible_gain=smallest_visible_gain(known, history.limits) if known else None,
     )
 
 

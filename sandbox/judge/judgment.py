@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ridgeline.graph.judgment import Judgment, QuestionAnswer
-from ridgeline.graph.student import critical
+from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.task import Task
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
@@ -219,7 +219,7 @@ class Gain:
             return math.inf
         looks = self.options.most_pairs - self.options.pairs + 1  # each look is a chance to be wrong
         spread = max(statistics.stdev(self.means), LEAST_SPREAD) / math.sqrt(count)
-        return critical(self.options.alpha / looks, count - 1) * spread
+        return student_quantile(self.options.alpha / looks, count - 1) * spread
 
     @property
     def answered(self) -> QuestionAnswer:

@@ -11,10 +11,10 @@ from ridgeline.graph.limits import PRESETS
 from ridgeline.graph.nodes.round.measure import take
 from ridgeline.graph.policy import accept
 from ridgeline.graph.policy.measure import wanted
-from ridgeline.graph.policy.noise import noise_of
 from ridgeline.graph.policy.shapes import core_shapes
 from ridgeline.graph.ports import Ports, Refused
 from ridgeline.graph.standing import Standing
+from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.trial import Applied, Built, Drafted, Timed, Traced, Verified
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.graph.verdict import Verdict
@@ -128,7 +128,7 @@ def _standing(ports: Ports, contract: Contract) -> Standing:
         shapes=labels,
         all_shapes=labels,
         core_shapes=core_shapes(contract, labels),
-        noise=noise_of((alike,)),
+        noise=estimate_noise((alike,)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Simulated candidates through the real rule: `noise_of`, `estimate` and `stand_of` at every look."""
+"""Simulated candidates through the real rule: `estimate_noise`, `estimate_gain` and `decide_from_pairs` at every look."""
 
 import math
 from collections import Counter
@@ -9,10 +9,8 @@ import numpy as np
 
 from ridgeline.graph.evidence import Comparison, ShapePairs
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.interleaved import Stand, stand_of
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.sequential import estimate
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.stats.sequential import PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.values import Artifact
 from tests.bench.simulation_machine import Floats, Machine
 
@@ -55,20 +53,20 @@ def compared(blocks: Blocks) -> Comparison:
 
 
 def calibrated(blocks: Blocks) -> Noise | None:
-    return noise_of([compared(blocks)]) if len(blocks) else None
+    return estimate_noise([compared(blocks)]) if len(blocks) else None
 
 
-def decided(blocks: Blocks, noise: Noise | None, limits: Limits) -> tuple[Stand, int]:
+def decided(blocks: Blocks, noise: Noise | None, limits: Limits) -> tuple[PairDecision, int]:
     """Where the pairs of one candidate end, and how many of them were looked at."""
-    stand: Stand = "undecided"
+    stand: PairDecision = "undecided"
     for look in limits.looks:
-        stand = stand_of(estimate([compared(blocks[:look])], noise, limits), limits)
+        stand = decide_from_pairs(estimate_gain([compared(blocks[:look])], noise, limits), limits)
         if stand != "undecided":
             return stand, look
     return stand, limits.looks[-1]
 
 
-def tallied(ends: Sequence[tuple[Stand, int]]) -> Tally:
+def tallied(ends: Sequence[tuple[PairDecision, int]]) -> Tally:
     kept = [pairs for stand, pairs in ends if stand == "faster"]
     return Tally(
         tries=len(ends),
@@ -100,5 +98,5 @@ def judged(
     return [tallied(_ends(after[:tries] + math.log1p(gain), noises, limits)) for gain, tries in gains]
 
 
-def _ends(pairs: Floats, noises: Sequence[Noise | None], limits: Limits) -> list[tuple[Stand, int]]:
+def _ends(pairs: Floats, noises: Sequence[Noise | None], limits: Limits) -> list[tuple[PairDecision, int]]:
     return [decided(blocks, noise, limits) for blocks, noise in zip(pairs.tolist(), noises, strict=False)]

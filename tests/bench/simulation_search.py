@@ -8,8 +8,8 @@ import numpy as np
 
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.paired import fixed_test
+from ridgeline.graph.stats.noise import estimate_noise
+from ridgeline.graph.stats.paired import run_fixed_test
 from tests.bench.fields import Rule
 from tests.bench.simulation_machine import Floats, Machine
 from tests.bench.simulation_ours import compared, decided
@@ -83,18 +83,18 @@ def _campaign(machine: Machine, draw: np.random.Generator, gains: Floats, limits
     """No claim, 0.0, where nothing was kept."""
     pairs = limits.calibration_pairs
     same = [_compared(machine, draw, limits.calibration_pairs, limits)]
-    noise, kept = noise_of(same), np.zeros(len(gains), dtype=bool)
+    noise, kept = estimate_noise(same), np.zeros(len(gains), dtype=bool)
     blocks = machine.pairs(draw, len(gains), limits.looks[-1], blocks=limits.blocks) + gains[:, None, None]
     for at, candidate in enumerate(blocks.tolist()):
         stand, looked = decided(candidate, noise, limits)
         kept[at], pairs = stand == "faster", pairs + looked
         if (at + 1) % limits.canary_every == 0:
             same.append(_compared(machine, draw, limits.canary_pairs, limits))
-            noise, pairs = noise_of(same), pairs + limits.canary_pairs
+            noise, pairs = estimate_noise(same), pairs + limits.canary_pairs
     real = float(gains[kept].sum())
     if not kept.any():
         return _Campaign(kept=kept, claimed=0.0, lower=0.0, real=real, pairs=pairs)
-    final = fixed_test(_compared(machine, draw, limits.final_pairs, limits, gain=real), alpha=limits.alpha)
+    final = run_fixed_test(_compared(machine, draw, limits.final_pairs, limits, gain=real), alpha=limits.alpha)
     return _Campaign(kept=kept, claimed=final.theta, lower=final.lower, real=real, pairs=pairs + limits.final_pairs)
 
 

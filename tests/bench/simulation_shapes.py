@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.stats.noise import estimate_noise
 from tests.bench.simulation_machine import Floats, Machine
 from tests.builders import BASE, make_comparison, make_standing
 from tests.judging import by_pairs, drive
@@ -36,7 +36,7 @@ def _judged(machine: Machine, draw: np.random.Generator, gains: Sequence[float],
     before = machine.pairs(draw, len(LABELS), limits.calibration_pairs, blocks=limits.blocks)
     after = machine.pairs(draw, len(LABELS), limits.looks[-1], blocks=limits.blocks)
     after = after + np.log1p(np.array(gains))[:, None, None]
-    noise = noise_of([make_comparison(_rows(before), candidate=BASE)])
+    noise = estimate_noise([make_comparison(_rows(before), candidate=BASE)])
     values = dict(zip(LABELS, after.tolist(), strict=True))
     standing = make_standing(dict.fromkeys(LABELS, 100.0), noise=noise)
     verdict, _ = drive(by_pairs(lambda label, pair: values[label][pair], LABELS), limits, standing=standing)

@@ -13,8 +13,8 @@ import pytest
 
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.sequential import estimate
+from ridgeline.graph.stats.noise import estimate_noise
+from ridgeline.graph.stats.sequential import estimate_gain
 from tests.projects import files as shell_files
 from tests.text_project import files
 
@@ -118,8 +118,8 @@ def test_the_answer_has_a_stable_shape_and_can_be_judged_again_from_the_raw_file
     assert (said["seed"], said["alpha"], said["margin"], said["blocks"]) == (7, 0.01, 0.005, 1)
     kept = json.loads(raw.read_text())
     pairs = [Comparison.model_validate(pair) for pair in kept["comparisons"]]
-    noise = noise_of([Comparison.model_validate(kept["calibration"])])
-    again = estimate(pairs, noise, Limits.model_validate(kept["limits"]))
+    noise = estimate_noise([Comparison.model_validate(kept["calibration"])])
+    again = estimate_gain(pairs, noise, Limits.model_validate(kept["limits"]))
     assert again.sd == said["sigma"]
     assert again.pairs == said["pairs"] == len(kept["timings"]["pairs"])
     assert plot.exists() == bool(find_spec("matplotlib"))

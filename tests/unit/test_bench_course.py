@@ -9,9 +9,8 @@ from ridgeline.agent.bench.comparison import Course, Found, answer, percent, sig
 from ridgeline.agent.bench.display import SilentWatch
 from ridgeline.agent.bench.laboratory import About
 from ridgeline.agent.bench.request import Asked
-from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.evidence import BenchmarkFailed, Comparison, MixedEvidence
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.score import MixedEvidence
 from tests.builders import make_comparison
 
 ABOUT = About(a="cmd A", b="cmd B", engine="wall", machine="a processor", unit="us")

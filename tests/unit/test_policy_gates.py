@@ -2,9 +2,8 @@
 
 import pytest
 
-from ridgeline.graph.evidence import BuildResult
+from ridgeline.graph.evidence import BuildResult, MixedEvidence
 from ridgeline.graph.policy.accept import judge
-from ridgeline.graph.policy.score import MixedEvidence
 from ridgeline.graph.trial import Broken, Timed, Traced
 from tests.builders import (
     BASE,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.evidence import BenchmarkFailed, MixedEvidence
 from ridgeline.graph.policy.measure import wanted
-from ridgeline.graph.policy.score import MixedEvidence
 from ridgeline.graph.standing import BenchmarkWant, CompareWant
 from tests.builders import (
     BASE,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import MixedEvidence
 from ridgeline.graph.policy import score
 from tests.builders import METRIC, make_benchmark, make_row, make_rows
 
@@ -126,7 +127,7 @@ def test_several_metrics_none_may_fall_and_one_must_rise(a, b, expected):
 @pytest.mark.feature("F019")
 @pytest.mark.parametrize("other", [{"engine": "event"}, {"source": "project"}, {"machine": "elsewhere"}])
 def test_numbers_of_two_origins_are_never_compared(other):
-    with pytest.raises(score.MixedEvidence, match=next(iter(other))):
+    with pytest.raises(MixedEvidence, match=next(iter(other))):
         score.delta(make_benchmark(), make_benchmark(**other), PLAIN)
 
 

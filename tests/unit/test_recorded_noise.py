@@ -10,7 +10,7 @@ import pytest
 from ridgeline.evals.research.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
 from ridgeline.evals.research.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.noise import noise_of
+from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.values import Artifact
 
 RAW = Artifact(sha256="0" * 64, name="made.jsonl.gz", size=1)
@@ -96,7 +96,7 @@ def test_a_gain_given_afterwards_moves_every_ratio_by_it():
 )
 def test_deciding_stops_at_the_first_look_that_decides(ratio, stand, pairs):
     limits, twins = Limits(), made(16, ratio=0.0)
-    noise = noise_of([twins.comparison("A", "B", blocks=limits.blocks)])
+    noise = estimate_noise([twins.comparison("A", "B", blocks=limits.blocks)])
     judged = made(1, ratio=ratio).comparison("A", "B", blocks=limits.blocks)
     decision = decide([judged] * 12, noise, limits)
     assert (decision.stand, decision.pairs) == (stand, pairs)

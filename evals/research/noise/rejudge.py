@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from ridgeline.evals.research.noise.recordings import Recorded, Role
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.noise import Noise
-from ridgeline.graph.policy.interleaved import Stand, stand_of
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.sequential import estimate
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.stats.sequential import PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.values import Value
 
 SEED = 20261121
@@ -27,7 +25,7 @@ class Case(Value):
 
 
 class Decision(Value):
-    stand: Stand
+    stand: PairDecision
     pairs: int
     """Fresh process pairs it took."""
 
@@ -37,7 +35,7 @@ class Tally(Value):
 
     decisions: tuple[Decision, ...]
 
-    def share(self, stand: Stand, *, within: int | None = None) -> float:
+    def share(self, stand: PairDecision, *, within: int | None = None) -> float:
         """Of all orders: those that ended so, with at most that many pairs."""
         hits = [d for d in self.decisions if d.stand == stand and (within is None or d.pairs <= within)]
         return len(hits) / len(self.decisions)
@@ -46,7 +44,7 @@ class Tally(Value):
     def mean_pairs(self) -> float:
         return statistics.fmean([decision.pairs for decision in self.decisions])
 
-    def pairs_for(self, stand: Stand, *, share: float) -> int | None:
+    def pairs_for(self, stand: PairDecision, *, share: float) -> int | None:
         """Smallest number of pairs within which that share of all orders had ended so; None when never."""
         return next((n for n in self._taken() if self.share(stand, within=n) >= share), None)
 
@@ -59,11 +57,11 @@ def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> 
 
     `pairs`: one comparison a look, the new pairs of that look alone; as many as there are.
     """
-    stand: Stand = "undecided"
+    stand: PairDecision = "undecided"
     taken = 0
     for look in range(1, len(pairs) + 1):
-        seen = estimate(pairs[:look], noise, limits)
-        stand, taken = stand_of(seen, limits), seen.pairs
+        seen = estimate_gain(pairs[:look], noise, limits)
+        stand, taken = decide_from_pairs(seen, limits), seen.pairs
         if stand != "undecided":
             break
     return Decision(stand=stand, pairs=taken)
@@ -75,7 +73,7 @@ def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: 
     judged = recorded.comparison(case.best, case.candidate, blocks=limits.blocks, gain=case.gain)
     return Tally(
         decisions=tuple(
-            decide(_looks(judged, fresh, limits), noise_of([pick(twins, calibration)]), limits)
+            decide(_looks(judged, fresh, limits), estimate_noise([pick(twins, calibration)]), limits)
             for calibration, fresh in _orders(recorded, limits, orders=orders, seed=seed)
         )
     )
@@ -84,7 +82,7 @@ def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: 
 def noises(recorded: Recorded, limits: Limits, *, orders: int, seed: int = SEED) -> tuple[Noise, ...]:
     """The calibrations that `tally` judges by."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
-    found = [noise_of([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
+    found = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
     return tuple(noise for noise in found if noise is not None)
 
 

@@ -11,12 +11,11 @@ from typing import Literal
 from ridgeline.evals.recordings.recording import Folder
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
-from ridgeline.graph.noise import FLOOR_SD, Noise
 from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.paired import merge, pair_means
 from ridgeline.graph.record import Line, RoundClosed
 from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.stats.paired import FLOOR_SD, compute_pair_means, merge_comparisons
 from ridgeline.graph.trial import Applied, Timed, Traced, Verified, find
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
@@ -97,7 +96,7 @@ class Worth(Value):
 
 def pooled(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
     """From every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
-    means = pair_means(merge(comparisons).shapes)
+    means = compute_pair_means(merge_comparisons(comparisons).shapes)
     own = statistics.variance(means) if len(means) > 2 else 0.0
     return Worth(theta=statistics.fmean(means), variance=max(own, noise_sd**2, FLOOR_SD**2) / len(means))
 
@@ -206,7 +205,7 @@ def _identical(known: History, like: Case, store: ArtifactStore) -> Iterator[Cas
     for first in range(count):
         chosen = [(first + step) % count for step in range(max(1, count // 2))]
         others = [pairs[place] for place in range(count) if place not in chosen]
-        noise = noise_of(others) if len(others) > 1 else None
+        noise = estimate_noise(others) if len(others) > 1 else None
         for swapped in (False, True):
             taken = tuple(_turned(pairs[place], swapped) for place in chosen)
             times = tuple(raw[place].swapped() if swapped else raw[place] for place in chosen) if raw else ()

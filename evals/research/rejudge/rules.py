@@ -12,9 +12,9 @@ from ridgeline.graph.evidence import Benchmark, Measured, Row
 from ridgeline.graph.limits import PRESETS, Limits
 from ridgeline.graph.policy.accept import judge
 from ridgeline.graph.policy.measure import wanted
-from ridgeline.graph.policy.paired import merge
 from ridgeline.graph.policy.score import aggregate, gain, higher_wins
 from ridgeline.graph.standing import BenchmarkWant, CompareWant
+from ridgeline.graph.stats.paired import merge_comparisons
 from ridgeline.graph.trial import Applied, Timed, Traced, find
 from ridgeline.graph.values import Value
 
@@ -164,7 +164,7 @@ def compared(case: Case, want: CompareWant) -> Measured:
     chosen = case.comparisons[want.first_pair : want.first_pair + want.pairs]
     if len(chosen) < want.pairs:
         raise Exhausted(f"pair {len(case.comparisons) + 1}")
-    return merge(chosen)
+    return merge_comparisons(chosen)
 
 
 def run(case: Case, want: BenchmarkWant) -> Benchmark:

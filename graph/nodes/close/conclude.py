@@ -8,12 +8,12 @@ from ridgeline.graph.nodes.close.publish import publish
 from ridgeline.graph.policy import history as fold
 from ridgeline.graph.policy.attribution import attribute
 from ridgeline.graph.policy.final import headline
-from ridgeline.graph.policy.paired import PairedError, check
 from ridgeline.graph.policy.spent import ran
 from ridgeline.graph.policy.stop import reason
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Concluded
 from ridgeline.graph.state import Final, State, Update
+from ridgeline.graph.stats.paired import PairedError, check_samples
 from ridgeline.graph.values import Cost
 
 
@@ -36,7 +36,7 @@ def final_test(state: State, runtime: Runtime[Ports]) -> Update:
     if isinstance(found, BenchmarkFailed):
         return {"final": Final(note=f"the final test failed ({found.reason}): {found.detail}")}
     try:
-        check(found)
+        check_samples(found)
     except PairedError as error:
         return {"final": Final(note=f"the final test gave no estimate: {error}")}
     return {"final": Final(comparison=found)}

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.sequential import visible
+from ridgeline.graph.stats.noise import estimate_noise
+from ridgeline.graph.stats.sequential import smallest_visible_gain
 from tests.bench.simulation_machine import GRID, HARSH, TAILS, Machine
 from tests.bench.simulation_ours import calibrated, decided, judged
 from tests.builders import BASE, make_comparison, make_limits, make_standing
@@ -68,7 +68,7 @@ def test_the_gain_that_is_called_visible_is_kept_nine_times_in_ten(machine):
     noise = calibrated(machine.pairs(np.random.default_rng(SEED), 1, 2000, blocks=LIMITS.blocks)[0].tolist())
     usual = LIMITS.calibration_pairs - 1
     as_usual = noise.model_copy(update={"squares": noise.squares / noise.degrees * usual, "degrees": usual})
-    (found,) = judged(machine, [(visible(as_usual, LIMITS), 500)], LIMITS, seed=SEED)
+    (found,) = judged(machine, [(smallest_visible_gain(as_usual, LIMITS), 500)], LIMITS, seed=SEED)
     assert 0.87 <= found.rate <= 0.95
 
 
@@ -80,7 +80,7 @@ def test_the_simulation_decides_as_the_judge_does(gain):
         before = TYPICAL.pairs(draw, 1, LIMITS.calibration_pairs, blocks=LIMITS.blocks)[0].tolist()
         after = (TYPICAL.pairs(draw, 1, LIMITS.looks[-1], blocks=LIMITS.blocks)[0] + math.log1p(gain)).tolist()
         noise = calibrated(before)
-        recorded = noise_of([make_comparison({"s": before}, candidate=BASE)])
+        recorded = estimate_noise([make_comparison({"s": before}, candidate=BASE)])
         standing = make_standing({"s": 100.0}, noise=recorded)
         verdict, asked = drive(by_pairs(lambda _, pair, after=after: after[pair], ("s",)), LIMITS, standing=standing)
         stand, looked = decided(after, noise, LIMITS)

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from ridgeline.graph.student import critical
+from ridgeline.graph.stats.intervals import student_quantile
 
 TAILS = (1e-6, 1e-4, 0.01, 0.05, 0.2)
 GOLDEN = [
@@ -24,27 +24,29 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("degrees", "values"), [(row[0], row[1:]) for row in GOLDEN])
 def test_golden_quantiles(degrees, values):
-    assert [critical(tail, degrees) for tail in TAILS] == pytest.approx(values, rel=1e-9)
+    assert [student_quantile(tail, degrees) for tail in TAILS] == pytest.approx(values, rel=1e-9)
 
 
 @pytest.mark.parametrize("tail", [1e-6, 3e-5, 0.001, 0.01, 0.025, 0.1, 0.2, 0.4999])
 def test_every_count_of_pairs_that_a_campaign_can_have_agrees_with_scipy(tail):
     degrees = range(1, 201)
-    assert [critical(tail, each) for each in degrees] == pytest.approx(stats.t.isf(tail, list(degrees)), rel=1e-9)
+    assert [student_quantile(tail, each) for each in degrees] == pytest.approx(
+        stats.t.isf(tail, list(degrees)), rel=1e-9
+    )
 
 
 def test_many_degrees_are_the_normal_distribution():
-    assert critical(0.01, 20_001) == pytest.approx(2.3263478740408408, rel=1e-4)
+    assert student_quantile(0.01, 20_001) == pytest.approx(2.3263478740408408, rel=1e-4)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 30, 31])
 def test_it_falls_with_the_tail_and_is_near_zero_at_one_half(degrees):
-    values = [critical(tail / 100, degrees) for tail in range(1, 50)]
+    values = [student_quantile(tail / 100, degrees) for tail in range(1, 50)]
     assert values == sorted(values, reverse=True)
-    assert 0 < critical(0.5 - 1e-9, degrees) < 1e-7
+    assert 0 < student_quantile(0.5 - 1e-9, degrees) < 1e-7
 
 
 @pytest.mark.parametrize(("tail", "degrees"), [(0.0, 3), (0.5, 3), (1.0, 3), (-0.1, 3), (math.nan, 3), (0.01, 0)])
 def test_there_is_no_quantile_outside_the_range(tail, degrees):
     with pytest.raises(ValueError, match="no quantile"):
-        critical(tail, degrees)
+        student_quantile(tail, degrees)

@@ -5,14 +5,13 @@ import statistics
 
 import pytest
 
-from ridgeline.graph.evidence import Comparison
-from ridgeline.graph.noise import FLOOR_SD, Noise
+from ridgeline.graph.evidence import Comparison, MixedEvidence
 from ridgeline.graph.policy import calibration
 from ridgeline.graph.policy.history import noise as noise_on_record
-from ridgeline.graph.policy.noise import noise_of
-from ridgeline.graph.policy.score import MixedEvidence
-from ridgeline.graph.policy.sequential import NOISIER, estimate, visible
 from ridgeline.graph.record import Calibrated
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.stats.paired import FLOOR_SD
+from ridgeline.graph.stats.sequential import NOISIER_VARIANCE, estimate_gain, smallest_visible_gain
 from tests.builders import BASE, VALUES, make_comparison, make_history, make_limits, make_noise, make_round
 
 LIMITS = make_limits()
@@ -34,7 +33,7 @@ def calibrated(comparison=None, **fields) -> Calibrated:
 
 def test_noise_is_the_scatter_of_pair_means_about_their_own_mean():
     means = [0.01, -0.01, 0.02, -0.02]
-    found = noise_of((same(means),))
+    found = estimate_noise((same(means),))
     assert found.sd == pytest.approx(statistics.stdev(means))
     assert (found.pairs, found.degrees, found.engine) == (4, 3, "wall")
     assert found.scatter == pytest.approx(0.001)
@@ -42,25 +41,25 @@ def test_noise_is_the_scatter_of_pair_means_about_their_own_mean():
 
 
 def test_a_canary_adds_scatter_about_its_own_level():
-    found = noise_of((same([0.01, -0.01]), same([0.06, 0.04], best="d" * 40)))
+    found = estimate_noise((same([0.01, -0.01]), same([0.06, 0.04], best="d" * 40)))
     assert (found.pairs, found.degrees) == (4, 2)
     assert found.sd == pytest.approx(0.01 * math.sqrt(2))
 
 
 def test_a_coarse_clock_keeps_the_floor():
-    assert noise_of((same([0.0, 0.0, 0.0]),)).sd == FLOOR_SD
+    assert estimate_noise((same([0.0, 0.0, 0.0]),)).sd == FLOOR_SD
 
 
 @pytest.mark.parametrize("runs", [(), (same([0.01]),)])
 def test_less_than_two_pairs_are_no_calibration(runs):
-    assert noise_of(runs) is None
+    assert estimate_noise(runs) is None
 
 
 @pytest.mark.feature("F019")
 @pytest.mark.parametrize("other", [{"machine": "x"}, {"engine": "event"}, {"labels": ("other",)}])
 def test_noise_of_two_machines_engines_or_shapes_is_never_pooled(other):
     with pytest.raises(MixedEvidence):
-        noise_of((same([0.0, 0.01]), same([0.0, 0.01], **other)))
+        estimate_noise((same([0.0, 0.01]), same([0.0, 0.01], **other)))
 
 
 @pytest.mark.parametrize(
@@ -68,18 +67,18 @@ def test_noise_of_two_machines_engines_or_shapes_is_never_pooled(other):
     [([0.0139 + 0.001 * (-1) ** n for n in range(16)], True), ([0.002 * (-1) ** n for n in range(16)], False)],
 )
 def test_identical_versions_that_differ_systematically_widen_the_margin(means, allowed):
-    found = noise_of((same(means),))
+    found = estimate_noise((same(means),))
     assert (found.allowance > abs(found.offset)) == allowed
     assert (found.allowance > 0) == allowed
-    seen = estimate((same(means[:2]),), found, LIMITS)
+    seen = estimate_gain((same(means[:2]),), found, LIMITS)
     assert seen.required == pytest.approx(math.log1p(LIMITS.margin) + found.allowance)
     assert seen.lower < seen.required
 
 
 def test_a_calibration_bounds_what_two_pairs_alone_cannot():
     pairs = make_comparison(dict.fromkeys(LABELS, rows([0.05, 0.051])))
-    assert estimate((pairs,), None, LIMITS).lower == -math.inf
-    assert estimate((pairs,), make_noise(), LIMITS).lower > 0.04
+    assert estimate_gain((pairs,), None, LIMITS).lower == -math.inf
+    assert estimate_gain((pairs,), make_noise(), LIMITS).lower > 0.04
 
 
 def test_the_more_noise_the_wider_the_bounds():
@@ -90,33 +89,35 @@ def test_the_more_noise_the_wider_the_bounds():
 
 
 def pairs_width(pairs: Comparison, noise: Noise) -> float:
-    found = estimate((pairs,), noise, LIMITS)
+    found = estimate_gain((pairs,), noise, LIMITS)
     return found.upper - found.lower
 
 
 def test_blocks_that_scatter_more_than_they_did_inflate_the_noise():
-    noise = noise_of((same([0.002 * (-1) ** n for n in range(16)], spread=0.001),))
+    noise = estimate_noise((same([0.002 * (-1) ** n for n in range(16)], spread=0.001),))
     calm = make_comparison(dict.fromkeys(LABELS, rows([0.05, 0.05], 0.001)))
     burst = make_comparison(dict.fromkeys(LABELS, rows([0.05, 0.05], 0.01)))
     assert pairs_width(burst, noise) > 5 * pairs_width(calm, noise)
 
 
 def test_pairs_that_scatter_like_another_experiment_are_judged_by_themselves():
-    noise = noise_of((same([0.002 * (-1) ** n for n in range(16)]),))
-    wild = make_comparison(dict.fromkeys(LABELS, rows([0.05 + NOISIER[1] * 0.005 * (-1) ** n for n in range(6)])))
-    assert estimate((wild,), noise, LIMITS).lower == estimate((wild,), None, LIMITS).lower
+    noise = estimate_noise((same([0.002 * (-1) ** n for n in range(16)]),))
+    wild = make_comparison(
+        dict.fromkeys(LABELS, rows([0.05 + NOISIER_VARIANCE[1] * 0.005 * (-1) ** n for n in range(6)]))
+    )
+    assert estimate_gain((wild,), noise, LIMITS).lower == estimate_gain((wild,), None, LIMITS).lower
 
 
 def test_noise_of_another_machine_counts_for_nothing_and_of_another_engine_raises():
     pairs = make_comparison(dict.fromkeys(LABELS, rows([0.05, 0.051])))
     elsewhere = make_noise().model_copy(update={"machine": "elsewhere"})
-    assert estimate((pairs,), elsewhere, LIMITS) == estimate((pairs,), None, LIMITS)
+    assert estimate_gain((pairs,), elsewhere, LIMITS) == estimate_gain((pairs,), None, LIMITS)
     with pytest.raises(MixedEvidence, match="never judged by the noise of graph"):
-        estimate((pairs,), make_noise().model_copy(update={"engine": "graph"}), LIMITS)
+        estimate_gain((pairs,), make_noise().model_copy(update={"engine": "graph"}), LIMITS)
 
 
 def test_the_visible_gain_grows_with_noise_and_exceeds_the_margin():
-    found = [visible(make_noise(sd=sd), LIMITS) for sd in (0.001, 0.01, 0.02)]
+    found = [smallest_visible_gain(make_noise(sd=sd), LIMITS) for sd in (0.001, 0.01, 0.02)]
     assert found == sorted(found)
     assert found[0] > LIMITS.margin
     assert found[1] == pytest.approx(0.0205, abs=0.002)
@@ -132,7 +133,7 @@ def test_the_visible_gain_grows_with_noise_and_exceeds_the_margin():
 )
 def test_the_guard_names_the_shapes_that_are_slower_for_sure(gains, slower):
     pairs = make_comparison({label: rows([gain, gain]) for label, gain in gains.items()})
-    found = estimate((pairs,), make_noise(), LIMITS)
+    found = estimate_gain((pairs,), make_noise(), LIMITS)
     assert {shape.label for shape in found.shapes if shape.slower} == slower
 
 
@@ -142,7 +143,7 @@ def test_holm_leaves_more_error_rate_to_the_shapes_that_remain():
 
     def slower(worst, other):
         pairs = make_comparison({"a": rows([worst] * 2), "b": rows([other] * 2)})
-        return {shape.label for shape in estimate((pairs,), noise, LIMITS).shapes if shape.slower}
+        return {shape.label for shape in estimate_gain((pairs,), noise, LIMITS).shapes if shape.slower}
 
     clear = guard - 0.05
     alone = next(step for step in range(1, 400) if "b" in slower(0.0, guard - step * 1e-4))
@@ -210,5 +211,5 @@ def test_a_canary_raises_the_alarm(canary, says):
 def test_after_an_alarm_only_the_new_calibration_counts():
     loud = same([0.03 * (-1) ** n for n in range(16)])
     known = history(calibrated(QUIET), calibrated(QUIET, fresh=False, alarm="!"), calibrated(loud, after_round=9))
-    assert noise_on_record(known) == noise_of((loud,))
+    assert noise_on_record(known) == estimate_noise((loud,))
     assert len(calibration.alarms(known)) == 1

@@ -7,12 +7,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from ridgeline.graph.evidence import Comparison, ShapePairs
-from ridgeline.graph.noise import FLOOR_SD
-from ridgeline.graph.policy.score import MixedEvidence
-from ridgeline.graph.student import critical
+from ridgeline.graph.evidence import Comparison, MixedEvidence, ShapePairs
+from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.values import Value
 
+FLOOR_SD = 0.001
+"""Smallest standard deviation believed of pair means: 0.1 per cent. A few identical samples show a coarse clock, not
+a perfect one, so their interval never shrinks to a point."""
 TRIM = 0.2
 """Share of blocks cut at either end of a pair, against interrupts; from TRIM_FROM blocks on."""
 TRIM_FROM = 5
@@ -32,18 +33,18 @@ class Interval(Value):
     pairs: int
 
 
-def fixed_test(comparison: Comparison, *, alpha: float) -> Interval:
+def run_fixed_test(comparison: Comparison, *, alpha: float) -> Interval:
     """Student t over the pair means of one experiment whose size was fixed beforehand, one-sided at `alpha`.
 
     Raises PairedError for unusable samples.
     """
-    check(comparison)
-    means = pair_means(comparison.shapes)
-    theta, lower, upper = _interval(means, alpha)
+    check_samples(comparison)
+    means = compute_pair_means(comparison.shapes)
+    theta, lower, upper = _student_interval(means, alpha)
     return Interval(theta=theta, lower=lower, upper=upper, pairs=len(means))
 
 
-def merge(comparisons: Sequence[Comparison]) -> Comparison:
+def merge_comparisons(comparisons: Sequence[Comparison]) -> Comparison:
     """Several batches of pairs of the same two versions as one.
 
     Times are means weighted by pairs; `raw` is that of the last batch, each batch keeps its own. Raises MixedEvidence
@@ -53,7 +54,7 @@ def merge(comparisons: Sequence[Comparison]) -> Comparison:
         raise PairedError("no comparison to judge")
     first, last = comparisons[0], comparisons[-1]
     for other in comparisons[1:]:
-        _same(first, other)
+        _check_poolable(first, other)
     if len(comparisons) == 1:
         return first
     grouped = zip(*(item.shapes for item in comparisons), strict=True)
@@ -62,7 +63,7 @@ def merge(comparisons: Sequence[Comparison]) -> Comparison:
         candidate=first.candidate,
         machine=first.machine,
         engine=first.engine,
-        shapes=tuple(_join(parts) for parts in grouped),
+        shapes=tuple(_join_batches(parts) for parts in grouped),
         dropped_blocks=sum(item.dropped_blocks for item in comparisons),
         taken_blocks=sum(item.taken_blocks for item in comparisons),
         notes=tuple(dict.fromkeys(note for item in comparisons for note in item.notes)),
@@ -71,7 +72,7 @@ def merge(comparisons: Sequence[Comparison]) -> Comparison:
     )
 
 
-def check(comparison: Comparison) -> None:
+def check_samples(comparison: Comparison) -> None:
     """Raises PairedError unless every shape has finite samples in the same number of pairs."""
     for shape in comparison.shapes:
         if not shape.pairs or not all(shape.pairs):
@@ -82,7 +83,7 @@ def check(comparison: Comparison) -> None:
         raise PairedError("the shapes were not measured in the same number of process pairs")
 
 
-def _same(first: Comparison, other: Comparison) -> None:
+def _check_poolable(first: Comparison, other: Comparison) -> None:
     for what in ("best", "candidate", "machine", "engine"):
         ours, theirs = getattr(first, what), getattr(other, what)
         if ours != theirs:
@@ -92,7 +93,7 @@ def _same(first: Comparison, other: Comparison) -> None:
         raise MixedEvidence(f"shapes: pairs over {labels[0]} and over {labels[1]} are never pooled")
 
 
-def _join(parts: Sequence[ShapePairs]) -> ShapePairs:
+def _join_batches(parts: Sequence[ShapePairs]) -> ShapePairs:
     weights = [len(part.pairs) for part in parts]
     total = max(sum(weights), 1)
     return parts[0].model_copy(
@@ -104,13 +105,13 @@ def _join(parts: Sequence[ShapePairs]) -> ShapePairs:
     )
 
 
-def pair_means(shapes: Sequence[ShapePairs]) -> list[float]:
+def compute_pair_means(shapes: Sequence[ShapePairs]) -> list[float]:
     """One number per process pair: the trimmed mean of its blocks, averaged over shapes."""
-    by_shape = [[_trimmed(blocks) for blocks in shape.pairs] for shape in shapes]
+    by_shape = [[_trimmed_mean(blocks) for blocks in shape.pairs] for shape in shapes]
     return [statistics.fmean(values) for values in zip(*by_shape, strict=True)]
 
 
-def scatter(shapes: Sequence[ShapePairs]) -> float:
+def compute_block_scatter(shapes: Sequence[ShapePairs]) -> float:
     """Root mean square over shapes of the mean absolute deviation of blocks from their pair's median."""
     return math.sqrt(statistics.fmean([_deviation(shape) ** 2 for shape in shapes]))
 
@@ -122,15 +123,15 @@ def _deviation(shape: ShapePairs) -> float:
     )
 
 
-def _trimmed(blocks: Sequence[float]) -> float:
+def _trimmed_mean(blocks: Sequence[float]) -> float:
     cut = int(TRIM * len(blocks)) if len(blocks) >= TRIM_FROM else 0
     return statistics.fmean(sorted(blocks)[cut : len(blocks) - cut])
 
 
-def _interval(means: Sequence[float], alpha: float) -> tuple[float, float, float]:
+def _student_interval(means: Sequence[float], alpha: float) -> tuple[float, float, float]:
     center = statistics.fmean(means)
     if len(means) < 2:
         return center, -math.inf, math.inf
     spread = max(statistics.stdev(means), FLOOR_SD) / math.sqrt(len(means))
-    reach = critical(alpha, len(means) - 1) * spread
-    return center, center - reach, center + reach
+    half = student_quantile(alpha, len(means) - 1) * spread
+    return center, center - half, center + half
