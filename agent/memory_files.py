@@ -16,7 +16,7 @@ TEXT_FIELDS = frozenset({"git_commit_hash", "version", "timestamp"})
 
 
 def empty(version: str) -> dict[str, Any]:
-    """A record with every section of rules 16.1 and nothing known yet."""
+    """A record with every section and nothing known yet."""
     measured = ("latency_us", "tflops", "bandwidth_gbps", "tflops_peak_utilization_pct")
     performance: dict[str, Any] = dict.fromkeys((*measured, "bandwidth_peak_utilization_pct"))
     performance["comparison_with_previous"] = dict.fromkeys(("latency_delta", "tflops_delta", "bandwidth_delta"))

@@ -11,7 +11,7 @@ from ridgeline.prompts.render import render
 
 
 def add_stop_summary(ports: Ports, why: str) -> None:
-    """Put a Stop Summary (rules 15.4 and 19.5) under `performance.md`.
+    """Put a Stop Summary under `performance.md`.
 
     The ledger gets no line, since the campaign has not concluded: the next resume renders the file without it.
     """

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         rejudge.register(app)
 
 
-def demo(  # noqa: PLR0913 -- one parameter per option of the command line
+def demo(
     task: Task = "matmul_c",
     max_rounds: MaxRounds = ROUNDS,
     max_minutes: MaxMinutes = None,

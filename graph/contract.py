@@ -307,4 +307,4 @@ PREREQUISITES = {
     "execution_mode": "7 execution_mode recommendation",
     "rebuild": "8 rebuild requirement and command",
 }
-"""Field of each prerequisite and what a person calls it (rules 3.5)."""
+"""Field of each prerequisite and what a person calls it."""

@@ -21,7 +21,7 @@ def _plain(default: object) -> Callable[[object], bool]:
 
 
 class Limits(Value):
-    """Numbers are those of the design documents (rules 3.3 and 3.4) unless a field says otherwise."""
+    """Numbers are those of the design documents unless a field says otherwise."""
 
     preset: Preset = "evidence"
     # how candidates are compared (evidence)
@@ -73,7 +73,7 @@ class Limits(Value):
     # repairs and streaks
     max_repairs: int = Field(default=3, ge=0, le=10)
     repair_builds: bool = True
-    """A failed build may be repaired too (rules 11.2 roll back at once)."""
+    """A failed build may be repaired too (a preset may roll back at once)."""
     regression_stop: bool = False
     max_consecutive_regressions: int = Field(default=5, ge=1, le=50)
     recent_regressions_window: int = 5

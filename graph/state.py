@@ -14,7 +14,7 @@ from ridgeline.graph.trial import Judged, Trial
 from ridgeline.graph.values import SCHEMA, Bottleneck, Value
 
 BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
-"""Folder of the campaign's branch by preset (rules 24.26); `optimize` otherwise."""
+"""Folder of the campaign's branch by preset; `optimize` otherwise."""
 
 
 class Request(Value):

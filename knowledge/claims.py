@@ -13,7 +13,7 @@ from ridgeline.knowledge.registered import ARROW, Measured, Registered, is_regis
 from ridgeline.knowledge.specs import MISSING, unit_of
 
 TARGET = 0.90
-"""Share of a peak that a target is set at where the file names no other (rules 5.2.4)."""
+"""Share of a peak that a target is set at where the file names no other."""
 FIRM = r"peaks?|ceilings?|theoretical|capacity|roof|TDP|boost clock|datasheet|data sheet|specs?"
 SOFT = r"bandwidth|HBM\w*|L[123]|LLC|MALL|infinity cache|LDS|shared memory|SMEM|register file"
 NOUN = re.compile(rf"(?<![\w-])(?:(?P<firm>{FIRM})|(?P<soft>{SOFT}))(?![\w-])", re.IGNORECASE)

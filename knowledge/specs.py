@@ -59,7 +59,7 @@ class Spec:
 
     @property
     def text(self) -> str:
-        """Registered form, rules 5.1.3: `<metric>: <value> <unit> <- <path>:L<line>`."""
+        """Registered form: `<metric>: <value> <unit> <- <path>:L<line>`."""
         if not self.written:
             return f"{self.metric}: UNKNOWN ({MISSING})"
         return f"{self.metric}: {' '.join(filter(None, (self.written, self.unit)))} <- {self.place}"

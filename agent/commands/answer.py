@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(answer)
 
 
-def answer(  # noqa: PLR0913 -- one parameter per option of the command line
+def answer(
     campaign: Campaign,
     file: File,
     by: Author = "",

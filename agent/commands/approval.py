@@ -77,7 +77,7 @@ def queue(folders: Folders = None, as_json: Json = False) -> None:
         console.say(plain(f"{done.request.campaign}: {next_of(str(folder), done)}", limit=LONGEST))
 
 
-def approve(  # noqa: PLR0913 -- one parameter per option of the command line
+def approve(
     campaign: Campaign = None,
     key: Key = None,
     yes: Yes = False,

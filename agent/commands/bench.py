@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command()(bench)
 
 
-def bench(  # noqa: PLR0913 -- one parameter per option of the command line
+def bench(
     a: A,
     b: B,
     alpha: Alpha = None,

@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
     app.command()(stop)
 
 
-def run(  # noqa: PLR0913 -- one parameter per option of the command line
+def run(
     contract: Contract,
     instruction: Instruction = "",
     planner: Planner = None,
@@ -171,7 +171,7 @@ def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: lis
     )
 
 
-def launch(  # noqa: PLR0913 -- what the command line asks for, option by option
+def launch(
     loaded: "LoadedContract",
     *,
     settings: "Settings",

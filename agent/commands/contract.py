@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
-def init(  # noqa: PLR0913 -- one parameter per option of the command line
+def init(
     path: Folder,
     task: Task = None,
     test: Test = None,

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command()(isa)
 
 
-def isa(  # noqa: PLR0913 -- one parameter per option of the command line
+def isa(
     file: File,
     kernel: Kernel = None,
     signature: Signature = None,

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="judge")
 
 
-def candidate(  # noqa: PLR0913 -- one parameter per option of the command line
+def candidate(
     task: TaskFile,
     candidate: Candidate = None,
     against: Against = None,

@@ -44,7 +44,7 @@ def register(parent: typer.Typer) -> None:
 
 
 @app.command()
-def search(  # noqa: PLR0913 -- one parameter per option of the command line
+def search(
     query: Query = "",
     op: Op = None,
     gpu: Gpu = None,

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command()(roofline)
 
 
-def roofline(  # noqa: PLR0913 -- one parameter per option of the command line
+def roofline(
     target: Target = None,
     op: Op = None,
     shape: Shape = None,

@@ -245,7 +245,7 @@ def _barred(direction: Direction, asked: Hypothesis, checks: Checks, unresolved:
 # What a model says when it looks back or around: reflections and directions of a review, checked and bounded.
 
 FEWEST = 3
-"""Different directions that a review owes (rules 17.2)."""
+"""Different directions that a review owes."""
 WORDS = 1000
 """Characters of one text."""
 SETTLED = frozenset({"faster", "faster_trade_off", "tie_with_benefit", "not_better", "core_regression"})

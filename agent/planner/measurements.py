@@ -287,7 +287,7 @@ def _times(factor: float) -> str:
 # What a build, a test or a measurement said of a candidate, as text for a model.
 
 FLAGGED = "suspicious: "
-"""Begins a note that asks people to look again (rules 11.9)."""
+"""Begins a note that asks people to look again."""
 
 
 def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:

@@ -232,7 +232,7 @@ def _unfit(name: str, arguments: dict[str, Any]) -> str:
 # The knowledge base as a planner asks it: routed by the campaign's target, cited by file and line.
 
 STALLED = 3
-"""Rollbacks in a row from which excerpts that earlier rounds rested on make room for others (rules 9.9)."""
+"""Rollbacks in a row from which excerpts that earlier rounds rested on make room for others."""
 SPARE, LONG = 3, 480
 """Times as many answers that are looked through then, and tokens of each."""
 

@@ -215,7 +215,7 @@ def _plain(dtype: str) -> str:
 # The roofline of one call of a known operator on a known product, from documents alone.
 
 FRACTION = 0.90
-"""Share of the peak that is the absolute target (rules 5.2.4)."""
+"""Share of the peak that is the absolute target."""
 TILED = ("gemm", "batched_gemm", "gemm_blockscaled", "gemm_w4a16")
 
 

@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
 
 
-def evaluate(  # noqa: PLR0913 -- one parameter per option of the command line
+def evaluate(
     recordings: Recordings = None,
     more: More = None,
     listed: Listed = False,

@@ -29,7 +29,7 @@ GATES = (
     "margin",
     "shape_guard",
 )
-"""Limits that gate a decision (rules 3.4 and ours)."""
+"""Limits that gate a decision."""
 
 
 def schema_sha256(columns: tuple[str, ...]) -> str:
@@ -38,7 +38,7 @@ def schema_sha256(columns: tuple[str, ...]) -> str:
 
 
 def manifest(history: History, *, worktree: str) -> str:
-    """YAML in a fixed order. Only representative shapes, quick command, status and best ever change (rules 4.5)."""
+    """YAML in a fixed order. Only representative shapes, quick command, status and best ever change."""
     found = figures.best(history)
     state: dict[str, object] = {
         "status": _status(history),

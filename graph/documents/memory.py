@@ -55,7 +55,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
 
 
 def round_memory(history: History, closed: RoundClosed) -> str:
-    """v<N-1> of round N: the fields of rules 16.1, the later ones of 16.2, and ours."""
+    """v<N-1> of round N: what is said in advance, what the round added, and ours."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     chosen = figures.applied(closed.judged)
     commit = closed.commit or (chosen.commit if chosen else "")

@@ -100,7 +100,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
 
 
 def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed) -> str:
-    """Of the dated view of rules 24.9: readings, directions, and what failed since the view before."""
+    """The dated view: readings, directions, and what failed since the view before."""
     closed = since[-1]
     run = figures.candidate(closed)
     return (

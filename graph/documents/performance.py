@@ -25,7 +25,7 @@ COLUMNS = (
     "Note",
 )
 STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available"}
-"""Conditions that owe a Stop Summary (rules 15.4)."""
+"""Conditions that owe a Stop Summary."""
 
 
 def performance(history: History) -> str:

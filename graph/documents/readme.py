@@ -39,7 +39,7 @@ ISA_TARGETS = {
 
 
 def readme(history: History, *, tool: str) -> str:
-    """Sections of rules 4.6 and Step 0; what has no registered source reads UNKNOWN."""
+    """The document's sections and Step 0; what has no registered source reads UNKNOWN."""
     opened, contract, target = history.opened, history.contract, history.opened.target
     return render(
         "readme.v1.md",

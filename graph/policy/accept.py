@@ -18,7 +18,7 @@ from ridgeline.graph.verdict import Reason, Verdict
 
 
 def judge(trial: Traced | Failed, standing: Standing, limits: Limits, *, best_profile: Profiled | None) -> Verdict:
-    """Hard gates in the order of rules 11.2, the preset's own rule between them, and the notes.
+    """Hard gates in their order, the preset's own rule between them, and the notes.
 
     `best_profile` holds the counters of the best version, None where it has none. Raises MixedEvidence for numbers
     that may not be compared.

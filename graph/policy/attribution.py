@@ -1,4 +1,4 @@
-"""Rule 11 at the end: how much of the headline reaches a real training step (rules 14.11, 14.12)."""
+"""Rule 11 at the end: how much of the headline reaches a real training step."""
 
 from collections.abc import Sequence
 from math import expm1, log, log1p
@@ -60,7 +60,7 @@ def apportion(found: Attribution, speedup: float, *, limit: float = GAP_PERCENT)
 
 
 def attribute_percent(rounds: Sequence[Claim], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
-    """The plain form of rules 14.11: per cents added up as they stand. Everything is in per cent."""
+    """The plain form: per cents added up as they stand. Everything is in per cent."""
     structural = sum(bench for bucket, bench, _ in rounds if bucket in KERNEL)
     cache = sum(_bounded(bench, bound) for bucket, bench, bound in rounds if bucket == "W1")
     return _attribution(
@@ -79,7 +79,7 @@ def overfit_in_lineage(history: History) -> tuple[int, ...]:
 
 
 def table(attribution: Attribution) -> tuple[tuple[str, str, str, str], ...]:
-    """Rows of rules 14.12: source, buckets, benchmark gain, real-training-equivalent gain.
+    """Rows: source, buckets, benchmark gain, real-training-equivalent gain.
 
     The weight cache's own row holds its bounded part; what its benchmark showed beyond that is in the residual.
     """

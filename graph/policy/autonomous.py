@@ -1,4 +1,4 @@
-"""Preset `autonomous`: design document 003. Full runs, the class gate, and kernel time decides (rules 11.5, 11.6)."""
+"""Preset `autonomous`: design document 003. Full runs, the class gate, and kernel time decides."""
 
 import statistics
 
@@ -56,7 +56,7 @@ def _again(seen: Delta, trial: Stage, limits: Limits) -> bool:
 
 
 def _classes(trial: Traced, seen: list[Delta], limits: Limits) -> Outcome | None:
-    """A class that lost in every measurement: split it off, or do not keep the candidate (rules 11.6, 11.7)."""
+    """A class that lost in every measurement: split it off, or do not keep the candidate."""
     mean, shapes = statistics.fmean(item.gain for item in seen), averaged([item.shapes for item in seen])
     each = [losing(item.shapes, trial, limits) for item in seen]
     losers = tuple(name for name in each[0] if all(name in others for others in each))

@@ -1,4 +1,4 @@
-"""What limits the best version, with the chain from evidence over inference to action (rules 9.3, 9.4).
+"""What limits the best version, with the chain from evidence over inference to action.
 
 Counters decide. Names read here, as far as a profiler gives them. Processor: `instructions`, `cycles`, `d1_misses`,
 `ll_misses`, `branch_misses`, `vectorized_loops`, `missed_vectorizations`. Accelerator: `spills`, `occupancy`,
@@ -20,7 +20,7 @@ from ridgeline.graph.values import Bottleneck
 Found = tuple[Bottleneck, str]
 
 BUSY_LOW, OCCUPANCY_LOW, DRAM_HIGH, DRAM_LOW, COMPUTE_LOW = 30.0, 25.0, 60.0, 30.0, 40.0
-"""Per cent, rules 9.3."""
+"""Per cent."""
 LL_MISSES, D1_MISSES, BRANCH_MISSES = 10.0, 30.0, 5.0
 """Per 1000 instructions. Ours: at three instructions per cycle, a miss of about 100, 14 and 15 cycles then costs as
 much time as the instructions between two of them, or a sizeable part of it."""

@@ -1,4 +1,4 @@
-"""Whether a cache would hit in training, where activations and gradients are new in every step (rules 14.4-14.6)."""
+"""Whether a cache would hit in training, where activations and gradients are new in every step."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Presets `campaign` and `router`: the throughput rules of design documents 000, 001 and 002 (rules 11.1 and 11.4).
+"""Presets `campaign` and `router`: the throughput rules of design documents 000, 001 and 002.
 
 The spread of re-measurements is the sample standard deviation (divisor n - 1): with three samples the population
 formula understates it by a fifth, and the limit of half the mean is meant for the real one.
@@ -21,7 +21,7 @@ from ridgeline.graph.values import Value
 from ridgeline.graph.verdict import ShapeChange
 
 SIGMAS = 2.0
-"""A core drop within so many standard deviations of its own row is measured again before it rejects (rules 8.8)."""
+"""A core drop within so many standard deviations of its own row is measured again before it rejects."""
 STEADIER = 0.5
 """A tie brings a benefit when the rows' relative spread is at most this share of what it was."""
 
@@ -102,7 +102,7 @@ def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -
 
 
 def any_gain(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
-    """Preset `router`: whatever passes the quality gate and is better at all (rules 24.4)."""
+    """Preset `router`: whatever passes the quality gate and is better at all."""
     weighed = weigh("quick", found, standing)
     if weighed is None:
         return reject("undecided", "the candidate has no quick numbers", faster="unverified")
@@ -148,7 +148,7 @@ def _repeats_wanted(weighed: Weighed, found: Readings, standing: Standing, limit
 
 
 def _doubtful_drop(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> bool:
-    """Whether every core drop is within the spread of its own rows (rules 8.8)."""
+    """Whether every core drop is within the spread of its own rows."""
     drops = lost(weighed.first.shapes, guarded(standing, weighed.level), limits)
     run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
     return (
@@ -208,7 +208,7 @@ def _noise(weighed: Weighed, found: Readings, standing: Standing, limits: Limits
 
 
 def _tie(weighed: Weighed, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
-    """The exception of rules 11.4b, off by default: as fast, and its rows spread at most half as much."""
+    """The exception for equal times, off by default: as fast, and its rows spread at most half as much."""
     run, best = found.run("candidate", weighed.level, 0), reference(found, standing, weighed.level)
     if (
         not limits.accept_tie_with_benefit

@@ -1,4 +1,4 @@
-"""Which ceilings bound a device: measured here or stated by a document, and what no source gives (rules 5.1)."""
+"""Which ceilings bound a device: measured here or stated by a document, and what no source gives."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ UNCACHED_BYTES = 100e6
 
 
 class CeilingError(ValueError):
-    """A ceiling that cannot be one, because it lies above the peak that a document states (rules 25.6)."""
+    """A ceiling that cannot be one, because it lies above the peak that a document states."""
 
 
 class Bounds(Value):
@@ -94,7 +94,7 @@ def cache_bytes(machine: Machine, stated: Sequence[Spec]) -> float | None:
 
 
 def below(computed: float, stated: float, *, what: str, source: str) -> float:
-    """`computed`, unless it exceeds the stated peak in the same unit. Raises CeilingError (rules 5.1.8, 25.6)."""
+    """`computed`, unless it exceeds the stated peak in the same unit. Raises CeilingError."""
     if computed > stated * (1 + EDGE):
         raise CeilingError(f"{what} of {computed:.6g} is above the peak of {stated:.6g} that {source} states; refused")
     return computed

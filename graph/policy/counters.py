@@ -1,4 +1,4 @@
-"""Streaks over closed rounds: measured regressions (rules 12.7, 12.8) and rollbacks of any kind (12.9)."""
+"""Streaks over closed rounds: measured regressions and rollbacks of any kind."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -18,7 +18,7 @@ TRACE_POINTS = 3
 
 
 class Regression(Value):
-    """What is remembered of a measured regression: the nine fields of rules 12.8."""
+    """What is remembered of a measured regression, in nine fields."""
 
     at: str
     """ISO-8601 UTC."""

@@ -1,4 +1,4 @@
-"""The full validation at the end of a direction (rules 11.1), which a quick acceptance still owes."""
+"""The full validation at the end of a direction, which a quick acceptance still owes."""
 
 from ridgeline.graph.evidence import Benchmark, MixedEvidence
 from ridgeline.graph.policy.history import standing

@@ -1,4 +1,4 @@
-"""Configuration classes that win and lose by the same change (rules 11.6, 11.7)."""
+"""Configuration classes that win and lose by the same change."""
 
 from collections.abc import Sequence
 

@@ -56,7 +56,7 @@ def unread(outcome: Outcome, before: Profiled | None, after: Profiled | None) ->
 
 
 def suspicion(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
-    """A note on a gain larger than one change usually has; it rejects nothing (rules 11.8, 11.9)."""
+    """A note on a gain larger than one change usually has; it rejects nothing."""
     if outcome.gain is None or not suspicious(outcome.gain, limits):
         return ()
     return (

@@ -129,14 +129,14 @@ def best_profile(history: History) -> Profiled | None:
 
 
 def next_round(history: History) -> int:
-    """Number of the round to come; numbers are never used twice (rules 2.1)."""
+    """Number of the round to come; numbers are never used twice."""
     if history.rounds:
         return history.rounds[-1].round + 1
     return 2 if history.baseline else 1
 
 
 def masked(history: History) -> frozenset[int]:
-    """Memory versions, round - 1, that partial restarts took out of planning (rules 16.4)."""
+    """Memory versions, round - 1, that partial restarts took out of planning."""
     return frozenset(version for restart in history.restarts for version in restart.masked)
 
 
@@ -147,7 +147,7 @@ def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:
 
 
 def directions(history: History) -> tuple[str, ...]:
-    """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes (rules 16.5)."""
+    """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes."""
     if not history.reviews:
         return ()
     last = history.reviews[-1]
@@ -159,7 +159,7 @@ def lineage(history: History) -> tuple[RoundClosed, ...]:
     """What the best version is made of, oldest first: accepted rounds up to the first that rests on a forbidden bucket.
 
     No gate lets such a round in; where a ledger has one all the same, it and what was built on it are rolled back
-    before the report (rules 14.13).
+    before the report.
     """
     known = _lineages.get(id(history))
     if known is None:
@@ -171,7 +171,7 @@ def lineage(history: History) -> tuple[RoundClosed, ...]:
 
 
 def overfit(closed: RoundClosed) -> bool:
-    """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve (rules 14.2)."""
+    """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve."""
     return closed.bucket in FORBIDDEN_BUCKETS
 
 

@@ -37,7 +37,7 @@ def want(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant |
 
 def outcome(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
     """Accepted iff the lower bound exceeds the margin and no shape is slower: none with confidence beyond
-    shape_guard, and no core shape by core_shape_regress_limit even as a point estimate (rules 11.2).
+    shape_guard, and no core shape by core_shape_regress_limit even as a point estimate.
     """
     lost = _lost(found)
     if not found.comparisons:

@@ -60,7 +60,7 @@ def _own_work(trial: Traced) -> Answer:
 
 
 def accept(gain: float, shapes: Sequence[ShapeChange], limits: Limits, *, lower: float | None = None) -> Outcome:
-    """Kept; with a note when shapes lost more than noise and less than their guard (rules 11.4f)."""
+    """Kept; with a note when shapes lost more than noise and less than their guard."""
     regressed = [shape for shape in shapes if at_least(-shape.gain, limits.noise_threshold)]
     losses = tuple(f"shape {shape.label} regressed {-shape.gain:.1%}" for shape in regressed)
     sure = f" (at least {lower:+.1%})" if lower is not None else ""
@@ -91,7 +91,7 @@ def faster(gain: float, limits: Limits) -> Answer:
 
 
 def lost(shapes: Sequence[ShapeChange], labels: Sequence[str], limits: Limits) -> tuple[ShapeChange, ...]:
-    """Shapes among `labels` that lost core_shape_regress_limit or more (rules 11.2)."""
+    """Shapes among `labels` that lost core_shape_regress_limit or more."""
     return tuple(
         shape for shape in shapes if shape.label in labels and at_least(-shape.gain, limits.core_shape_regress_limit)
     )

@@ -63,12 +63,12 @@ def _failed(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFailed | N
 
 
 def active(standing: Standing, level: Level) -> tuple[str, ...]:
-    """Labels that a run of this level must have: no subset inside a level (rules 1.5)."""
+    """Labels that a run of this level must have: no subset inside a level."""
     return standing.shapes if level == "quick" else standing.all_shapes
 
 
 def guarded(standing: Standing, level: Level) -> tuple[str, ...]:
-    """Core shapes at this level: the contract's, else the whole active set of the level (rules 25.1)."""
+    """Core shapes at this level: the contract's, else the whole active set of the level."""
     named = standing.contract.core_shapes
     return named or (standing.core_shapes if level == "quick" else standing.all_shapes)
 

@@ -1,4 +1,4 @@
-"""Partial restart: forget about half of what was tried, never the original, never the best (rules 16.5)."""
+"""Partial restart: forget about half of what was tried, never the original, never the best."""
 
 from random import Random
 

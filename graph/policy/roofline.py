@@ -1,4 +1,4 @@
-"""Step 0: operations and bytes of each shape against measured ceilings (rules 5.1, 5.2)."""
+"""Step 0: operations and bytes of each shape against measured ceilings."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -57,7 +57,7 @@ def specs(ceilings: Ceilings | None, machine: Machine, stated: Sequence[Spec] = 
 
 
 def stop_conditions(ceilings: Ceilings | None, fraction: float) -> tuple[str, str]:
-    """The absolute targets of rules 5.2.4 for compute-bound and memory-bound work; `fraction` of the peak."""
+    """The absolute targets for compute-bound and memory-bound work; `fraction` of the peak."""
     peak, gbps = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     return (
         f"compute-bound target: UNKNOWN ({MISSING})"

@@ -8,7 +8,7 @@ from ridgeline.graph.formula import evaluate
 from ridgeline.graph.policy.score import relative_stddev
 
 SPREAD_ROWS = 2
-"""How many high-variance rows join small, medium and large: three to five shapes in all (rules 7.3)."""
+"""How many high-variance rows join small, medium and large: three to five shapes in all."""
 
 
 class SkewMissing(ValueError):
@@ -22,7 +22,7 @@ class NoShapes(ValueError):
 def representative(rows: Sequence[Row], contract: Contract) -> tuple[str, ...]:
     """Labels of the quick level, in the benchmark's order: small, medium, large, the two noisiest, every skewed one.
 
-    Size is the contract's FLOPs, else its bytes, else the row's time, else the row's position (rules 7.3).
+    Size is the contract's FLOPs, else its bytes, else the row's time, else the row's position.
     Raises NoShapes, SkewMissing, or FormulaError for a formula over a column that the rows lack.
     """
     passing = [row for row in rows if row.check == "PASS"]
@@ -36,12 +36,12 @@ def representative(rows: Sequence[Row], contract: Contract) -> tuple[str, ...]:
 
 
 def classes(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Configuration classes in order of appearance (rules 7.7)."""
+    """Configuration classes in order of appearance."""
     return tuple(dict.fromkeys(row.config_class for row in rows))
 
 
 def core_shapes(contract: Contract, active: Sequence[str]) -> tuple[str, ...]:
-    """Shapes under the 5 per cent guard: the contract's, else the whole active set (rules 25.1)."""
+    """Shapes under the 5 per cent guard: the contract's, else the whole active set."""
     return contract.core_shapes or tuple(active)
 
 

@@ -1,4 +1,4 @@
-"""What times alone suggest about the bottleneck: the weaker rules of 9.4, for when no counter could be read.
+"""What times alone suggest about the bottleneck: the weaker rules, for when no counter could be read.
 
 Where floors are known each shape is judged by its own share of its own peak: rates of shapes that different peaks bound
 are never compared. Without floors, a rate that grows from shape to shape is all there is to go by.

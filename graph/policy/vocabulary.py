@@ -1,4 +1,4 @@
-"""The words of DEFINE_TARGET: backends, products, architectures, operators and precisions (rules 3.1, 3.2)."""
+"""The words of DEFINE_TARGET: backends, products, architectures, operators and precisions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""How a grid of equal tiles fills the units of a device, and what that alone costs (rules 5.2)."""
+"""How a grid of equal tiles fills the units of a device, and what that alone costs."""
 
 from math import ceil
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The simulation of rules 14.6: a cache's key over eight steps with fresh tensors, in the target's own interpreter."""
+"""Simulation: a cache's key over eight steps with fresh tensors, in the target's own interpreter."""
 
 import json
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """How long to look for an idle card, in seconds (rules 19.4), and what time is."""
+    """How long to look for an idle card, in seconds, and what time is."""
 
     retry_s: float = 600
     max_s: float = 3600

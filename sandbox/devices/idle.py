@@ -112,7 +112,7 @@ def binding(card: CardSample) -> dict[str, str]:
     return {"HIP_VISIBLE_DEVICES": card.index or "0"}
 
 
-# Idle, busy or unknown, by the agreement of signals each of which is known to lie (profilers 9.3 and 9.4). Pure.
+# Idle, busy or unknown, by the agreement of signals each of which is known to lie. Pure.
 
 IDLE_POWER_W = {
     "MI300X": 158.0,
@@ -120,7 +120,7 @@ IDLE_POWER_W = {
     "MI250": 91.0,
     "H100": 71.0,
 }
-"""Seen of idle cards (profilers 9.4); a card of its own that was seen idle with less replaces it."""
+"""Seen of idle cards; a card of its own that was seen idle with less replaces it."""
 
 NOTHING = (None, None)
 """A sample of processes alone: its meters were not asked."""
@@ -225,7 +225,7 @@ def _memory(samples: Sequence[CardSample], settings: GateSettings, floor: Floor)
 
 
 def _share(samples: Sequence[CardSample]) -> Signal:
-    """Whole per cents only: 0 and 1 may be rest, above 5 is none (rules 19.2)."""
+    """Whole per cents only: 0 and 1 may be rest, above 5 is none."""
     shares = [sample.memory_share_pct for sample in samples if sample.memory_share_pct is not None]
     if not shares:
         return Signal(says=None, reason="")

@@ -121,7 +121,7 @@ class Floor(Value):
 
 
 class GateSettings(Value):
-    """Thresholds of the gate (profilers 9.4 and rules 19.2)."""
+    """Thresholds of the gate."""
 
     samples: int = Field(default=5, ge=1, le=1000)
     interval_s: float = Field(default=1.0, ge=0)

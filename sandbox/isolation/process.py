@@ -22,7 +22,7 @@ from ridgeline.sandbox.isolation.environment import scrubbed
 from ridgeline.sandbox.isolation.kill_tree import end, exited_within, forks_so_far, sweep, worked_s
 from ridgeline.sandbox.isolation.launcher import first_process, how_it_ended, which, wrapped
 
-# Waits for a command in windows, and gives up one that hangs: one that neither prints nor computes (rules R2.1, 20.1).
+# Waits for a command in windows, and gives up one that hangs: one that neither prints nor computes.
 #
 # What spins, or waits for a device by spinning, computes: that ends at its time limit.
 

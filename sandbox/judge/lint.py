@@ -58,7 +58,7 @@ Rule = Literal[
     "broken-baseline",
     "too-short",
 ]
-"""measurement 2.5, task lint: the filters with which METR and robust-kbench took out a sixth of KernelBench."""
+"""Task lint: the filters with which METR and robust-kbench took out a sixth of KernelBench."""
 
 
 class LintFinding(Value):

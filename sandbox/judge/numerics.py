@@ -59,7 +59,7 @@ HASH_MULTIPLIER = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorLimit:
-    """One row of the table of measurement 2.5."""
+    """One row of the table of thresholds."""
 
     l2: float
     """Times the trusted program's relative L2 error, or half a unit round-off, whichever is more."""

@@ -578,7 +578,7 @@ SPARE_SIGNS = 1 << 16
 """Places at which a slice of signs may begin."""
 
 SUM_DEVIATIONS = 6.0
-"""Standard deviations of a sum of errors with random signs (measurement 2.6)."""
+"""Standard deviations of a sum of errors with random signs."""
 
 SUM_TOLERANCE = 1e-11
 """Two programs that add the same float64 numbers in other orders differ by less, as a share of the numbers' size."""

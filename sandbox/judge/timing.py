@@ -125,10 +125,10 @@ def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
 # What no kernel can beat: bytes and operations at the machine's measured ceilings, and the judge's own clock.
 
 FLOOR_MARGIN = 0.95
-"""A floor is this share of the ceiling's time: ceilings are measured, to a few percent (measurement 2.8)."""
+"""A floor is this share of the ceiling's time: ceilings are measured, to a few percent."""
 CLAIM_SHARE = 0.8
 STANDARD_ERRORS = 3.0
-"""The wall clock must show this share of a claimed gain, within so many of its standard errors (measurement 2.7)."""
+"""The wall clock must show this share of a claimed gain, within so many of its standard errors."""
 
 SHOWN_ERRORS = 2.0
 """A gain is more than so many standard errors of what shows it."""
@@ -543,7 +543,7 @@ class _Turns:
 # Timing on a card: both sides get the same secret places of what lies there, and their answers' sums are compared.
 
 CARD_WARM_UP_S = 0.5
-"""Until a card's clocks have come up (measurement 3.3); the calls are judged like the others."""
+"""Until a card's clocks have come up; the calls are judged like the others."""
 FASTEST_GBPS = 10_000.0
 """No card's memory moves more today; the fastest have 8,000."""
 

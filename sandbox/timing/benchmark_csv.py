@@ -1,4 +1,4 @@
-"""One fresh process that must write a CSV: under the lease, pinned, and read only after it has ended (rules 11.13)."""
+"""One fresh process that must write a CSV: under the lease, pinned, and read only after it has ended."""
 
 import contextlib
 import csv
@@ -26,7 +26,7 @@ from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pi
 # Reads the CSV of a benchmark against the header that was frozen at the baseline; whatever is off is named.
 
 ABSENT = "-"
-"""A cell that was left out on purpose, for example a backward time where there is no backward pass (rules 8.5)."""
+"""A cell that was left out on purpose, for example a backward time where there is no backward pass."""
 
 RowProblem = Literal["crash", "no_csv", "schema_drift", "zero_rows", "not_a_number"]
 

@@ -390,7 +390,7 @@ def _slot(row: Row, place: tuple[int, int, Side], contract: Contract, *, process
 def time_us(row: Row, contract: Contract) -> float:
     """The time of one call in microseconds by what decides; a rate stands as its inverse, whose ratio is the same.
 
-    The combined step 2/F + 4/B where both directions decide (rules 8.5), else the time column, else the first metric.
+    The combined step 2/F + 4/B where both directions decide, else the time column, else the first metric.
     """
     scoring = contract.scoring
     present = {item.name: item.value for item in row.metrics}

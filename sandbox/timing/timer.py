@@ -171,7 +171,7 @@ def conditions(contract: Contract) -> tuple[str, ...]:
 
 
 SOME_FAILED = 1
-"""Exit code of a benchmark that ran to its end and found a wrong row (rules 8.3)."""
+"""Exit code of a benchmark that ran to its end and found a wrong row."""
 FEWEST_PAIRS = 2
 """One pair says nothing about how pairs differ."""
 UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")

@@ -33,7 +33,7 @@ class ContractBuilder:
         self._commands = commands
 
     def build(self, commit: str) -> BuildResult:
-        """Build `commit` unless its tree is built already or nothing needs building (rules 3.1); then exit is None.
+        """Build `commit` unless its tree is built already or nothing needs building; then exit is None.
 
         A tree that somebody changed since it was built is checked out and built again.
         """

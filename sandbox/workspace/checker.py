@@ -149,7 +149,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 CUSTOMARY: dict[str, tuple[str, float]] = {"snr": (">", 25.0), "rel_err": ("<", 0.01), "allclose": ("==", 1.0)}
-"""Bounds where the contract gives none: SNR in dB above 25 (rules 8.3), relative error under 1 % (rules 7.8)."""
+"""Bounds where the contract gives none: SNR in dB above 25, relative error under 1 %."""
 TRUTH = {"true": 1.0, "pass": 1.0, "false": 0.0, "fail": 0.0}
 
 

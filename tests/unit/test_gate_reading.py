@@ -75,7 +75,7 @@ def test_nvidia_units_in_cells_or_in_the_header_only(header):
 
 
 def test_nvidia_without_any_header():
-    """The question of profilers 9.1, asked with noheader and nounits."""
+    """The usual question, asked with noheader and nounits."""
     uuid = "GPU-4aea7c7e-adbb-0f01-ec57-000dea5c0ec3"
     line = f"0, {uuid}, 00000000:1B:00.0, NVIDIA H100, 3, 512, 81559, 71.13, 700.00, 345, Default, [N/A]\n"
     ((card,),) = read(line, f"{uuid}, 42, python, 900\n")

@@ -175,7 +175,7 @@ def test_a_tile_that_hangs_over_lowers_the_ceiling():
 
 @pytest.mark.feature("F068")
 def test_a_ceiling_above_the_peak_is_refused():
-    # 64 tiles that each claim a tenth of their work: the printed example of rules 25.6 slips by more
+    # 64 tiles that each claim a tenth of their work: the printed example slips by more
     tile = Amount(flops=GEMM.flops / 640, bytes=1.0)
     with pytest.raises(CeilingError, match="above the peak"):
         wave(grid=132, units=132, call=GEMM, tile=tile, ceilings=H100, source="s")

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(rejudge)
 
 
-def rejudge(  # noqa: PLR0913 -- one parameter per option of the command line
+def rejudge(
     recordings: Recordings,
     rule: Rules = None,
     preset: Preset = None,

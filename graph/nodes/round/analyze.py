@@ -32,5 +32,5 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _restarted(known: History, number: int) -> bool:
-    """Whether this is the first round after a partial restart, which looks afresh (rules 16.5)."""
+    """Whether this is the first round after a partial restart, which looks afresh."""
     return bool(known.restarts) and known.restarts[-1].after_round == number - 1
