@@ -32,7 +32,7 @@ class Delta(Value):
 
 
 def combined_step(forward: float, backward: float) -> float:
-    """Throughput of one training step, 6/(2/F + 4/B), in the unit of its inputs (rules 8.5)."""
+    """Throughput of one training step, 6/(2/F + 4/B), in the unit of its inputs."""
     return 6.0 / (2.0 / _positive(forward, "forward") + 4.0 / _positive(backward, "backward"))
 
 
@@ -63,7 +63,7 @@ def metric_names(scoring: Scoring) -> tuple[str, ...]:
 def row_score(row: Row, scoring: Scoring, *, metric: str | None = None) -> float:
     """Score of one row: the combined step, or the (first) primary metric.
 
-    Forward-only operators leave the backward column empty; their step is the forward pass (rules 8.5).
+    Forward-only operators leave the backward column empty; their step is the forward pass.
     """
     if scoring.forward is not None and scoring.backward is not None:
         forward = _column(row, scoring.forward)
@@ -88,12 +88,12 @@ def score_vector(rows: Sequence[Row], scoring: Scoring, *, metric: str | None = 
 
 
 def aggregate(rows: Sequence[Row], scoring: Scoring) -> float:
-    """Geometric mean of the row scores (rules 8.6). Raises FailedRows or ScoreError instead of inventing a number."""
+    """Geometric mean of the row scores. Raises FailedRows or ScoreError instead of inventing a number."""
     return geomean(item.value for item in score_vector(rows, scoring))
 
 
 def aggregates(rows: Sequence[Row], scoring: Scoring) -> tuple[Named, ...]:
-    """One geometric mean for each independent primary metric (rules 8.7). Raises like `aggregate`."""
+    """One geometric mean for each independent primary metric. Raises like `aggregate`."""
     return tuple(
         Named(name=metric, value=geomean(item.value for item in score_vector(rows, scoring, metric=metric)))
         for metric in metric_names(scoring)
@@ -101,7 +101,7 @@ def aggregates(rows: Sequence[Row], scoring: Scoring) -> tuple[Named, ...]:
 
 
 def relative_stddev(row: Row, scoring: Scoring) -> float | None:
-    """Relative standard deviation of a row's score from its `*_stddev` columns; None without them (rules 8.8)."""
+    """Relative standard deviation of a row's score from its `*_stddev` columns; None without them."""
     if scoring.forward is None or scoring.backward is None or not has_backward(row, scoring):
         return _spread(row, scoring.forward if scoring.combined and scoring.forward else scoring.primary_metric[0])
     forward, backward = _spread(row, scoring.forward), _spread(row, scoring.backward)
@@ -132,7 +132,7 @@ def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Se
 
 
 def decisive(gains: Sequence[float]) -> float:
-    """One number for several independent gains: none may fall and one must rise (rules 8.7)."""
+    """One number for several independent gains: none may fall and one must rise."""
     return min(gains) if exceeds(-min(gains), 0.0) else max(gains)
 
 
