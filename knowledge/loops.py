@@ -1,88 +1,101 @@
-"""Edits of C that need no pattern: a pragma before loops, `restrict` on pointer parameters."""
+"""Edits of C that need no pattern: a pragma before loops, `restrict` on pointer parameters. By tree-sitter's tree."""
 
+import functools
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ridgeline.knowledge.source import Token, closing, tokens
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
-_TYPE_WORDS = frozenset({"return", "else", "case", "goto", "typedef"})
+_BODIES = frozenset({"function_definition", "class_specifier", "struct_specifier", "union_specifier"})
+_LOOPS = frozenset({"for_statement", "for_range_loop"})
+_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b.*\n\Z")
 
 
 def before_loops(text: str, pragma: str, *, innermost: bool) -> str:
     """The pragma on a line of its own before each innermost (or outermost) `for` that has no pragma yet."""
-    stream = tokens(text, "c")
-    spans = [(index, _loop_end(stream, index)) for index, token in enumerate(stream) if token.text == "for"]
-    chosen = [
-        (start, end)
-        for start, end in spans
-        if not any(_holds(one, other) for one, other in _pairs((start, end), spans, innermost=innermost))
-    ]
-    for start, _ in reversed(chosen):
-        if start and stream[start - 1].kind == "directive" and "pragma" in stream[start - 1].text:
-            continue
-        offset = stream[start].start
-        begin = text.rfind("\n", 0, offset) + 1
-        lead = text[begin:offset]
-        if lead.strip():
-            continue
-        text = f"{text[:begin]}{lead}{pragma}\n{text[begin:]}"
-    return text
-
-
-def _pairs(
-    span: tuple[int, int], spans: list[tuple[int, int]], *, innermost: bool
-) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    others = [other for other in spans if other != span]
-    return [(span, other) if innermost else (other, span) for other in others]
-
-
-def _holds(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
-    return outer[0] < inner[0] and inner[1] <= outer[1]
-
-
-def _loop_end(stream: tuple[Token, ...], at: int) -> int:
-    head = closing(stream, at + 1) + 1
-    return closing(stream, head) if head < len(stream) and stream[head].text == "{" else head
+    changes: list[tuple[int, int, str]] = []
+    for loop in _loops(_root(text), innermost=innermost):
+        begin = text.rfind("\n", 0, loop.start_byte) + 1
+        lead = text[begin : loop.start_byte]
+        above = text.rfind("\n", 0, max(begin - 1, 0)) + 1
+        if not lead.strip() and not _PRAGMA.match(text[above:begin]):
+            changes.append((begin, begin, f"{lead}{pragma}\n"))
+    return _changed(text, changes)
 
 
 def add_restrict(text: str, *, plain_c: bool) -> str:
     """Every function definition with two or more pointer parameters gets `restrict` on those that lack it."""
     word = "restrict" if plain_c else "__restrict__"
-    stream = tokens(text, "c")
-    stars: list[Token] = []
-    for index, depth in enumerate(_depths(stream[:-1])):
-        if depth or stream[index].text != "(" or not index or stream[index - 1].kind != "name":
-            continue
-        end = closing(stream, index)
-        if end + 1 < len(stream) and stream[end + 1].text == "{":
-            stars += _plain_pointers(stream[index + 1 : end])
-    for star in reversed(stars):
-        text = f"{text[: star.end]}{word} {text[star.end :].lstrip(' ')}"
-    return text
+    stars = sorted(star for head in _heads(_root(text)) for star in _plain_pointers(text, head))
+    names = [re.compile(r" *").match(text, star + 1) for star in stars]
+    return _changed(text, [(gap.start(), gap.end(), f"{word} ") for gap in names if gap])
 
 
-def _depths(stream: tuple[Token, ...]) -> Iterator[int]:
-    """Braces open at each token; `extern "C" {` and namespaces do not count."""
-    depth = 0
-    for index, token in enumerate(stream):
-        yield depth
-        if token.text == "{" and not _scope(stream, index):
-            depth += 1
-        elif token.text == "}" and depth:
-            depth -= 1
+def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """The text with other words in places of it, which are in order."""
+    ends = [0, *(end for _, end, _ in changes)]
+    kept = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))
+    return (
+        "".join(part for pair in zip(kept, (new for _, _, new in changes), strict=True) for part in pair)
+        + text[ends[-1] :]
+    )
 
 
-def _scope(stream: tuple[Token, ...], at: int) -> bool:
-    return at > 0 and (stream[at - 1].kind == "string" or stream[max(at - 2, 0)].text == "namespace")
+@functools.cache
+def _parser() -> "Parser":
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
 
 
-def _plain_pointers(params: tuple[Token, ...]) -> list[Token]:
-    """The last star of each pointer parameter, when there are at least two; none if one already says restrict."""
-    if any(re.fullmatch(r"(__)?restrict(__)?", token.text) for token in params):
+def _root(text: str) -> "Node":
+    """The tree of a C, C++, CUDA or HIP source; its bytes count the text's characters."""
+    plain = re.sub(r"[^\x00-\x7f]", "x", text)
+    return _parser().parse(re.sub(r"\brestrict\b", " " * len("restrict"), plain).encode()).root_node
+
+
+def _loops(root: "Node", *, innermost: bool) -> list["Node"]:
+    """The loops that hold no other, or that no other holds, first to last."""
+    chosen: list[Node] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _LOOPS:
+            waiting += reversed(node.children)
+        elif innermost and (inner := [loop for child in node.children for loop in _loops(child, innermost=True)]):
+            chosen += inner
+        else:
+            chosen.append(node)
+    return chosen
+
+
+def _heads(root: "Node") -> Iterator["Node"]:
+    """Parameters of the functions that have a body and stand in no class and no other function."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _BODIES:
+            waiting += node.children
+        elif node.type == "function_definition":
+            inner = node.child_by_field_name("declarator")
+            while inner is not None and inner.type != "function_declarator":
+                inner = inner.child_by_field_name("declarator")
+            head = inner.child_by_field_name("parameters") if inner else None
+            if head is not None:
+                yield head
+
+
+def _plain_pointers(text: str, head: "Node") -> list[int]:
+    """Where the star of each pointer to data stands, when there are at least two; none if one says restrict."""
+    if re.search(r"\b(?:__)?restrict(?:__)?\b", text[head.start_byte : head.end_byte]):
         return []
-    stars = [
-        token
-        for index, token in enumerate(params)
-        if token.text == "*" and index + 1 < len(params) and params[index + 1].kind == "name"
-    ]
+    stars: list[int] = []
+    for parameter in head.named_children:
+        node = parameter.child_by_field_name("declarator")
+        name = node.child_by_field_name("declarator") if node and node.type == "pointer_declarator" else None
+        if node and name and name.type == "identifier" and not text[node.start_byte + 1 : name.start_byte].strip():
+            stars.append(node.start_byte)
     return stars if len(stars) >= 2 else []

@@ -268,3 +268,15 @@ def test_python_lines_end_statements() -> None:
 def test_advice_to_the_compiler_goes_with_the_loop_it_was_about(before: str, after: str) -> None:
     step = Substitute(cases=(Case(find="for (;;) { a; }", replace="b;"),))
     assert apply((step,), {"k.c": before}, flags_file=None) == {"k.c": after}
+
+
+def test_branches_that_each_open_a_brace_do_not_hide_what_is_behind_them():
+    head = "#if A\nvoid f(int a) {\n#else\nvoid f(long a) {\n#endif\n    for (;;) {}\n}\n"
+    text = f"{head}void g(float *x, float *y) {{\n    for (int i = 0; i < 9; i++) y[i] = x[i];\n}}\n"
+    assert "void g(float *restrict x, float *restrict y)" in add_restrict(text, plain_c=True)
+    assert before_loops(text, "#pragma P", innermost=True).count("    #pragma P\n    for") == 2
+
+
+def test_loops_are_found_in_a_long_file():
+    text = "".join(f"void f{n}(void) {{\n    for (;;) {{ use({n}); }}\n}}\n" for n in range(6000))
+    assert before_loops(text, "#pragma P", innermost=True).count("#pragma P\n    for") == 6000
