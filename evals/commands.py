@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     app.command()(demo)
     recordings.register(app)
     decisions.register(app)
-    if find_spec("ridgeline.evals.research.rejudge"):  # in a checkout; a wheel has no research
+    if find_spec("ridgeline.evals.research"):  # in a checkout; a wheel has no research
         from ridgeline.evals.research.rejudge import commands as rejudge
 
         rejudge.register(app)
