@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision, Option
 from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.campaign_folder import StopFile
 from ridgeline.sandbox.store.durable import append_whole, locked, write_whole
 
 FOLDER = "approvals"
@@ -71,18 +73,27 @@ class ApprovalFiles:
     ) -> None:
         self.folder = campaign_dir / FOLDER
         self._artifacts = artifacts
+        self._stop = StopFile(campaign_dir)
         self._now = now or (lambda: datetime.now(UTC))
 
     def decision(self, request: ApprovalRequest) -> Decision | None:
         """The answer, or None; the question lies in the folder from the first time it is asked.
 
+        Where a person asked to stop, nobody is asked again: what waits undecided is rejected. A measured change is
+        asked about once all the same, for it may be worth keeping.
+
         Raises UserError for an answer that is none, naming the file.
         """
         if not self._place(request.key, DECISION).is_file():
+            first = not self._place(request.key, REQUEST).is_file()
             self._ask(request)
-            if not overdue(request, self._now()):
+            if self._stop.stop_requested(request.round) and not (first and request.gate == "change"):
+                self._decide_by_policy(request, "reject", "the campaign was asked to stop before anybody decided")
+            elif overdue(request, self._now()):
+                choice: Literal["approve", "reject"] = "approve" if request.late == "accept" else "reject"
+                self._decide_by_policy(request, choice, f"nobody decided within {request.hours:g} h")
+            else:
                 return None
-            self._decide_by_policy(request)
         found = self._stored(request.key)
         write_whole(self._place(request.key, TAKEN), b"")
         return found
@@ -151,15 +162,9 @@ class ApprovalFiles:
         store = self._artifacts
         return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in named if diff and store]
 
-    def _decide_by_policy(self, request: ApprovalRequest) -> None:
-        """Nobody decided in time; a person who does so at this very moment comes first."""
-        decision = Decision(
-            key=request.key,
-            choice="approve" if request.late == "accept" else "reject",
-            reason=f"nobody decided within {request.hours:g} h",
-            by=POLICY,
-            at=self._now().isoformat(),
-        )
+    def _decide_by_policy(self, request: ApprovalRequest, choice: Literal["approve", "reject"], reason: str) -> None:
+        """Nobody has decided; a person who does so at this very moment comes first."""
+        decision = Decision(key=request.key, choice=choice, reason=reason, by=POLICY, at=self._now().isoformat())
         with contextlib.suppress(DecidedAlready):
             self.decide(decision)
 

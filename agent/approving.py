@@ -33,6 +33,8 @@ class Answer:
     reject: str | None = None
     edit: Path | None = None
     defer: str | None = None
+    end: str = ""
+    """With `yes` or `reject`: why nothing worth a round is left."""
     round: int | None = None
     """Of `yes`, where several measured changes are asked about: which of them."""
     reason: str = ""
@@ -98,6 +100,7 @@ def store(
         edits=edits,
         by=answer.by,
         at=at,
+        exhausted="" if choice == "edit" else answer.end.strip(),
         round=_chosen(request, answer.round) if choice == "approve" else None,
     )
     if choice == "edit" and one.decision is None:

@@ -38,8 +38,8 @@ ASKED_AFRESH = frozenset({"device"})
 """Ports that a live campaign always asks again: a campaign may go on on another machine."""
 
 
-UNDECIDED = frozenset({"approvals"})
-"""Ports whose None is no answer yet: asked again, it may be one."""
+UNDECIDED: dict[str, Any] = {"approvals": None, "signals": False}
+"""Port -> what is no answer yet: asked again, it may be another one. A replay that finds no other has none either."""
 
 
 class TapeMiss(UserError):
@@ -127,18 +127,25 @@ def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape
         question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
         key = sha256(question.encode()).hexdigest()
         adapter = _adapter(port, method)
-        if tape.known(key) and (tape.mode == "replay" or port not in ASKED_AFRESH):
+        if tape.known(key) and (tape.mode == "replay" or not _afresh(port, tape.answer(key))):
             return adapter.validate_python(tape.answer(key), strict=False)
         about = _about(kwargs, args)
+        if tape.mode == "replay" and port == "signals":
+            return UNDECIDED[port]  # nobody had asked to stop
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
         found = call(*args, **kwargs)
-        if found is None and port in UNDECIDED:
-            return None
+        if port in UNDECIDED and found is UNDECIDED[port]:
+            return found
         tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(found, mode="json"))
         return found
 
     return run
+
+
+def _afresh(port: str, answer: Any) -> bool:
+    """Whether a live campaign asks again what was answered so."""
+    return port in ASKED_AFRESH or (port in UNDECIDED and answer is UNDECIDED[port])
 
 
 def _plain(value: Any) -> Any:

@@ -85,6 +85,8 @@ class Decision(Value):
     by: str
     at: str
     """ISO-8601 UTC."""
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Beside `approve` or `reject`: why nothing worth a round is left, so that the campaign ends with this round."""
     round: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
     """Of `approve`, where several measured changes are asked about: which of them."""
     waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0

@@ -11,6 +11,8 @@ from ridgeline.graph.record import Prompts, RoundClosed, ShapeRoof, Spec
 from ridgeline.graph.target import Target
 from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
 
+STOPPED = "stop: "
+"""Begins a planner's reason for stopping when a person asked to stop before its next question: T4, not T8."""
 OUT_OF_BUDGET = "budget: "
 """Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""
 
@@ -113,5 +115,7 @@ class Review(Value):
     """At least three different directions, unexplored first."""
 
     directions: tuple[str, ...]
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left; empty where something is."""
     prompts: Prompts = ()
     cost: Cost = Cost()

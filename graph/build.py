@@ -154,7 +154,7 @@ def build(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, S
     loop.add_conditional_edges("canary", edges.after_canary)
 
     loop.add_conditional_edges("check_stop", edges.after_check_stop)
-    loop.add_edge("review", "analyze")
+    loop.add_conditional_edges("review", edges.after_review)
     loop.add_edge("restart", "analyze")
     loop.add_edge("final_test", "full_validation")
     loop.add_edge("full_validation", "conclude")

@@ -106,6 +106,11 @@ def after_approve_change(state: State) -> Literal["accept", "rollback", "apply"]
     return "accept" if trial.verdict.accepted else "rollback"
 
 
+def after_review(state: State) -> Literal["analyze", "check_stop"]:
+    """A planner that sees nothing worth a round says so in a review as in any other question."""
+    return "check_stop" if state["exhausted"] else "analyze"
+
+
 def after_round(state: State, runtime: Runtime[Ports]) -> Literal["canary", "check_stop"]:
     return "canary" if calibration.due(history(runtime.context)) == "canary" else "check_stop"
 

@@ -182,7 +182,9 @@ class Clock(Protocol):
 
 
 class Signals(Protocol):
-    def stop_requested(self, after_round: int) -> bool: ...
+    def stop_requested(self, after_round: int, again: int = 0) -> bool:
+        """Whether a person asked to stop; `again`: reviews and restarts since that round, each of which asks anew."""
+        ...
 
 
 class Ledger(Protocol):

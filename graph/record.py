@@ -206,6 +206,8 @@ class Reviewed(Value):
     trigger: str
     directions: tuple[str, ...]
     escalation: str
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left, as the planner said; empty where something is."""
     full: Benchmark | None = None
     """Full validation of the best version at the end of its direction, where it was accepted on a quick run."""
     full_note: str = ""

@@ -33,6 +33,10 @@ Edit = Annotated[
         help="Approve with other code: a folder with edited files, or one file; built and tested now, then measured."
     ),
 ]
+End = Annotated[
+    str,
+    typer.Option("--end", metavar="WHY", help="With --yes or --reject: nothing is left, conclude after this round."),
+]
 Number = Annotated[
     int | None, typer.Option("--round", help="With --yes: which change, where a person's edit was measured beside it.")
 ]
@@ -85,6 +89,7 @@ def approve(
     edit: Edit = None,
     defer: Defer = None,
     number: Number = None,
+    end: End = "",
     reason: str = REASON,
     by: By = None,
     go_on: Resume = False,
@@ -97,11 +102,13 @@ def approve(
     one = asked(found, key)
     if sum((yes, reject is not None, edit is not None, defer is not None)) > 1:
         raise UserError("give one of --yes, --reject, --edit and --defer")
+    if end and (edit is not None or defer is not None):
+        raise UserError("--end: goes with --yes or --reject: an edit has to be measured, and a deferred question waits")
     if reject is None and edit is None and defer is None and not yes:
         refuse_late(one)
         yes, reject = _shown(one)
     who = by or getpass.getuser()
-    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, round=number, reason=reason, by=who)
+    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, end=end, round=number, reason=reason, by=who)
     if edit is not None:
         console.note(f"{found.name}: the edit is built and tested before it is taken")
     stored = store(found, one, answer, goes_on=go_on)

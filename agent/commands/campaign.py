@@ -150,7 +150,11 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
     if before.status == "concluded":
         raise UserError(f"{found.name}: has concluded already; read it with `ridgeline report {found.name}`")
     request_stop(found)
-    acting = "concludes after its present round" if before.status == "running" else "concludes when it is resumed"
+    acting = (
+        "concludes after its present round"
+        if before.status == "running"
+        else "concludes when it is resumed, without a new question; what waits undecided is then rolled back"
+    )
     if as_json:
         console.emit({"campaign": found.name, "dir": str(found), "status": before.status, "stop_requested": True})
     else:

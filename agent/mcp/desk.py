@@ -136,6 +136,8 @@ class Decide(Value):
     choice: Literal["approve", "reject", "defer"]
     by: Named
     """Who decides: the person's name, or yours if you were told to decide yourself."""
+    end: Annotated[str, Field(max_length=1_000)] = ""
+    """To approve or to reject: why nothing worth a round is left; the campaign then concludes after this round."""
     round: Annotated[int, Field(ge=1)] | None = None
     """To approve, where a person's edit was measured beside the change: which of them."""
     reason: Annotated[str, Field(max_length=10_000)] = ""
@@ -254,6 +256,7 @@ class Desk:
             yes=asked.choice == "approve",
             reject=reason if asked.choice == "reject" else None,
             defer=reason if asked.choice == "defer" else None,
+            end=asked.end,
             round=asked.round,
             reason=reason,
             by=f"{plain(asked.by, limit=200)} (mcp)",

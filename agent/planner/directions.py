@@ -267,7 +267,9 @@ class Aspect(Answer):
 class Around(Answer):
     """A review's whole answer."""
 
-    directions: tuple[Aspect, ...]
+    directions: tuple[Aspect, ...] = ()
+    exhausted: str = ""
+    """With no directions: why nothing worth a round is left; the campaign then ends."""
 
 
 class Learnt(Answer):
@@ -298,6 +300,20 @@ def categories(answer: str) -> dict[str, Aspect] | Wrong:
     if len(first) < FEWEST:
         return Wrong(why=f"only {len(first)} different categories are named; name at least {FEWEST}")
     return first
+
+
+def nothing_left(answer: str) -> str:
+    """Why a review sees nothing worth a round; empty where it names directions, or cannot be read."""
+    found = json_of(answer)
+    if not isinstance(found, dict) or found.get("directions"):
+        return ""
+    why = found.get("exhausted")
+    return _words(why).strip() if isinstance(why, str) else ""
+
+
+def ended_or_around(answer: str, briefing: Briefing) -> str | tuple[str, ...] | Wrong:
+    """Why nothing is left, or the directions of a review."""
+    return nothing_left(answer) or around(answer, briefing)
 
 
 def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
@@ -402,7 +418,7 @@ def found_of(answer: str, checks: Checks, line: Line) -> Found:
             assert checks.contract is not None
             return _whole(edited(answer, dict(checks.texts), checks.contract))
         case "review":
-            return _whole(categories(answer))
+            return _whole(nothing_left(answer) or categories(answer))
         case "reflect":
             return _whole(reflected(answer))
 

@@ -26,9 +26,9 @@ from ridgeline.agent.planner.tools import (
     offered,
     resolver,
 )
-from ridgeline.agent.providers.base import BudgetSpent, Model, Tool
+from ridgeline.agent.providers.base import Model, NotAsked, Tool
 from ridgeline.agent.providers.choice import MAILBOX
-from ridgeline.graph.briefing import OUT_OF_BUDGET, Briefing, Draft, Proposal, Review
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
 from ridgeline.graph.record import Reflection
@@ -51,8 +51,8 @@ class FrugalPlanner:
         before = self._heard()
         try:
             return self._inner.propose(briefing)
-        except BudgetSpent as spent:
-            return Proposal(hypothesis=None, exhausted=f"{OUT_OF_BUDGET}{spent}", cost=self._since(before))
+        except NotAsked as spent:
+            return Proposal(hypothesis=None, exhausted=f"{spent.begins}{spent}", cost=self._since(before))
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         return self._drafted(lambda: self._inner.draft(briefing, proposal))
@@ -67,23 +67,24 @@ class FrugalPlanner:
         before = self._heard()
         try:
             return self._inner.review(briefing, trigger)
-        except BudgetSpent as spent:
-            return Review(directions=(f"none: {OUT_OF_BUDGET}{spent}",), cost=self._since(before))
+        except NotAsked as spent:
+            why = f"{spent.begins}{spent}"
+            return Review(directions=(f"none: {why}",), exhausted=why, cost=self._since(before))
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         before = self._heard()
         try:
             return self._inner.reflect(briefing, judged)
-        except BudgetSpent as spent:
-            said = f"The model was not asked: {OUT_OF_BUDGET}{spent}. The verdict stands: {judged.verdict.sentence}"
+        except NotAsked as spent:
+            said = f"The model was not asked: {spent.begins}{spent}. The verdict stands: {judged.verdict.sentence}"
             return Reflection(attribution=said, root_cause=said, cost=self._since(before))
 
     def _drafted(self, call: Callable[[], Draft]) -> Draft:
         before = self._heard()
         try:
             return call()
-        except BudgetSpent as spent:
-            return Draft(edits=(), refusal=f"{OUT_OF_BUDGET}{spent}", cost=self._since(before))
+        except NotAsked as spent:
+            return Draft(edits=(), refusal=f"{spent.begins}{spent}", cost=self._since(before))
 
     def _since(self, before: Cost) -> Cost:
         """What was answered since then: an unknown price in it stays unknown."""
@@ -215,9 +216,14 @@ class ModelPlanner:
             "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
         )
         question = self._mailed(question, lambda: Checks(kind="review"))
-        heard = talk(self._model, question, lambda text: answers.around(text, briefing))
+        heard: Heard[str | tuple[str, ...]] = talk(
+            self._model, question, lambda text: answers.ended_or_around(text, briefing)
+        )
+        prompts = self._wording.identities("review")
+        if isinstance(heard.value, str):
+            return Review(directions=(), exhausted=heard.value, prompts=prompts, cost=heard.cost)
         found = answers.anyway(briefing) if isinstance(heard.value, Wrong) else heard.value
-        return Review(directions=found, prompts=self._wording.identities("review"), cost=heard.cost)
+        return Review(directions=found, prompts=prompts, cost=heard.cost)
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field
 
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.briefing import OUT_OF_BUDGET, STOPPED
 from ridgeline.graph.values import Cost, Value
 
 
@@ -127,8 +128,22 @@ class Unanswerable(ModelError):
         super().__init__(message, exit_code=5)
 
 
-class BudgetSpent(ModelError):
+class NotAsked(ModelError):
+    """A question that was not put to the model; `begins` begins the planner's reason for stopping."""
+
+    begins = ""
+
+
+class StopAsked(NotAsked):
+    """A person asked to stop before this process began: it puts no new question, and the campaign concludes (T4)."""
+
+    begins = STOPPED
+
+
+class BudgetSpent(NotAsked):
     """The next question may cost more than is left of a budget: it was not asked, and the campaign concludes (T7)."""
+
+    begins = OUT_OF_BUDGET
 
 
 # Keys never leave the environment: they are taken out of everything a provider says, and control characters too.

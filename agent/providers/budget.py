@@ -4,19 +4,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Said
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Said, StopAsked
 from ridgeline.agent.providers.choice import MAILBOX, Choice, Price
 from ridgeline.agent.providers.client import MILLION
 from ridgeline.agent.providers.mailbox import MailboxModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Cost
+from ridgeline.sandbox.store.campaign_folder import StopFile
 
 
 def opened(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
     """Raises KeyMissing, naming what is not set, before anything is asked or measured."""
     tape = ModelTape(campaign / FILE)
     asked = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
+    if StopFile(campaign).stop_requested(0):
+        return TapedModel(StoppedModel(asked), tape, longest=limits.answer_tokens)
     return TapedModel(asked, tape, longest=limits.answer_tokens)
 
 
@@ -90,6 +93,27 @@ def _thousands(tokens: int) -> str:
 # The stop before overspending: a question that may not fit into what is left is not asked.
 
 
+class StoppedModel:
+    """Of a campaign that a person asked to stop before this process began: no new question is put.
+
+    An answer that lies in the mailbox is heard: somebody wrote it.
+    """
+
+    def __init__(self, inner: "BudgetedModel") -> None:
+        self._inner = inner
+        self.name = inner.name
+        self.tools = inner.tools
+
+    def count(self, text: str) -> int:
+        return self._inner.count(text)
+
+    def ask(self, ask: Ask) -> Said:
+        """Raises StopAsked instead of asking."""
+        if not self._inner.answered(ask):
+            raise StopAsked(f"{ask.purpose}: a person asked to stop before it was answered")
+        return self._inner.ask(ask)
+
+
 class BudgetedModel:
     """Asks only what fits, judged by the most that an answer may cost."""
 
@@ -103,6 +127,10 @@ class BudgetedModel:
 
     def count(self, text: str) -> int:
         return self._inner.count(text)
+
+    def answered(self, ask: Ask) -> bool:
+        """Whether the answer lies in a mailbox."""
+        return isinstance(self._inner, MailboxModel) and self._inner.answered(ask)
 
     def ask(self, ask: Ask) -> Said:
         """Raises BudgetSpent instead of asking what may not fit."""

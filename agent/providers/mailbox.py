@@ -125,6 +125,10 @@ class MailboxModel:
         given = sum(counted(message.text) for message in ask.messages) + counted(ask.answer_schema)
         return Cost(tokens=given + ask.max_output_tokens, dollars=None)
 
+    def answered(self, ask: Ask) -> bool:
+        """Whether somebody has answered this question; asks nothing."""
+        return any(one.digest == ask.digest and self._box.answer_to(one) for one in self._box.requests())
+
     def ask(self, ask: Ask) -> Said:
         """Raises Waiting until the answer is there."""
         asked = self._box.post(ask)

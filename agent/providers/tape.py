@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, Said, Tool
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, NotAsked, Said, StopAsked, Tool
 from ridgeline.agent.tape import TapeMiss
+from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import SCHEMA, Cost, Value
 from ridgeline.sandbox.store.durable import append_whole
@@ -144,8 +145,8 @@ class TapedModel:
         if said is None:
             try:
                 said = self._inner.ask(ask)
-            except BudgetSpent as spent:
-                self._tape.refuse(ask, str(spent))
+            except NotAsked as spent:
+                self._tape.refuse(ask, f"{spent.begins if isinstance(spent, StopAsked) else ''}{spent}")
                 raise
             self._tape.record(ask, said)
         self.heard = self.heard + said.cost
@@ -176,7 +177,8 @@ class RecordedModel:
             return said
         why = self._tape.refused(ask)
         if why is not None:
-            raise BudgetSpent(why)
+            stop = why.startswith(STOPPED)
+            raise StopAsked(why.removeprefix(STOPPED)) if stop else BudgetSpent(why)
         raise TapeMiss(f"model tape: {ask.purpose!r} was never asked\n{difference(ask, self._tape.asks)}")
 
 

@@ -87,9 +87,9 @@ def _answer(
 ) -> Answer:
     match form.get("action"):
         case "approve":
-            return Answer(yes=True, round=_round(form), reason=reason, by=by)
+            return Answer(yes=True, end=words(form, "end"), round=_round(form), reason=reason, by=by)
         case "reject" if reason:
-            return Answer(reject=reason, by=by)
+            return Answer(reject=reason, end=words(form, "end"), by=by)
         case "reject":
             raise UserError("say why not: the planner learns from it")
         case "defer":

@@ -1,5 +1,6 @@
 """TERMINATION_CHECK: every condition, evaluated; a campaign ends only when one of them holds (rules 18)."""
 
+from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.policy import budgets, ends
 from ridgeline.graph.policy.counters import consecutive_regressions
 from ridgeline.graph.policy.goal import reached
@@ -11,13 +12,20 @@ from ridgeline.graph.policy.score import aggregate, at_least
 from ridgeline.graph.record import StopCheck
 from ridgeline.graph.standing import History
 
+ASKED = "a person asked to stop"
 ENDLESS = "off: the campaign is endless"
 
 
 def checks(
-    history: History, *, stop_requested: bool, exhausted: str, elapsed_minutes: float, no_device: bool = False
+    history: History,
+    *,
+    stop_requested: bool,
+    exhausted: str,
+    elapsed_minutes: float,
+    no_device: bool = False,
+    stopped: str = ASKED,
 ) -> tuple[StopCheck, ...]:
-    """T1 to T8, each with the numbers it was decided on.
+    """T1 to T8, each with the numbers it was decided on. `stopped`: what a person said who ended it.
 
     `exhausted` is the planner's reason for having no further direction, empty while it has one; `elapsed_minutes` is
     wall time since the campaign began, less the time it waited for people. Dollars that are not known exceed any
@@ -29,7 +37,7 @@ def checks(
         _rounds(history),
         StopCheck(
             id="T4",
-            description="a person asked to stop" if stop_requested else "no stop asked",
+            description=stopped if stop_requested else "no stop asked",
             satisfied=stop_requested,
         ),
         _regressions(history),
@@ -127,7 +135,7 @@ def _budgets(history: History, elapsed_minutes: float, exhausted: str) -> StopCh
 
 
 def _search(exhausted: str) -> StopCheck:
-    if not exhausted or budgets.ended_by_budget(exhausted):
+    if not exhausted or budgets.ended_by_budget(exhausted) or exhausted.startswith(STOPPED):
         return StopCheck(id="T8", description="the planner has further directions", satisfied=False)
     return StopCheck(id="T8", description=f"search exhausted: {exhausted}", satisfied=True)
 

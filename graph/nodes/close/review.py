@@ -29,6 +29,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             after_round=last,
             trigger=why,
             directions=found.directions,
+            exhausted=found.exhausted,
             escalation=stagnate.escalation(consecutive_rollbacks(known.rounds)),
             full=full,
             full_note=full_note,
@@ -37,7 +38,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
         )
     )
     publish(ports)
-    return {"checks": None}
+    return {"checks": None, "exhausted": found.exhausted}
 
 
 def _full_validation(ports: Ports, known: History, last: int) -> tuple[Benchmark | None, str]:
