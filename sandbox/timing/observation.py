@@ -132,11 +132,42 @@ def own_ticks(roots: Collection[int]) -> int | None:
     return total if seen else None
 
 
-def tree_ticks() -> int:
-    """Ticks used by this process and everything under it, whichever thread started it."""
-    own = parse_own(_text(f"{PROC}/self/stat")) or 0
-    threads = os.listdir(f"{PROC}/self/task")  # noqa: PTH208 (names, several times a second)
-    return own + (own_ticks([pid for thread in threads for pid in children(int(thread)) or ()]) or 0)
+class TreeUse:
+    """Processor time of this process and of everything under it, whichever thread started it.
+
+    The kernel adds a process's time to that of whoever waits for it. A worker that is killed from outside its own
+    process namespace is waited for by nobody of ours, so what was last seen of it is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[int, int] = {}
+        """Ticks of each process that was ever seen, without its children's."""
+        self._waited_before = sum(waited for _, waited in _tree().values())
+
+    def ticks(self) -> int:
+        """Ticks so far."""
+        live = _tree()
+        self._own |= {process: own for process, (own, _) in live.items()}
+        ended = sum(own for process, own in self._own.items() if process not in live)
+        waited = sum(waited for _, waited in live.values()) - self._waited_before
+        return sum(own for own, _ in live.values()) + max(waited, ended)
+
+
+def _tree() -> dict[int, tuple[int, int]]:
+    """Of this process and all under it: own ticks, and those of children that were waited for."""
+    found: dict[int, tuple[int, int]] = {}
+    waiting = [os.getpid()]
+    while waiting:
+        process = waiting.pop()
+        try:
+            words = _text(f"{PROC}/{process}/stat").rpartition(")")[2].split()
+            threads = os.listdir(f"{PROC}/{process}/task")  # noqa: PTH208 (names, several times a second)
+        except OSError:  # it ended between two looks
+            continue
+        user, system, waited_user, waited_system = (int(word) for word in words[11:15])
+        found[process] = user + system, waited_user + waited_system
+        waiting += [child for thread in threads for child in _children(f"{PROC}/{process}/task/{thread}") or ()]
+    return found
 
 
 def usable() -> frozenset[int]:
@@ -227,6 +258,7 @@ class CoreWatch:
         """`core` None watches all usable cores. `inside`: what is timed runs in this process and in what it starts."""
         self._core = core
         self._inside = inside
+        self._tree = TreeUse()
         self._cores = usable() if core is None else frozenset({core})
         self._siblings = frozenset() if core is None else _siblings(core)
         self._looks: list[LoadLook] = []
@@ -272,7 +304,7 @@ class CoreWatch:
 
     def _look_between(self) -> LoadLook:
         if self._inside:
-            return self._look(tree_ticks() * TICK_S)
+            return self._look(self._tree.ticks() * TICK_S)
         used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
         return self._look(None if used is None else used * TICK_S)
 

@@ -1,6 +1,7 @@
 """Watching real processes: the core they run on, and a card whose tool is a script."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.sandbox.devices.tools import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
 from ridgeline.sandbox.isolation.process import beside, run
-from ridgeline.sandbox.timing.observation import SLICE_S, TICK_S, CoreWatch, sources, tree_ticks
+from ridgeline.sandbox.timing.observation import SLICE_S, TICK_S, CoreWatch, TreeUse, sources
 from ridgeline.sandbox.workspace.commands import pinned_core, pinned_to
 
 SPIN = "import time\nuntil = time.monotonic() + {seconds}\nwhile time.monotonic() < until: pass\n"
@@ -66,18 +67,41 @@ def burn(cpu_s: float) -> None:
         pass
 
 
+BURNS_IN_A_CHILD = """
+import os, signal, sys, time
+child = os.fork()
+until = time.process_time() + 0.4
+while time.process_time() < until: pass
+if child == 0: signal.pause()
+print(child, flush=True)
+signal.pause()
+"""
+
+
 def test_what_this_process_and_its_children_use_is_its_own():
-    before = tree_ticks()
+    tree = TreeUse()
     burn(0.3)
-    here = tree_ticks()
+    here = tree.ticks()
     subprocess.run((sys.executable, "-c", SPIN.format(seconds=0.3)), check=True)
-    ended = tree_ticks()
+    ended = tree.ticks()
     with subprocess.Popen((sys.executable, "-c", "while True: pass")) as child:
-        while tree_ticks() - ended < 0.2 / TICK_S:
+        while tree.ticks() - ended < 0.2 / TICK_S:
             time.sleep(0.05)  # one that lives counts too, however slowly it gets on here
         child.kill()
-    assert here - before >= 0.25 / TICK_S
     assert ended > here
+
+
+def test_what_was_killed_and_waited_for_by_nobody_stays_its_own():
+    tree = TreeUse()
+    before = tree.ticks()
+    with subprocess.Popen((sys.executable, "-c", BURNS_IN_A_CHILD), stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        orphan = int(parent.stdout.readline())
+        while (lived := tree.ticks() - before) < 0.7 / TICK_S:
+            time.sleep(0.05)
+        os.kill(orphan, signal.SIGKILL)
+        parent.kill()
+    assert tree.ticks() - before >= lived, "what was seen of it is not forgotten when it goes"
 
 
 def test_work_inside_this_process_is_not_foreign_to_it():
