@@ -71,7 +71,7 @@ class Child:
         try:
             self._process = self._popen(host, held, private, (theirs_in, theirs_out))
         except OSError as error:
-            self._released()
+            self._release()
             raise ChildLost(f"{held.python} cannot be started ({error.strerror})") from None
         finally:
             os.close(theirs_in)
@@ -119,9 +119,9 @@ class Child:
     def close(self) -> None:
         """End the process and everything that it started. Doing so twice is fine."""
         end(self._process, politely=False)
-        self._released()
+        self._release()
 
-    def _released(self) -> None:
+    def _release(self) -> None:
         for pipe in {self._to, self._back} - {-1}:
             os.close(pipe)
         self._to = self._back = -1

@@ -218,10 +218,10 @@ class CallJudge:
         found = self._faults(sealed, truth, known, exact=exact)
         if not any(fault.kind in ("relative_l2", "max_norm") for fault in found):
             return found
-        excused = self._excused(sealed, truth, found)
+        excused = self._excuse_discontinuities(sealed, truth, found)
         return found if excused is None else self._faults(sealed, excused, known, exact=exact)
 
-    def _excused(self, sealed: SealedCall, truth: Truth, found: Sequence[Fault]) -> Truth | None:
+    def _excuse_discontinuities(self, sealed: SealedCall, truth: Truth, found: Sequence[Fault]) -> Truth | None:
         """The same, with either value right where a rounding of the inputs makes an element jump between two."""
         names = {fault.output for fault in found if fault.kind in ("relative_l2", "max_norm")}
         got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
@@ -344,7 +344,7 @@ class CorrectnessTests:
             with opened() as session:
                 if broken := session.open():
                     return answer_no(f"{broken.reason}: {broken.detail}")
-                if lines := self._run(session, self._shuffled(cases())):
+                if lines := self._run(session, self._shuffle(cases())):
                     return answer_no(*lines[:MOST_WRONG_LINES])
         return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
 
@@ -352,11 +352,11 @@ class CorrectnessTests:
         """What was wrong; ends with the first case that is."""
         for made in cases:
             for case in made():
-                if lines := self._one(session, case):
+                if lines := self._run_case(session, case):
                     return [f"{case.name}: {line}" for line in lines]
         return []
 
-    def _one(self, session: Session, case: Case) -> Sequence[str]:
+    def _run_case(self, session: Session, case: Case) -> Sequence[str]:
         if not self.options.on("fresh_values"):  # what a careless harness does: one set of values for each size
             case = self._first.setdefault(case.shape.label, case)
         inputs = self._consts.kept(case.shape, case.inputs)
@@ -385,7 +385,7 @@ class CorrectnessTests:
             self._poisons[shape.label] = PoisonPool(self.task, shape.dims, self.rng)
         return self._poisons[shape.label].next(self._decoys.get(shape.label))
 
-    def _shuffled(self, cases: Iterator[Callable[[], Iterator[Case]]]) -> list[Callable[[], Iterator[Case]]]:
+    def _shuffle(self, cases: Iterator[Callable[[], Iterator[Case]]]) -> list[Callable[[], Iterator[Case]]]:
         found = list(cases)
         self.rng.shuffle(found)
         return found
@@ -393,33 +393,33 @@ class CorrectnessTests:
     def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
         for shape in self.task.shapes:
             for mix in list_mixes(self.task, shape) if self.options.on("mixes") else MIXES[:1]:
-                yield self._drawn(shape, mix)
+                yield self._drawn_size_cases(shape, mix)
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
         unseen = draw_sizes(self.task, self.rng) if self.options.on("held_out") else ()
         for shape in unseen:
             mixed = [*self._some(MIXES), self._some(PARTS)[0]]
             for mix in mixed if self.options.on("mixes") else MIXES[:1]:
-                yield self._drawn(shape, mix)
+                yield self._drawn_size_cases(shape, mix)
         small = [
             shape for shape in (*self.task.shapes, *unseen) if element_count(self.task, shape) < LARGE_ELEMENTS
         ] or [self.task.shapes[0]]
         for shape in self._some(small):
             if self.options.on("probes"):
-                yield self._probed(shape)
+                yield self._probe_cases(shape)
             if self.options.on("near_pairs"):
                 yield self._near(shape)
         for shape in self._some(self.task.shapes):
-            yield self._drawn(shape, MIXES[0])
+            yield self._drawn_size_cases(shape, MIXES[0])
 
-    def _drawn(self, shape: Shape, mix: str) -> Callable[[], Iterator[Case]]:
+    def _drawn_size_cases(self, shape: Shape, mix: str) -> Callable[[], Iterator[Case]]:
         def cases() -> Iterator[Case]:
             truth = draw_with_truth(self.bench, shape.dims, mix, kept=lambda drawn: self._consts.kept(shape, drawn))
             yield Case(name=f"{shape.label}, {mix}", shape=shape, inputs=truth.inputs, truth=truth)
 
         return cases
 
-    def _probed(self, shape: Shape) -> Callable[[], Iterator[Case]]:
+    def _probe_cases(self, shape: Shape) -> Callable[[], Iterator[Case]]:
         def cases() -> Iterator[Case]:
             for probe in make_probes(self.task, shape.dims, self.rng):
                 name = f"{shape.label}, probe {probe.name}"

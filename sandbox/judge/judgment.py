@@ -79,7 +79,7 @@ class CandidateJudgment:
         gate = CorrectnessTests(bench=bench)
         correct = self.convicted() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
-            return self._said(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
+            return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
         own = work.answered
         pairs = TimedPairs(bench=bench)
@@ -88,13 +88,13 @@ class CandidateJudgment:
         if isinstance(timed, TimingRefused):
             detail = f"a timed call was refused: {timed.detail}"
             if timed.side == "b" and timed.unclear:
-                return self._said(correct, answer_unverified(detail), own, calls=calls)
+                return self._make_judgment(correct, answer_unverified(detail), own, calls=calls)
             if timed.side == "b":
-                return self._said(answer_no(detail), answer_unverified(detail), own, calls=calls)
-            return self._said(correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls)
-        return self._said(correct, self._believed(timed, pairs, work), own, calls=calls, gain=timed)
+                return self._make_judgment(answer_no(detail), answer_unverified(detail), own, calls=calls)
+            return self._make_judgment(correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls)
+        return self._make_judgment(correct, self._discount_unseen_gain(timed, pairs, work), own, calls=calls, gain=timed)
 
-    def _believed(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
+    def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answered
         unseen = pairs.unseen() if self.options.on("own_clock") else None
@@ -111,17 +111,17 @@ class CandidateJudgment:
         gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
         correct = self.convicted() or gate.check(self.opener(self.new))
         own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
-        return self._said(correct, NOT_WANTED, own, calls=gate.calls)
+        return self._make_judgment(correct, NOT_WANTED, own, calls=gate.calls)
 
     def _own_work(self) -> Work:
         if not self.options.on("own_work"):
             return Work(answered=answer_unverified("not looked at"))
         return judge_own_work(
-            self.task, self.new, self.reference, opened=self._marked if self.options.device == "cuda" else None
+            self.task, self.new, self.reference, opened=self._open_marked if self.options.device == "cuda" else None
         )
 
     @contextmanager
-    def _marked(self, mode: WorkerMode) -> Iterator[Session]:
+    def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
         """A worker on the card that notes, or whose kernels do nothing."""
         with self._session(self.new) as session:
             session.mode = mode
@@ -169,7 +169,7 @@ class CandidateJudgment:
                 break
         return gain
 
-    def _said(
+    def _make_judgment(
         self,
         correct: QuestionAnswer,
         faster: QuestionAnswer,

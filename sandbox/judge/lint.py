@@ -167,9 +167,9 @@ class _Lint:
                     text=f"{one.name}: is not finite for ordinary inputs; restrict their `values`",
                 )
                 continue
-            yield from self._spread(one.name, values)
+            yield from self._check_spread(one.name, values)
 
-    def _spread(self, name: str, values: NDArray[np.float64]) -> Iterator[LintFinding]:
+    def _check_spread(self, name: str, values: NDArray[np.float64]) -> Iterator[LintFinding]:
         spread = values.std(axis=0)
         tolerance = self.tolerance[name]
         if float(np.sqrt(np.mean(spread**2))) <= VISIBLE * tolerance:
@@ -186,13 +186,13 @@ class _Lint:
         """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
         base = self.drawn[0]
         for one in self.task.inputs:
-            if not any(self._moves({**base, one.name: other}) for other in self._others(one)):
+            if not any(self._check_influence({**base, one.name: other}) for other in self._draw_other_values(one)):
                 text = f"{one.name}: another one gives the same result; remove it, or mend the reference"
                 yield LintFinding(rule="insensitive-input", wrong=True, text=text, about=one.name)
             elif one.constness == "const" and is_float(one.dtype):
                 yield from self._initial(one)
 
-    def _others(self, one: Input) -> Iterator[NDArray[np.generic]]:
+    def _draw_other_values(self, one: Input) -> Iterator[NDArray[np.generic]]:
         """Other values of that input: of few that it may have, the same is often drawn again."""
         base = self.drawn[0]
         for _ in range(OTHER_DRAWS):
@@ -205,7 +205,7 @@ class _Lint:
         base = self.drawn[0]
         for word, value in INITIAL.items():
             begun = from_float64(np.full(base[one.name].shape, value), one.dtype)
-            if not self._moves({**base, one.name: begun}):
+            if not self._check_influence({**base, one.name: begun}):
                 text = f"{one.name}: {word} in its place give the same result; a kernel that leaves it out would pass"
                 yield LintFinding(rule="init-dependent", wrong=True, text=text, about=one.name)
 
@@ -228,7 +228,7 @@ class _Lint:
         """Whether float64 and the task's own types give one answer."""
         return find_far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
 
-    def _moves(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
+    def _check_influence(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
         return self._differs(self.reference.oracle(inputs), self.answers[0])
 
     def _differs(self, left: OracleAnswer, right: OracleAnswer) -> bool:

@@ -98,7 +98,7 @@ class InputPool:
         """Draws the arrays; later values need some microseconds and one pass over the data."""
         self._task, self._dims, self._rng = task, dict(dims), rng
         self._dice = random.Random(rng.bytes(32))
-        self._stocks = {one.name: self._drawn(one) for one in task.inputs}
+        self._stocks = {one.name: self._draw_rows(one) for one in task.inputs}
         self._consts: dict[str, Array] = {}
         self._fixed: dict[str, RowPlace] = {}
 
@@ -117,7 +117,7 @@ class InputPool:
 
         An input of few elements and few possible values repeats itself, as it must.
         """
-        return {one.name: self._of(one) for one in self._task.inputs}
+        return {one.name: self._slice_of(one) for one in self._task.inputs}
 
     def long(self) -> dict[str, LongRows]:
         """The long rows of every input, for a card to keep."""
@@ -128,7 +128,7 @@ class InputPool:
         constant = [one.name for one in self._task.inputs if one.constness == "const"]
         if self._fixed:
             return {name: self.at({name: self._fixed[name]})[name] for name in constant}
-        return {one.name: self._of(one) for one in self._task.inputs if one.name in constant}
+        return {one.name: self._slice_of(one) for one in self._task.inputs if one.name in constant}
 
     def places(self) -> dict[str, RowPlace]:
         """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
@@ -144,18 +144,18 @@ class InputPool:
         """The values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
-    def _of(self, one: Input) -> Array:
+    def _slice_of(self, one: Input) -> Array:
         if one.name in self._consts:
             return self._consts[one.name]
         found = self._stocks[one.name].slice(self._dice)
         if found is None:
-            self._stocks[one.name] = self._drawn(one)
-            return self._of(one)
+            self._stocks[one.name] = self._draw_rows(one)
+            return self._slice_of(one)
         if one.constness == "const":
             self._consts[one.name] = found
         return found
 
-    def _drawn(self, one: Input) -> _RowStock:
+    def _draw_rows(self, one: Input) -> _RowStock:
         shape = axis_lengths(one, self._dims)
         return _RowStock(long=_long_rows(one, shape, self._rng), shape=shape, seen=set())
 
@@ -181,7 +181,7 @@ class PoisonPool:
     def next(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
         kind = self._dice.choice(POISON_KINDS if decoy is not None else POISON_KINDS[:2])
-        return {name: self._of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
+        return {name: self._slice_of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
 
     def long(self) -> dict[str, dict[str, Array]]:
         """The long rows by kind and name, for a card to keep."""
@@ -196,7 +196,7 @@ class PoisonPool:
         long, shape = (self._nans if kind == "nan" else self._noise)[name], self._shapes[name]
         return int(self._dice.random() * (long.size - math.prod(shape) + 1))
 
-    def _of(self, kind: str, name: str, shape: tuple[int, ...], decoy: Mapping[str, Array]) -> Array:
+    def _slice_of(self, kind: str, name: str, shape: tuple[int, ...], decoy: Mapping[str, Array]) -> Array:
         if kind == "decoy" and decoy[name].shape == shape:
             return decoy[name]
         long = (self._nans if kind == "nan" else self._noise)[name]

@@ -714,15 +714,15 @@ class _PythonCandidate:
 
     def work(self) -> Work:
         """The answer, with what it rests on."""
-        found = self._traced()
+        found = self._run_traced()
         if isinstance(found, str):
             return Work(answered=answer_unverified(found), reaches=(found,))
         traced, calls = found
         doubts = tuple(self._doubts(traced, calls))
-        answered = self._answered(traced, doubts, calls)
+        answered = self._answer(traced, doubts, calls)
         return Work(answered=self._as_fast(answered, calls) if answered.answer == "yes" else answered, reaches=doubts)
 
-    def _answered(self, traced: TracedOperators, doubts: tuple[str, ...], calls: PaceCalls) -> QuestionAnswer:
+    def _answer(self, traced: TracedOperators, doubts: tuple[str, ...], calls: PaceCalls) -> QuestionAnswer:
         major, minor = traced.computing(calls.elements, calls.outputs)
         notes = [f"ready-made operators with little to do: {list_some(minor)}"] if minor else []
         if major:
@@ -733,7 +733,7 @@ class _PythonCandidate:
         if not kernels:
             seen = "no kernel of its own was seen to run" + ("" if minor else ", and no operator either")
             return answer_unverified(*doubts, seen, *notes)
-        found = self._knocked_out(f"its own kernels ran: {list_some(kernels)}", *notes)
+        found = self._check_knockout(f"its own kernels ran: {list_some(kernels)}", *notes)
         return answer_unverified(*doubts) if doubts and found.answer != "no" else found
 
     def _doubts(self, traced: TracedOperators, calls: PaceCalls) -> list[str]:
@@ -751,7 +751,7 @@ class _PythonCandidate:
             doubts.append(f"calls operators that somebody registered: {list_some(foreign)}")
         return doubts
 
-    def _traced(self) -> tuple[TracedOperators, PaceCalls] | str:
+    def _run_traced(self) -> tuple[TracedOperators, PaceCalls] | str:
         """What was called at every size, or why that is not known."""
         with self.opened("trace") as session:
             if broken := session.open():
@@ -778,13 +778,13 @@ class _PythonCandidate:
             return answer_unverified(*answered.evidence, f"it takes much longer where it is traced: {took}")
         return answered
 
-    def _knocked_out(self, *evidence: str) -> QuestionAnswer:
+    def _check_knockout(self, *evidence: str) -> QuestionAnswer:
         """With its kernels replaced by nothing the output must be wrong, else something else made it."""
         seen = _KnockoutFindings()
-        if stopped := self._without(seen):
+        if stopped := self._run_without_kernels(seen):
             return answer_unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
         if seen.ready:
-            return self._given(seen.ready, *evidence)
+            return self._find_given_work(seen.ready, *evidence)
         if seen.unread:
             return answer_unverified(*evidence, "the run without them gave no report that can be read")
         if not seen.unharmed:
@@ -798,20 +798,20 @@ class _PythonCandidate:
             return answer_no(f"without its kernels the output is still right: {list_some(names)}")
         return answer_unverified(*evidence, f"without them some outputs are still right: {list_some(names)}")
 
-    def _without(self, seen: "_KnockoutFindings") -> BrokenWorker | None:
+    def _run_without_kernels(self, seen: "_KnockoutFindings") -> BrokenWorker | None:
         """The run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
         with self.opened("knockout") as session:
             if broken := session.open():
                 return broken
             for shape in self._shapes():
-                if stopped := self._looked(session, shape, seen):
+                if stopped := self._look_at_size(session, shape, seen):
                     seen.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
         return None
 
-    def _looked(self, session: Session, shape: Shape, seen: "_KnockoutFindings") -> BrokenWorker | None:
+    def _look_at_size(self, session: Session, shape: Shape, seen: "_KnockoutFindings") -> BrokenWorker | None:
         """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
-        right = self._judged()
+        right = self._judge_names()
         consts: Arrays = {}
         for _ in range(DRAWS):
             inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
@@ -819,7 +819,7 @@ class _PythonCandidate:
             done = session.call(shape.dims, inputs, timeout_s=CALL_S)
             if isinstance(done, BrokenWorker):
                 return done
-            told = self._told(done.outputs, inputs, session.report(), seen)
+            told = self._classify_outputs(done.outputs, inputs, session.report(), seen)
             seen.telling |= {name for name, one in told.items() if one is not None}
             seen.harmed = seen.harmed or False in told.values()
             right = [name for name in right if told[name]]
@@ -828,7 +828,7 @@ class _PythonCandidate:
         seen.unharmed += [name for name in right if name not in seen.unharmed]
         return None
 
-    def _told(
+    def _classify_outputs(
         self, outputs: Arrays, inputs: Arrays, report: bytes | BrokenWorker, seen: "_KnockoutFindings"
     ) -> dict[str, bool | None]:
         """Of each array, whether it was made. What kernels were given ready-made is added to `seen`."""
@@ -837,7 +837,7 @@ class _PythonCandidate:
         given = {name: to_float64(array, types[name]) for name, array in inputs.items()}
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         seen.unread = seen.unread or arguments is None
-        for name in self._judged():
+        for name in self._judge_names():
             if by := find_copied_output(
                 arguments or (), RightOutput(dtype=types[name], values=oracle[name], given=given)
             ):
@@ -850,10 +850,10 @@ class _PythonCandidate:
                 given=given,
                 before=given.get(name),
             )
-            for name in self._judged()
+            for name in self._judge_names()
         }
 
-    def _given(self, ready: Mapping[str, str], *evidence: str) -> QuestionAnswer:
+    def _find_given_work(self, ready: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """Its kernels moved what was there already: all of the work, or a part of it."""
         told = f"a kernel is given the output ready-made: {list_some(tuple(f'{name} ({by})' for name, by in ready.items()))}"
         wanted, shape = call_results(self.task), self._shapes()[0]
@@ -861,7 +861,7 @@ class _PythonCandidate:
             return answer_no(told, *evidence)
         return answer_unverified(told, *evidence)
 
-    def _judged(self) -> list[str]:
+    def _judge_names(self) -> list[str]:
         return [one.name for one in call_results(self.task)]
 
     def _shapes(self) -> tuple[Shape, ...]:

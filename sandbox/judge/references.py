@@ -89,7 +89,7 @@ class Reference:
     def framework(self) -> Framework:
         """What the reference computes with. Raises ReferenceFailed."""
         if self._framework is None:
-            self._started()
+            self._start()
         assert self._framework is not None
         return self._framework
 
@@ -98,18 +98,18 @@ class Reference:
 
         Inputs are in storage types. Whole numbers beyond 2^53 are rounded. Raises ReferenceFailed.
         """
-        return self._asked(("oracle",), [inputs])[0]["oracle"]
+        return self._ask(("oracle",), [inputs])[0]["oracle"]
 
     def trusted(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
         """The same computed in the task's own types and rounded to them, as float64. Raises ReferenceFailed."""
-        return self._asked(("trusted",), [inputs])[0]["trusted"]
+        return self._ask(("trusted",), [inputs])[0]["trusted"]
 
     def both(self, many: Sequence[Arrays]) -> list[Answers]:
         """Both answers, by the two names above, about several inputs of one size: asked at once, which costs less.
 
         Raises ReferenceFailed.
         """
-        return self._asked(("oracle", "trusted"), many)
+        return self._ask(("oracle", "trusted"), many)
 
     def close(self) -> None:
         """End the child. It can be asked again, and starts anew then."""
@@ -117,14 +117,14 @@ class Reference:
         if child is not None:
             child.close()
 
-    def _rounded(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _round_to_type(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rounded to the array's type: a reference in NumPy computes half precision in float32."""
         dtype = next(one.dtype for one in (*self._task.inputs, *self._task.outputs) if one.name == name)
         return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
 
-    def _asked(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
+    def _ask(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
         self._surroundings.check_time()
-        child = self._child or self._started()
+        child = self._child or self._start()
         names = [one.name for one in self._task.inputs]
         sets = [[_describe_arrays(inputs[name]) for name in names] for inputs in many]
         words = json.dumps({"questions": questions, "sets": sets}).encode()
@@ -140,7 +140,7 @@ class Reference:
             ]
         except ChildLost as lost:
             self._child = None
-            raise self._failed(questions[0], str(lost)) from None
+            raise self._failure(questions[0], str(lost)) from None
         self.notes = tuple(dict.fromkeys((*self.notes, *header["notes"])))
         return found
 
@@ -149,9 +149,9 @@ class Reference:
     ) -> dict[str, NDArray[np.float64]]:
         """One answer's arrays: name, type and shape of each were told before."""
         found = {name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays}
-        return found if question == "oracle" else {name: self._rounded(name, values) for name, values in found.items()}
+        return found if question == "oracle" else {name: self._round_to_type(name, values) for name, values in found.items()}
 
-    def _started(self) -> Child:
+    def _start(self) -> Child:
         spec = {
             "file": str(self._file),
             "inputs": [(one.name, one.dtype, one.constness) for one in self._task.inputs],
@@ -164,7 +164,7 @@ class Reference:
             header = self._header(answer, "import")
         except ChildLost as lost:
             self._child = None
-            raise self._failed("import", str(lost)) from None
+            raise self._failure("import", str(lost)) from None
         except ReferenceFailed:
             self.close()
             raise
@@ -175,10 +175,10 @@ class Reference:
         """The first message of an answer. Raises Lost, or ReferenceFailed where it tells of an error."""
         header: dict[str, Any] = json.loads(answer.message())
         if "error" in header:
-            raise self._failed(str(header.get("question", question)), str(header["error"]))
+            raise self._failure(str(header.get("question", question)), str(header["error"]))
         return header
 
-    def _failed(self, question: str, said: str) -> ReferenceFailed:
+    def _failure(self, question: str, said: str) -> ReferenceFailed:
         return ReferenceFailed(f"{self._file.name}: {question}: {said}; correct the reference")
 
 

@@ -159,12 +159,12 @@ class Session:
         not what the task says.
         """
         try:
-            slot, arena = self._bound(dims)
+            slot, arena = self._bind(dims)
             arena.write(inputs, placement)
             arena.poison(poison, placement)
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
             answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            return self._sealed(arena, inputs, placement, answer, wall_us)
+            return self._seal(arena, inputs, placement, answer, wall_us)
         except WorkerLost as lost:
             return self._break(lost)
 
@@ -182,7 +182,7 @@ class Session:
         """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
         if self._worker is None or self._broken is not None:
             return ()
-        _, arena = self._bound(dims)
+        _, arena = self._bind(dims)
         return tuple(
             dict.fromkeys(name for placement in range(PLACEMENTS) for name in arena.broken(placement, whole=True))
         )
@@ -238,7 +238,7 @@ class Session:
             raise RuntimeError("the session is not open")
         return self._worker
 
-    def _bound(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers]:
+    def _bind(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers]:
         """The arena of that size, and its number in the worker."""
         worker = self._running
         slot, arena, new = self._arenas.of(dims)
@@ -246,7 +246,7 @@ class Session:
             worker.bind(slot, arena.descriptor, arena.layout())
         return slot, arena
 
-    def _sealed(
+    def _seal(
         self,
         arena: SharedBuffers,
         inputs: Mapping[str, NDArray[np.generic]],
@@ -259,18 +259,18 @@ class Session:
         if arena.judged_bytes > LARGE_BYTES:
             held.settled()
         outputs = arena.outputs(placement)
-        changed, broken = self._looked(arena, inputs, placement)
+        changed, broken = self._check_memory(arena, inputs, placement)
         held.settled()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
         return SealedCall(
             outputs=outputs,
-            late=arena.seconds() if isinstance(arena, CardSharedBuffers) else self._late(arena, placement),
+            late=arena.seconds() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement),
             wall_us=wall_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
             guards_broken=broken,
         )
 
-    def _looked(
+    def _check_memory(
         self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Inputs that were changed, and arrays beside which something was."""
@@ -278,7 +278,7 @@ class Session:
             return (), ()
         return arena.changed(inputs, placement), arena.broken(placement)
 
-    def _late(self, arena: SharedBuffers, placement: int) -> dict[str, NDArray[np.generic]] | None:
+    def _copy_late(self, arena: SharedBuffers, placement: int) -> dict[str, NDArray[np.generic]] | None:
         if self.settle_us is None:
             return None
         held = self._running.held
@@ -453,7 +453,7 @@ class CardSession(Session):
     def stock(self, dims: Mapping[str, int], given: CardStock) -> BrokenWorker | None:
         """Have the worker keep these rows for calls of that size."""
         try:
-            slot, _ = self._bound(dims)
+            slot, _ = self._bind(dims)
             with _shared_message(json.dumps(given.layout).encode()) as words:
                 frame = Frame(STOCK, os.urandom(NONCE_BYTES), slot)
                 self._running.tell(frame, (given.descriptor, words), STOCKED)
@@ -465,7 +465,7 @@ class CardSession(Session):
         """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
         said = "eager"
         try:
-            slot, _ = self._bound(dims)
+            slot, _ = self._bind(dims)
             for placement in (0, 1):
                 frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), slot, placement)
                 said = self._running.tell(frame, (), CAPTURED).text
@@ -480,8 +480,8 @@ class CardSession(Session):
     ) -> CardTiming | BrokenWorker:
         """One judged call. What is asked of its outputs is told when it has ended, and is in the judge's time."""
         try:
-            slot, arena, answer, called_us = self._drawn(dims, draw, placement, timeout_s=timeout_s)
-            proof, proved_us = self._proved(asked, (slot, placement), arena, timeout_s=timeout_s)
+            slot, arena, answer, called_us = self._read_draw(dims, draw, placement, timeout_s=timeout_s)
+            proof, proved_us = self._read_proof(asked, (slot, placement), arena, timeout_s=timeout_s)
         except WorkerLost as lost:
             return self._break(lost)
         wall_us = called_us + proved_us
@@ -490,7 +490,7 @@ class CardSession(Session):
     def unproved(self, dims: Mapping[str, int], draw: CardDraw, *, placement: int = 0) -> float | BrokenWorker:
         """The same call with nothing held against it, to see what judging costs: what its events claim, in us."""
         try:
-            return self._drawn(dims, draw, placement, timeout_s=FETCH_S)[2].claim_ns / 1e3
+            return self._read_draw(dims, draw, placement, timeout_s=FETCH_S)[2].claim_ns / 1e3
         except WorkerLost as lost:
             return self._break(lost)
 
@@ -504,7 +504,7 @@ class CardSession(Session):
         try:
             slot, arena = self._card(dims)
             if fetch:
-                self._proved(ProofRequest.nothing(), (slot, placement), arena, timeout_s=FETCH_S)
+                self._read_proof(ProofRequest.nothing(), (slot, placement), arena, timeout_s=FETCH_S)
             return SealedCall(
                 outputs=arena.outputs(placement),
                 late=arena.seconds(),
@@ -515,7 +515,7 @@ class CardSession(Session):
         except WorkerLost as lost:
             return self._break(lost)
 
-    def _drawn(
+    def _read_draw(
         self, dims: Mapping[str, int], draw: CardDraw, placement: int, *, timeout_s: float
     ) -> tuple[int, CardSharedBuffers, Frame, float]:
         slot, arena = self._card(dims)
@@ -526,12 +526,12 @@ class CardSession(Session):
         return slot, arena, answer, called_us
 
     def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
-        slot, arena = self._bound(dims)
+        slot, arena = self._bind(dims)
         if not isinstance(arena, CardSharedBuffers):
             raise TypeError("a session of a card without its memory")
         return slot, arena
 
-    def _proved(
+    def _read_proof(
         self, asked: ProofRequest, place: tuple[int, int], arena: CardSharedBuffers, *, timeout_s: float
     ) -> tuple[OutputProof, float]:
         arena.say(asked.words())

@@ -111,7 +111,7 @@ class SharedBuffers:
             ctypes.memmove(span.at, span.kept, span.length)
         self._looked = [0] * PLACEMENTS
         self._views = tuple(
-            {room.name: self._seen(room, places[room.name]) for room in self.rooms} for places in self.offsets
+            {room.name: self._view(room, places[room.name]) for room in self.rooms} for places in self.offsets
         )
         self.judged_bytes = sum(room.nbytes for room in self.rooms if room.judged)
         self._consts: dict[str, Array] = {}
@@ -137,7 +137,7 @@ class SharedBuffers:
                 continue
             array = inputs[room.name]
             _check_array(room, array)
-            if room.constness == "const" and self._stands(room, array, placement):
+            if room.constness == "const" and self._is_constant_in_place(room, array, placement):
                 continue
             self._views[placement][room.name][...] = array
 
@@ -194,12 +194,12 @@ class SharedBuffers:
         """Bytes behind the placements."""
         return 0
 
-    def _seen(self, room: BufferSpec, offset: int) -> Array:
+    def _view(self, room: BufferSpec, offset: int) -> Array:
         """The array as it lies in the shared memory."""
         array: Array = np.frombuffer(self._memory, room.storage, math.prod(room.shape), offset)
         return array.reshape(room.shape)
 
-    def _stands(self, room: BufferSpec, array: Array, placement: int) -> bool:
+    def _is_constant_in_place(self, room: BufferSpec, array: Array, placement: int) -> bool:
         """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
         kept = self._consts.setdefault(room.name, array)
         if kept is not array and not same_bytes(kept, array):
@@ -347,7 +347,7 @@ class CardSharedBuffers(SharedBuffers):
 
     def seconds(self) -> dict[str, Array]:
         """What is judged, as it was after everything on the card had ended."""
-        return {room.name: self._seen(room, self._seconds[room.name]).copy() for room in self.rooms if room.judged}
+        return {room.name: self._view(room, self._seconds[room.name]).copy() for room in self.rooms if room.judged}
 
     def _more(self, end: int) -> int:
         cursor, self._seconds = end, dict[str, int]()

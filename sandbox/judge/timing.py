@@ -80,14 +80,14 @@ class UntimedProbes:
     def due(self, place: ProbePlace) -> tuple[str, str] | None:
         """Make those of this place: the side that is wrong, and how."""
         for _ in range(self._at[place]):
-            if wrong := self._both():
+            if wrong := self._call_both():
                 return wrong
         return None
 
-    def _both(self) -> tuple[str, str] | None:
+    def _call_both(self) -> tuple[str, str] | None:
         dims = self.shape.dims
         if not self._ready:
-            self._asked()
+            self._draw_truths()
         mix, truth = self._ready.pop()
         for side in self.coin.sample("ab", 2):
             placement = self.coin.getrandbits(1)
@@ -101,7 +101,7 @@ class UntimedProbes:
                 return side, f"{mix}: {lines[0]}"
         return None
 
-    def _asked(self) -> None:
+    def _draw_truths(self) -> None:
         """What is right in the next ones: for all of this process pair at once, unless that is much to keep."""
         mixes: list[str] = []
         for _ in range(self.many if element_count(self.bench.task, self.shape) < SMALL_ELEMENTS else 1):
@@ -430,22 +430,22 @@ class _Turns:
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
             for place in (0, 2):
                 if wrong := self._others.due((block, place)):
-                    return self._timed_wrong(wrong)
-                slots = self._timed(block, place, order[place : place + 2], empty_us)
+                    return self._refuse_wrong(wrong)
+                slots = self._time_calls(block, place, order[place : place + 2], empty_us)
                 if isinstance(slots, TimingRefused):
                     return slots
                 found += slots if block >= 0 else []
-        company = self._company()
+        company = self._find_sibling_processes()
         self.pairs.calls += self._others.calls
-        return self.settle() or self._hurt() or company or found
+        return self.settle() or self._find_overwritten() or company or found
 
-    def _timed(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
+    def _time_calls(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
         and a call that never does its work is as fast every time.
 
         `empty_us`, of either side: each could make its own empty calls long, and so its others short."""
         while True:
-            both = self._both(order)
+            both = self._call_both(order)
             if isinstance(both, TimingRefused):
                 return both
             slots = []
@@ -460,22 +460,22 @@ class _Turns:
                 detail = f"{self.shape.label}: {fast.time_us:.1f} us is too little to move its bytes"
                 return TimingRefused(side=fast.side, detail=f"{detail}, {MOST_TOO_FAST + 1} times")
 
-    def _hurt(self) -> TimingRefused | None:
+    def _find_overwritten(self) -> TimingRefused | None:
         """What was done to guard bands and not looked at yet."""
         for side, session in self.sessions.items():
             if self.options.on("guards") and (names := session.hurt(self.shape.dims)):
-                return self._timed_wrong((side, f"memory beside {names[0]} was overwritten"))
+                return self._refuse_wrong((side, f"memory beside {names[0]} was overwritten"))
         return None
 
     def settle(self) -> TimingRefused | None:
         """Judge the calls that wait for the oracle."""
         wrong = self._sampled.wrong("b")  # which the other side agreed with
-        return self._timed_wrong(wrong) if wrong else None
+        return self._refuse_wrong(wrong) if wrong else None
 
-    def _timed_wrong(self, wrong: tuple[str, str]) -> TimingRefused:
+    def _refuse_wrong(self, wrong: tuple[str, str]) -> TimingRefused:
         return TimingRefused(side=wrong[0], detail=f"{self.shape.label}, timed: {wrong[1]}")
 
-    def _company(self) -> TimingRefused | None:
+    def _find_sibling_processes(self) -> TimingRefused | None:
         """Other processes of a candidate may work, or watch, while its own stands still."""
         for side, session in self.sessions.items():
             if self.options.on("isolation") and (more := session.processes()):
@@ -495,7 +495,7 @@ class _Turns:
             self._stale = self._pool.next()
         return self._stale
 
-    def _both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
+    def _call_both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
         """One call of each side with the same values, and what is wrong with either."""
         inputs = self._inputs()
         found: dict[str, tuple[SealedCall, float]] = {}
@@ -509,7 +509,7 @@ class _Turns:
             if isinstance(sealed, BrokenWorker):
                 return TimingRefused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
             found[side] = (sealed, time.monotonic_ns() / 1e3)
-            if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._company()):
+            if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
         self.pairs.copy_us([*inputs.values(), *found["a"][0].outputs.values()], self.shape.label)
         return self._wrong(inputs, {side: sealed for side, (sealed, _) in found.items()}) or found
@@ -530,7 +530,7 @@ class _Turns:
         truth = truth_of(self.bench.reference, inputs)
         self.pairs.within(self.shape.label, truth)
         wrong = find_wrong_side(self.bench, found, truth, "ba")
-        return self._timed_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
+        return self._refuse_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
 
     def _agree(self, found: Mapping[str, SealedCall]) -> bool:
         task, known = self.bench.task, self.pairs.within(self.shape.label)
@@ -582,7 +582,7 @@ class _CardTurns(_Turns):
 
     def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
-        if refused := self._prepared():
+        if refused := self._prepare():
             return refused
         found: list[TimedCall] = []
         warm, block = time.monotonic() + CARD_WARM_UP_S, -WARM_UP
@@ -594,14 +594,14 @@ class _CardTurns(_Turns):
             found += slots if block >= 0 else []
             block += 1 if block != -1 or time.monotonic() > warm else 0
         self.pairs.calls += self._others.calls
-        return self._belied() or self._company() or found
+        return self._contradict_claims() or self._find_sibling_processes() or found
 
     def _block(self, block: int) -> list[TimedCall] | TimingRefused:
         found: list[TimedCall] = []
         order = ORDERS[self._dice.randrange(len(ORDERS))]
         for place in (0, 2):
             if wrong := self._others.due((block, place)):
-                return self._refused(*wrong)
+                return self._refuse(*wrong)
             both = self._pair(order[place : place + 2])
             if isinstance(both, TimingRefused):
                 return both
@@ -623,14 +623,14 @@ class _CardTurns(_Turns):
                 self.gains.append((a.wall_us - b.wall_us, a.claimed_us - b.claimed_us))
         return found
 
-    def _prepared(self) -> TimingRefused | None:
+    def _prepare(self) -> TimingRefused | None:
         """Values on either card, one whole call, and how calls are made."""
         task, dims = self.bench.task, self.shape.dims
-        stock = self._stocked()
+        stock = self._stock()
         places = self._pool.places()
         inputs = self._pool.at(places)
         truth = truth_of(self.bench.reference, inputs)
-        self._learned(truth.oracle)
+        self._learn_sizes(truth.oracle)
         self.pairs.within(self.shape.label, truth)
         for name, array in decoy_of(task, truth).items():
             stock.write(f"decoy/{name}", array)
@@ -639,18 +639,18 @@ class _CardTurns(_Turns):
             session = self._card(side)
             sealed = session.call(dims, inputs, placement=self._dice.randrange(2), timeout_s=self.options.call_s)
             if isinstance(sealed, BrokenWorker):
-                return self._refused(side, f"{sealed.reason}: {sealed.detail}")
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
             if lines := self.bench.wrong(sealed, truth):
-                return self._refused(side, lines[0])
+                return self._refuse(side, lines[0])
             said = session.stock(dims, stock) or session.capture(dims)
             if isinstance(said, BrokenWorker):
-                return self._refused(side, f"{said.reason}: {said.detail}")
+                return self._refuse(side, f"{said.reason}: {said.detail}")
             lanes.add(said.split()[0])
         self.lane = "graph" if lanes == {"graph"} else "eager"
         stock.close()
         return None
 
-    def _stocked(self) -> CardStock:
+    def _stock(self) -> CardStock:
         rows: dict[str, NDArray[np.generic]] = {"rows": self._row}
         for name, long in self._pool.long().items():
             rows[f"values/{name}"] = long.values
@@ -678,9 +678,9 @@ class _CardTurns(_Turns):
             )
             self.pairs.calls += 1
             if isinstance(timed, BrokenWorker):
-                return self._refused(side, f"{timed.reason}: {timed.detail}")
+                return self._refuse(side, f"{timed.reason}: {timed.detail}")
             if timed.claimed_us < self._floor_us():
-                return self._refused(side, f"{timed.claimed_us:.1f} us is too little to move its bytes")
+                return self._refuse(side, f"{timed.claimed_us:.1f} us is too little to move its bytes")
             found[side] = _CardCall(timed=timed, placement=placement, asked=asked, at_us=time.monotonic_ns() / 1e3)
         return self._unlike(found, draw.inputs, whole=whole) or found
 
@@ -709,15 +709,15 @@ class _CardTurns(_Turns):
             one, session = found[side], self._card(side)
             sealed = session.sealed(self.shape.dims, inputs, one.placement, fetch=not whole)
             if isinstance(sealed, BrokenWorker):
-                return self._refused(side, f"{sealed.reason}: {sealed.detail}")
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
             for name in judged_names(self.bench.task):
                 said, dtype = one.timed.proof.outputs.get(name), self.bench.task.dtype_of(name)
                 if said is None or not is_proof_true(said, sealed.outputs[name], dtype, self._row, one.asked):
-                    return self._refused(side, f"output {name} is another than when its sums were asked for")
+                    return self._refuse(side, f"output {name} is another than when its sums were asked for")
             if not one.timed.proof.guards:
-                return self._refused(side, "memory beside the arrays was overwritten")
+                return self._refuse(side, "memory beside the arrays was overwritten")
             if lines := self.bench.wrong(sealed, truth):
-                return self._refused(side, lines[0])
+                return self._refuse(side, lines[0])
         return None
 
     def _near(self, found: Mapping[str, _CardCall]) -> bool:
@@ -735,7 +735,7 @@ class _CardTurns(_Turns):
             for name in names
         )
 
-    def _belied(self) -> TimingRefused | None:
+    def _contradict_claims(self) -> TimingRefused | None:
         """The judge's own clock must show most of what the workers' timers claim."""
         if len(self.gains) < 3 or not self.options.on("own_clock"):
             return None
@@ -755,7 +755,7 @@ class _CardTurns(_Turns):
             return 0.0
         return bytes_floor_us(evaluate(task.bytes, self.shape.dims), FASTEST_GBPS)
 
-    def _learned(self, oracle: Mapping[str, NDArray[np.float64]]) -> None:
+    def _learn_sizes(self, oracle: Mapping[str, NDArray[np.float64]]) -> None:
         """Sizes of right numbers, as the root of their mean square."""
         self._counts = {name: one.size for name, one in oracle.items()}
         self._sizes = {
@@ -769,7 +769,7 @@ class _CardTurns(_Turns):
             raise TypeError("timing on a card needs sessions on it")
         return session
 
-    def _refused(self, side: str, detail: str) -> TimingRefused:
+    def _refuse(self, side: str, detail: str) -> TimingRefused:
         return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")
 
 

@@ -99,10 +99,10 @@ class TorchSource:
             words = json.dumps({"file": str(self._file), "entry": entry}).encode()
             header = json.loads(self._child.asked([words], timeout_s=START_S).message())
         except ChildLost as lost:
-            raise self._failed(str(lost)) from None
+            raise self._failure(str(lost)) from None
         if "error" in header:
             self._child.close()
-            raise self._failed(header["error"])
+            raise self._failure(header["error"])
         self.entry: str = header["entry"]
         self.is_module: bool = header["is_module"]
         self.has_init: bool = header["init"]
@@ -120,23 +120,23 @@ class TorchSource:
 
     def seen(self, sizes: Mapping[str, int]) -> SourceShapes:
         """The file at these sizes, worked out without memory for its tensors. Raises SourceError."""
-        return SourceShapes.model_validate(self._asked(sizes, real=False))
+        return SourceShapes.model_validate(self._ask(sizes, real=False))
 
     def facts(self, sizes: Mapping[str, int]) -> RunFacts:
         """The file really run at these sizes, which should be small. Raises SourceError."""
-        return RunFacts.model_validate(self._asked(sizes, real=True))
+        return RunFacts.model_validate(self._ask(sizes, real=True))
 
-    def _asked(self, sizes: Mapping[str, int], *, real: bool) -> object:
+    def _ask(self, sizes: Mapping[str, int], *, real: bool) -> object:
         words = json.dumps({"sizes": dict(sizes), "real": real}).encode()
         try:
             answer = json.loads(self._child.asked([words], timeout_s=CALL_S).message())
         except ChildLost as lost:
-            raise self._failed(str(lost)) from None
+            raise self._failure(str(lost)) from None
         if "error" in answer:
-            raise self._failed(answer["error"])
+            raise self._failure(answer["error"])
         return answer
 
-    def _failed(self, why: str) -> SourceError:
+    def _failure(self, why: str) -> SourceError:
         return SourceError(f"{self._file.name}: {why}")
 
 

@@ -88,8 +88,8 @@ class Channel:
 
     def quiet(self) -> None:
         """Raises Lost when something came that nobody asked for, or the worker has ended."""
-        if self._here(self._poller.poll(0)):
-            data = self._received()
+        if self._is_message_ready(self._poller.poll(0)):
+            data = self._receive()
             raise WorkerLost("protocol", f"{len(data)} bytes came that were not asked for")
 
     def answer(self, kind: int, nonce: bytes, *, timeout_s: float) -> tuple[Frame, int]:
@@ -107,7 +107,7 @@ class Channel:
 
     def taken(self, kind: int, nonce: bytes) -> Frame:
         """What is there, as the one frame that answers. Raises Lost as `answer` does."""
-        frame = _parse_frame(self._received())
+        frame = _parse_frame(self._receive())
         if frame.nonce != nonce:
             raise WorkerLost("protocol", "the answer is not to this call")
         if frame.kind == FAILED:
@@ -125,27 +125,27 @@ class Channel:
         poll, now = self._poller.poll, time.monotonic
         spin = min(now() + self._spin_s, until)
         while now() < spin:
-            if self._here(poll(0)):
+            if self._is_message_ready(poll(0)):
                 return
             os.sched_yield()  # costs nothing unless somebody, the worker for one, waits for this processor
         while (left := until - now()) > 0:
-            if self._here(poll(min(left * 1000 + 1, POLL_MS))):
+            if self._is_message_ready(poll(min(left * 1000 + 1, POLL_MS))):
                 return
         raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
 
-    def _here(self, events: list[tuple[int, int]]) -> bool:
+    def _is_message_ready(self, events: list[tuple[int, int]]) -> bool:
         """Whether a message is. Raises Lost where the worker has ended without one."""
         if not events:
             return False
-        if not self._among(events) and not self._among(self._poller.poll(0)):  # its last message came before its end
+        if not self._is_readable_among(events) and not self._is_readable_among(self._poller.poll(0)):  # its last message came before its end
             raise WorkerLost("crash", "the worker ended")
         return True
 
-    def _among(self, events: list[tuple[int, int]]) -> bool:
+    def _is_readable_among(self, events: list[tuple[int, int]]) -> bool:
         """Whether the wire is. The other is the process, of which a kernel says more once somebody has collected it."""
         return any(descriptor == self._near.fileno() for descriptor, _ in events)
 
-    def _received(self) -> bytes:
+    def _receive(self) -> bytes:
         """One message. Descriptors that came with it are dropped by the kernel. Raises Lost at the end of the wire."""
         try:
             data = os.read(self._near.fileno(), SIZE + 1)
@@ -342,7 +342,7 @@ class Worker:
 
     def start(self) -> None:
         """Start, load and hold it. Raises Lost."""
-        self._process = self._launched()
+        self._process = self._launch()
         hello, pid = self.channel.caller(START_S)
         if hello.kind != HELLO:
             raise WorkerLost("protocol", "the worker does not begin as it should")
@@ -389,7 +389,7 @@ class Worker:
 
     def why(self, lost: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
-        code = self._ended()
+        code = self._end()
         said = self.said()
         reason: LossReason = lost.reason
         if reason in ("crash", "load") and (self._out_of_memory or any(word in said for word in OUT_OF_MEMORY)):
@@ -412,7 +412,7 @@ class Worker:
     def _out_of_memory(self) -> bool:
         return self._process is not None and self._process.out_of_memory
 
-    def _ended(self) -> int | None:
+    def _end(self) -> int | None:
         """Its exit code as far as it ended by itself; then it is ended anyway."""
         if self._process is None:
             return None
@@ -421,7 +421,7 @@ class Worker:
         end_process(self._process)
         return None
 
-    def _launched(self) -> ConfinedProcess:
+    def _launch(self) -> ConfinedProcess:
         given = self._loading
         private = self._stack.enter_context(fresh_folder())
         far = self.channel.far.fileno()

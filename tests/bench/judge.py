@@ -163,7 +163,7 @@ def _bare(session: Session) -> None:
 
 def _judged(turns: _Turns) -> SealedCall:
     """One pair of calls as they are timed in earnest."""
-    found = turns._both("ab")
+    found = turns._call_both("ab")
     if isinstance(found, TimingRefused):
         raise RuntimeError(found.detail)
     return found["b"][0]

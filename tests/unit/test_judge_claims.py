@@ -61,7 +61,7 @@ def test_such_a_gain_counts_only_for_code_that_was_not_seen_to_reach_the_timer(g
     judge = CandidateJudgment(
         task=None, reference=None, new=None, old=None, options=Options(without=frozenset(without))
     )
-    found = judge._believed(gain, pairs(s=gains), work)
+    found = judge._discount_unseen_gain(gain, pairs(s=gains), work)
     assert found.answer == answer
     if answer == "unverified":
         assert found.evidence[0].startswith("1.6")

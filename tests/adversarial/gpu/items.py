@@ -209,7 +209,7 @@ def cost() -> dict[str, Any]:
     for task in ("gemm_f32", "softmax"):
         with staged(task) as (task_file, candidate, against), turning(task_file, against, candidate) as (turns, took):
             began = time.perf_counter()
-            if refused := turns._prepared():
+            if refused := turns._prepare():
                 raise RuntimeError(refused.detail)
             took["prepare_s"] = time.perf_counter() - began
             both, bare, judged_us = [], [], []
