@@ -39,7 +39,7 @@ def judged(
 def known(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
     """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
     task, folder = opened(task_file)
-    with open_reference(task, folder, options.placed(task)) as reference:
+    with open_reference(task, folder, options.with_device(task)) as reference:
         return find_known_defects(task, reference)
 
 
@@ -87,7 +87,7 @@ def require_device(name: str) -> None:
 def linted(task_file: Path) -> tuple[LintFinding, ...]:
     """Findings about the task itself, its starting version included."""
     task, folder = opened(task_file)
-    options = Options().placed(task)
+    options = Options().with_device(task)
     with open_reference(task, folder, options) as reference, freeze_sources(task, folder) as version:
         judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
         return lint_task(task, reference, opened=judged.opener(version))

@@ -530,7 +530,7 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
 
 
 def _planned(source: TorchSource, file: Path) -> Plan:
-    base = source.seen({})
+    base = source.read_shapes({})
     knobs = {name: value for name, value in source.knobs.items() if NAME.match(name) and name not in RESERVED}
     fixed = range(len(_extents(base)), len(_numbers(base)))
     used = _used(file.read_text(encoding="utf-8"))
@@ -547,7 +547,7 @@ def _planned(source: TorchSource, file: Path) -> Plan:
     small = _small(source, found)
     # what a call reads of its inputs hangs on their sizes, so where that is cheap the file's own are looked at
     elements = sum(elements_of(one) for one in (*base.inputs, *base.state, *base.outputs))
-    facts = source.facts({} if elements <= AFFORDED else small)
+    facts = source.read_facts({} if elements <= AFFORDED else small)
     return _plan(source, file, Found(base=base, facts=facts, sized=found, small=small, used=used))
 
 
@@ -561,7 +561,7 @@ def _used(text: str) -> set[str]:
 
 def _probed(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
     try:
-        return _numbers(source.seen(sizes))
+        return _numbers(source.read_shapes(sizes))
     except SourceError:
         return None
 
@@ -650,7 +650,7 @@ def _highest(found: InferredSizes, name: str) -> int:
 
 def _flops(source: TorchSource, sizes: Mapping[str, int]) -> int | None:
     try:
-        return source.seen(sizes).flops
+        return source.read_shapes(sizes).flops
     except SourceError:
         return None
 

@@ -92,23 +92,23 @@ class Child:
                 start_new_session=True,
             )
 
-    def asked(self, messages: Iterable[bytes | memoryview], *, timeout_s: float) -> "Answer":
+    def ask(self, messages: Iterable[bytes | memoryview], *, timeout_s: float) -> "Answer":
         """Send the messages; the answer is read from what this returns. Raises Lost, and the child is ended."""
         until = time.monotonic() + timeout_s
         answer = Answer(self, until=until, timeout_s=timeout_s)
-        with answer.watched():
+        with answer.watch():
             for body in messages:
                 _send(self._to, body, until)
         return answer
 
-    def received(self, until: float) -> bytearray:
+    def receive(self, until: float) -> bytearray:
         """One message. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
         (length,) = LENGTH.unpack(_read_exactly(self._back, LENGTH.size, until))
         if length > LONGEST:
             raise ValueError(f"a message of {length} bytes")
         return _read_exactly(self._back, length, until)
 
-    def lost(self, why: str) -> ChildLost:
+    def explain_loss(self, why: str) -> ChildLost:
         """The end of a child that broke its word: how it ended and the last that it printed."""
         tail = " ".join(bounded(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
@@ -136,28 +136,28 @@ class Answer:
 
     def message(self) -> bytearray:
         """The next message. Raises Lost, and the child is ended."""
-        with self.watched():
-            return self._child.received(self._until)
+        with self.watch():
+            return self._child.receive(self._until)
 
     def array(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
         """The next message as numbers of that type. Raises Lost where it is something else."""
-        with self.watched():
-            kind, body = np.dtype(dtype), self._child.received(self._until)
+        with self.watch():
+            kind, body = np.dtype(dtype), self._child.receive(self._until)
             if kind.kind not in "biuf" or len(body) != math.prod(shape) * kind.itemsize:
                 raise ValueError(f"{len(body)} bytes as {dtype}{list(shape)}")
             return np.ndarray(tuple(shape), kind, body)
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Around talking to the child."""
         try:
             yield
         except TimeoutError:
-            raise self._child.lost(f"no answer in {self._timeout_s:g} s") from None
+            raise self._child.explain_loss(f"no answer in {self._timeout_s:g} s") from None
         except (BrokenPipeError, EOFError):
-            raise self._child.lost("") from None
+            raise self._child.explain_loss("") from None
         except ValueError as error:
-            raise self._child.lost(f"it sent {error}") from None
+            raise self._child.explain_loss(f"it sent {error}") from None
 
 
 def _widen(*pipes: int) -> None:

@@ -194,9 +194,9 @@ class CallJudge:
     def surroundings(self, sealed: SealedCall) -> tuple[str, ...]:
         """What the call did to memory that is none of its business, and after it had said that it was done."""
         found: list[str] = []
-        if self.options.on("input_hash"):
+        if self.options.has("input_hash"):
             found += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
-        if self.options.on("guards"):
+        if self.options.has("guards"):
             found += [f"memory beside {name} was overwritten" for name in sealed.guards_broken]
         for name, late in (sealed.late or {}).items():
             if late.tobytes() != sealed.outputs[name].tobytes():
@@ -314,7 +314,7 @@ class Constants:
         self._names = tuple(one.name for one in task.inputs if one.constness == "const")
         self._first: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
 
-    def kept(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+    def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """The inputs with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
         first = self._first.setdefault(size, {name: inputs[name] for name in self._names})
@@ -357,11 +357,11 @@ class CorrectnessTests:
         return []
 
     def _run_case(self, session: Session, case: Case) -> Sequence[str]:
-        if not self.options.on("fresh_values"):  # what a careless harness does: one set of values for each size
+        if not self.options.has("fresh_values"):  # what a careless harness does: one set of values for each size
             case = self._first.setdefault(case.shape.label, case)
-        inputs = self._consts.kept(case.shape, case.inputs)
+        inputs = self._consts.keep(case.shape, case.inputs)
         truth = case.truth or truth_of(self.bench.reference, inputs)
-        placement = int(self.rng.integers(2)) if self.options.on("addresses") else 0
+        placement = int(self.rng.integers(2)) if self.options.has("addresses") else 0
         if self.rng.random() < PING_SHARE:
             session.ping()  # as before timings: what comes with one shall not tell one from the other
         sealed = session.call(
@@ -379,11 +379,11 @@ class CorrectnessTests:
 
     def _poison(self, shape: Shape, truth: Truth) -> dict[str, NDArray[np.generic]]:
         """Without the defence: what a careless harness leaves there, the right answer."""
-        if not self.options.on("poison"):
+        if not self.options.has("poison"):
             return decoy_of(self.task, truth)
         if shape.label not in self._poisons:
             self._poisons[shape.label] = PoisonPool(self.task, shape.dims, self.rng)
-        return self._poisons[shape.label].next(self._decoys.get(shape.label))
+        return self._poisons[shape.label].draw(self._decoys.get(shape.label))
 
     def _shuffle(self, cases: Iterator[Callable[[], Iterator[Case]]]) -> list[Callable[[], Iterator[Case]]]:
         found = list(cases)
@@ -392,29 +392,29 @@ class CorrectnessTests:
 
     def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
         for shape in self.task.shapes:
-            for mix in list_mixes(self.task, shape) if self.options.on("mixes") else MIXES[:1]:
+            for mix in list_mixes(self.task, shape) if self.options.has("mixes") else MIXES[:1]:
                 yield self._drawn_size_cases(shape, mix)
 
     def _private(self) -> Iterator[Callable[[], Iterator[Case]]]:
-        unseen = draw_sizes(self.task, self.rng) if self.options.on("held_out") else ()
+        unseen = draw_sizes(self.task, self.rng) if self.options.has("held_out") else ()
         for shape in unseen:
             mixed = [*self._some(MIXES), self._some(PARTS)[0]]
-            for mix in mixed if self.options.on("mixes") else MIXES[:1]:
+            for mix in mixed if self.options.has("mixes") else MIXES[:1]:
                 yield self._drawn_size_cases(shape, mix)
         small = [
             shape for shape in (*self.task.shapes, *unseen) if element_count(self.task, shape) < LARGE_ELEMENTS
         ] or [self.task.shapes[0]]
         for shape in self._some(small):
-            if self.options.on("probes"):
+            if self.options.has("probes"):
                 yield self._probe_cases(shape)
-            if self.options.on("near_pairs"):
+            if self.options.has("near_pairs"):
                 yield self._near(shape)
         for shape in self._some(self.task.shapes):
             yield self._drawn_size_cases(shape, MIXES[0])
 
     def _drawn_size_cases(self, shape: Shape, mix: str) -> Callable[[], Iterator[Case]]:
         def cases() -> Iterator[Case]:
-            truth = draw_with_truth(self.bench, shape.dims, mix, kept=lambda drawn: self._consts.kept(shape, drawn))
+            truth = draw_with_truth(self.bench, shape.dims, mix, kept=lambda drawn: self._consts.keep(shape, drawn))
             yield Case(name=f"{shape.label}, {mix}", shape=shape, inputs=truth.inputs, truth=truth)
 
         return cases

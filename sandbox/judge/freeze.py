@@ -36,7 +36,7 @@ class Frozen:
     sha256: Mapping[str, str]
     """By name relative to the folder."""
 
-    def changed(self) -> tuple[str, ...]:
+    def list_changed(self) -> tuple[str, ...]:
         """Files that are not what was frozen any more; nothing in this folder should ever be among them."""
         return tuple(name for name, digest in self.sha256.items() if _digest(self.folder / name) != digest)
 

@@ -309,7 +309,7 @@ class ForkServer:
         self._wire.settimeout(COPY_S)
         self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LONGEST)
 
-    def copied(self, plan: Plan) -> ForkedProcess:
+    def copy(self, plan: Plan) -> ForkedProcess:
         """A copy that carries out the plan. Raises OSError."""
         with self._lock:
             try:
@@ -449,7 +449,7 @@ class ConfinedProcess:
         plan.line, line = os.pipe()
         self._let_go = weakref.finalize(self, os.close, line)
         try:
-            self._outer = _start_alone(plan) if stem is None else stem.copied(plan)
+            self._outer = _start_alone(plan) if stem is None else stem.copy(plan)
         finally:
             os.close(plan.report)
             os.close(plan.line)
@@ -470,7 +470,7 @@ class ConfinedProcess:
         """What holds it, and it with that."""
         self._outer.kill()
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """What it printed, standard output and error together: head and tail, with what is between them counted."""
         count, _ = self._head()
         half = self._limit // 2
@@ -740,7 +740,7 @@ def try_mode(mode: IsolationMode) -> Isolation:
         code = worker.wait()
         worker.end()
     if code != 0:
-        raise WorldError(f"a process in it ended with {code}: {worker.said().strip()}")
+        raise WorldError(f"a process in it ended with {code}: {worker.read_output().strip()}")
     weak = mode == "weak"
     missing = (*(_WITHOUT_NAMESPACES if weak else ()), *worker.missing)
     return Isolation("weak" if weak else "namespaces", _TOOLS[mode], missing)

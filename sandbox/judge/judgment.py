@@ -45,13 +45,13 @@ def judge(
     Raises TaskError for a task that cannot be used. A broken candidate is a verdict, never an error.
     """
     task, folder = load_task(task_file)
-    asked = (options or Options()).placed(task)
+    asked = (options or Options()).with_device(task)
     with (
         open_reference(task, folder, asked) as reference,
         freeze_sources(task, candidate or folder) as new,
         freeze_sources(task, against or folder) as old,
     ):
-        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=asked).judgment()
+        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=asked).judge()
 
 
 def open_reference(task: Task, folder: Path, options: Options, surroundings: Surroundings = HERE) -> Reference:
@@ -71,13 +71,13 @@ class CandidateJudgment:
     options: Options
     surroundings: Surroundings = HERE
 
-    def judgment(self) -> Judgment:
+    def judge(self) -> Judgment:
         """Correctness first; what is wrong is never timed."""
         seed = self.options.seed
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
         gate = CorrectnessTests(bench=bench)
-        correct = self.convicted() or gate.check(self.opener(self.new))
+        correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
@@ -91,13 +91,17 @@ class CandidateJudgment:
                 return self._make_judgment(correct, answer_unverified(detail), own, calls=calls)
             if timed.side == "b":
                 return self._make_judgment(answer_no(detail), answer_unverified(detail), own, calls=calls)
-            return self._make_judgment(correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls)
-        return self._make_judgment(correct, self._discount_unseen_gain(timed, pairs, work), own, calls=calls, gain=timed)
+            return self._make_judgment(
+                correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls
+            )
+        return self._make_judgment(
+            correct, self._discount_unseen_gain(timed, pairs, work), own, calls=calls, gain=timed
+        )
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answered
-        unseen = pairs.unseen() if self.options.on("own_clock") else None
+        unseen = pairs.find_unseen_gain() if self.options.has("own_clock") else None
         if faster.answer != "yes" or unseen is None or not work.reaches:
             return faster
         return answer_unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
@@ -106,15 +110,15 @@ class CandidateJudgment:
         """Where its calls are judged."""
         return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
-    def tested(self) -> Judgment:
+    def judge_correctness(self) -> Judgment:
         """Correctness and own work alone."""
         gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
-        correct = self.convicted() or gate.check(self.opener(self.new))
+        correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
         return self._make_judgment(correct, NOT_WANTED, own, calls=gate.calls)
 
     def _own_work(self) -> Work:
-        if not self.options.on("own_work"):
+        if not self.options.has("own_work"):
             return Work(answered=answer_unverified("not looked at"))
         return judge_own_work(
             self.task, self.new, self.reference, opened=self._open_marked if self.options.device == "cuda" else None
@@ -127,9 +131,9 @@ class CandidateJudgment:
             session.mode = mode
             yield session
 
-    def convicted(self) -> QuestionAnswer | None:
+    def convict_by_reading(self) -> QuestionAnswer | None:
         """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
-        if not self.options.on("static"):
+        if not self.options.has("static"):
             return None
         texts = {
             side: {path.name: _read_text(path) for path in one.files}

@@ -268,7 +268,7 @@ def _check_baseline(task: Task, reference: Reference, opened: Opened) -> Iterato
         broken = session.open()
         for shape in () if broken else task.shapes:
             for mix in ("normal", TIES) if has_integer_output(task) else ("normal",):
-                inputs = consts.kept(shape, draw(task, shape.dims, mix, rng))
+                inputs = consts.keep(shape, draw(task, shape.dims, mix, rng))
                 found = _first_fault(bench, session, shape, inputs, mix=mix)
                 if isinstance(found, LintFinding):
                     yield found

@@ -60,11 +60,11 @@ class Options(Value):
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
 
-    def on(self, defence: Defence) -> bool:
+    def has(self, defence: Defence) -> bool:
         """Whether the defence stands."""
         return defence not in self.without
 
-    def placed(self, task: Task) -> "Options":
+    def with_device(self, task: Task) -> "Options":
         """The same with the device decided."""
         if self.device != "auto":
             return self

@@ -107,19 +107,19 @@ class InputPool:
         """Of the arrays that values are cut from."""
         return sum(one.nbytes for one in self._stocks.values())
 
-    def anew(self) -> None:
+    def renew(self) -> None:
         """For another process: constant inputs get other values, and nothing that was taken comes again."""
         self._consts.clear()
         self._fixed.clear()
 
-    def next(self) -> dict[str, Array]:
+    def draw(self) -> dict[str, Array]:
         """Values of all inputs, in storage types, contiguous. Constant ones are the same until `anew`.
 
         An input of few elements and few possible values repeats itself, as it must.
         """
         return {one.name: self._slice_of(one) for one in self._task.inputs}
 
-    def long(self) -> dict[str, LongRows]:
+    def long_rows(self) -> dict[str, LongRows]:
         """The long rows of every input, for a card to keep."""
         return {name: stock.long for name, stock in self._stocks.items()}
 
@@ -127,7 +127,7 @@ class InputPool:
         """The constant inputs of this process, which `next` and `places` will go on giving."""
         constant = [one.name for one in self._task.inputs if one.constness == "const"]
         if self._fixed:
-            return {name: self.at({name: self._fixed[name]})[name] for name in constant}
+            return {name: self.cut_at({name: self._fixed[name]})[name] for name in constant}
         return {one.name: self._slice_of(one) for one in self._task.inputs if one.name in constant}
 
     def places(self) -> dict[str, RowPlace]:
@@ -140,7 +140,7 @@ class InputPool:
             found[one.name] = place
         return found
 
-    def at(self, places: Mapping[str, RowPlace]) -> dict[str, Array]:
+    def cut_at(self, places: Mapping[str, RowPlace]) -> dict[str, Array]:
         """The values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
@@ -178,12 +178,12 @@ class PoisonPool:
         """Of the arrays that slices are cut from."""
         return sum(one.nbytes for rows in (self._noise, self._nans) for one in rows.values())
 
-    def next(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    def draw(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
         kind = self._dice.choice(POISON_KINDS if decoy is not None else POISON_KINDS[:2])
         return {name: self._slice_of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
 
-    def long(self) -> dict[str, dict[str, Array]]:
+    def long_rows(self) -> dict[str, dict[str, Array]]:
         """The long rows by kind and name, for a card to keep."""
         return {"nan": self._nans, "noise": self._noise}
 

@@ -129,7 +129,7 @@ class Reference:
         sets = [[_describe_arrays(inputs[name]) for name in names] for inputs in many]
         words = json.dumps({"questions": questions, "sets": sets}).encode()
         try:
-            answer = child.asked(
+            answer = child.ask(
                 [words, *(_array_bytes(inputs[name]) for inputs in many for name in names)],
                 timeout_s=self._patience.call_s * len(questions) * len(many),
             )
@@ -149,7 +149,11 @@ class Reference:
     ) -> dict[str, NDArray[np.float64]]:
         """One answer's arrays: name, type and shape of each were told before."""
         found = {name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays}
-        return found if question == "oracle" else {name: self._round_to_type(name, values) for name, values in found.items()}
+        return (
+            found
+            if question == "oracle"
+            else {name: self._round_to_type(name, values) for name, values in found.items()}
+        )
 
     def _start(self) -> Child:
         spec = {
@@ -160,7 +164,7 @@ class Reference:
         }
         try:
             self._child = Child(HOST, self._held)
-            answer = self._child.asked([json.dumps(spec).encode()], timeout_s=self._patience.start_s)
+            answer = self._child.ask([json.dumps(spec).encode()], timeout_s=self._patience.start_s)
             header = self._header(answer, "import")
         except ChildLost as lost:
             self._child = None

@@ -172,19 +172,21 @@ class Session:
         """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
             _, wall_us = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
-            self._running.held.settled()
+            self._running.held.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
         return wall_us
 
-    def hurt(self, dims: Mapping[str, int]) -> tuple[str, ...]:
+    def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
         """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
         if self._worker is None or self._broken is not None:
             return ()
         _, arena = self._bind(dims)
         return tuple(
-            dict.fromkeys(name for placement in range(PLACEMENTS) for name in arena.broken(placement, whole=True))
+            dict.fromkeys(
+                name for placement in range(PLACEMENTS) for name in arena.list_broken_guards(placement, whole=True)
+            )
         )
 
     def report(self) -> bytes | BrokenWorker:
@@ -203,7 +205,7 @@ class Session:
 
         Unlike the worker's threads they do run between calls, so an honest time wants none. Takes a millisecond.
         """
-        others = self._worker.held.others() if self._worker is not None and self._broken is None else None
+        others = self._worker.held.list_siblings() if self._worker is not None and self._broken is None else None
         return None if others is None else len(others)
 
     @property
@@ -241,7 +243,7 @@ class Session:
     def _bind(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers]:
         """The arena of that size, and its number in the worker."""
         worker = self._running
-        slot, arena, new = self._arenas.of(dims)
+        slot, arena, new = self._arenas.open_size(dims)
         if new:
             worker.bind(slot, arena.descriptor, arena.layout())
         return slot, arena
@@ -257,13 +259,13 @@ class Session:
         """Copies first, checks later."""
         held = self._running.held
         if arena.judged_bytes > LARGE_BYTES:
-            held.settled()
+            held.wait_stopped()
         outputs = arena.outputs(placement)
         changed, broken = self._check_memory(arena, inputs, placement)
-        held.settled()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
+        held.wait_stopped()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
         return SealedCall(
             outputs=outputs,
-            late=arena.seconds() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement),
+            late=arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement),
             wall_us=wall_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
@@ -276,21 +278,21 @@ class Session:
         """Inputs that were changed, and arrays beside which something was."""
         if self.look_share < 1 and self._coin.random() >= self.look_share:
             return (), ()
-        return arena.changed(inputs, placement), arena.broken(placement)
+        return arena.list_changed_inputs(inputs, placement), arena.list_broken_guards(placement)
 
     def _copy_late(self, arena: SharedBuffers, placement: int) -> dict[str, NDArray[np.generic]] | None:
         if self.settle_us is None:
             return None
         held = self._running.held
-        held.go()
+        held.resume()
         time.sleep(self.settle_us / 1e6)
         held.stop()
-        held.settled()
+        held.wait_stopped()
         return arena.outputs(placement)
 
     def _break(self, lost: WorkerLost) -> BrokenWorker:
         if self._broken is None:
-            why = self._worker.why(lost) if self._worker is not None else lost
+            why = self._worker.explain_loss(lost) if self._worker is not None else lost
             self._broken = BrokenWorker(reason=why.reason, detail=why.detail)
         return self._broken
 
@@ -475,7 +477,7 @@ class CardSession(Session):
             return self._break(lost)
         return said
 
-    def timed(
+    def time_call(
         self, dims: Mapping[str, int], draw: CardDraw, asked: ProofRequest, *, placement: int = 0, timeout_s: float = 60
     ) -> CardTiming | BrokenWorker:
         """One judged call. What is asked of its outputs is told when it has ended, and is in the judge's time."""
@@ -487,14 +489,14 @@ class CardSession(Session):
         wall_us = called_us + proved_us
         return CardTiming(claimed_us=answer.claim_ns / 1e3, called_us=called_us, wall_us=wall_us, proof=proof)
 
-    def unproved(self, dims: Mapping[str, int], draw: CardDraw, *, placement: int = 0) -> float | BrokenWorker:
+    def time_unproved(self, dims: Mapping[str, int], draw: CardDraw, *, placement: int = 0) -> float | BrokenWorker:
         """The same call with nothing held against it, to see what judging costs: what its events claim, in us."""
         try:
             return self._read_draw(dims, draw, placement, timeout_s=FETCH_S)[2].claim_ns / 1e3
         except WorkerLost as lost:
             return self._break(lost)
 
-    def sealed(
+    def fetch_sealed(
         self, dims: Mapping[str, int], inputs: Mapping[str, Array], placement: int, *, fetch: bool
     ) -> SealedCall | BrokenWorker:
         """All that the last call at that placement left, inputs and bands included; its times are not known here.
@@ -507,10 +509,10 @@ class CardSession(Session):
                 self._read_proof(ProofRequest.nothing(), (slot, placement), arena, timeout_s=FETCH_S)
             return SealedCall(
                 outputs=arena.outputs(placement),
-                late=arena.seconds(),
+                late=arena.second_copies(),
                 wall_us=math.nan,
-                inputs_changed=arena.changed(inputs, placement),
-                guards_broken=arena.broken(placement),
+                inputs_changed=arena.list_changed_inputs(inputs, placement),
+                guards_broken=arena.list_broken_guards(placement),
             )
         except WorkerLost as lost:
             return self._break(lost)
@@ -519,10 +521,10 @@ class CardSession(Session):
         self, dims: Mapping[str, int], draw: CardDraw, placement: int, *, timeout_s: float
     ) -> tuple[int, CardSharedBuffers, Frame, float]:
         slot, arena = self._card(dims)
-        arena.say(_draw_words(draw))
+        arena.write_message(_draw_words(draw))
         frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text="drawn")
         answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-        self._running.held.settled()
+        self._running.held.wait_stopped()
         return slot, arena, answer, called_us
 
     def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
@@ -534,11 +536,11 @@ class CardSession(Session):
     def _read_proof(
         self, asked: ProofRequest, place: tuple[int, int], arena: CardSharedBuffers, *, timeout_s: float
     ) -> tuple[OutputProof, float]:
-        arena.say(asked.words())
+        arena.write_message(asked.words())
         frame = Frame(PROVE, os.urandom(NONCE_BYTES), *place)
         _, wall_us = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
-        self._running.held.settled()
-        return read_proof(arena.said()), wall_us
+        self._running.held.wait_stopped()
+        return read_proof(arena.read_message()), wall_us
 
 
 def _draw_words(draw: CardDraw) -> bytes:

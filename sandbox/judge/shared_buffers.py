@@ -155,14 +155,14 @@ class SharedBuffers:
         views = self._views[placement]
         return {room.name: views[room.name].copy() for room in self.rooms if room.judged}
 
-    def changed(self, inputs: Mapping[str, Array], placement: int) -> tuple[str, ...]:
+    def list_changed_inputs(self, inputs: Mapping[str, Array], placement: int) -> tuple[str, ...]:
         """Inputs that differ from what was written, and may not."""
         views = self._views[placement]
         return tuple(
             room.name for room in self.rooms if not room.judged and not same_bytes(views[room.name], inputs[room.name])
         )
 
-    def broken(self, placement: int, *, whole: bool = False) -> tuple[str, ...]:
+    def list_broken_guards(self, placement: int, *, whole: bool = False) -> tuple[str, ...]:
         """Arrays with a band beside them that differs; the bands are then as they were.
 
         Each time the part next to the arrays is looked at, and the whole bands at the first of `WHOLE` times at a
@@ -288,7 +288,7 @@ class SharedBuffersCache:
         self._budget = budget_bytes(task) if budget is None else budget
         self._held: dict[SizeKey, tuple[int, SharedBuffers]] = {}
 
-    def of(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
+    def open_size(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
         """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
         if self._held and (last := next(reversed(self._held.values())))[1].dims == dims:
             return *last, False
@@ -335,17 +335,17 @@ class CardSharedBuffers(SharedBuffers):
             "words": self._words,
         }
 
-    def say(self, words: bytes) -> None:
+    def write_message(self, words: bytes) -> None:
         """Leave words for the worker. Raises ValueError for more than WORDS bytes."""
         if len(words) > MESSAGE_BYTES:
             raise ValueError(f"{len(words)} bytes of words where {MESSAGE_BYTES} have room")
         ctypes.memmove(self._base + self._words, words.ljust(MESSAGE_BYTES, b"\0"), MESSAGE_BYTES)
 
-    def said(self) -> bytes:
+    def read_message(self) -> bytes:
         """The worker's words in their place. A claim."""
         return ctypes.string_at(self._base + self._words, MESSAGE_BYTES).rstrip(b"\0")
 
-    def seconds(self) -> dict[str, Array]:
+    def second_copies(self) -> dict[str, Array]:
         """What is judged, as it was after everything on the card had ended."""
         return {room.name: self._view(room, self._seconds[room.name]).copy() for room in self.rooms if room.judged}
 

@@ -87,14 +87,14 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
     task, folder = load_task(task_file)
-    options = options.placed(task)
+    options = options.with_device(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,
         freeze_sources(task, version or folder) as frozen,
     ):
         return CandidateJudgment(
             task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
-        ).tested()
+        ).judge_correctness()
 
 
 def time_version(
@@ -143,7 +143,7 @@ def time_pair(
 ) -> tuple[TimedCall, ...] | JudgeFailed:
     """One process pair of two folders with the task's sources. Raises as `judge_correctness` does."""
     task, folder = load_task(task_file)
-    timed, options = select_sizes(task, shapes), options.placed(task)
+    timed, options = select_sizes(task, shapes), options.with_device(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,
         freeze_sources(task, a) as first,

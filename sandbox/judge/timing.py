@@ -71,13 +71,13 @@ class UntimedProbes:
     _at: Counter[ProbePlace] = field(default_factory=Counter)
     _ready: list[tuple[str, Truth]] = field(default_factory=list)
 
-    def spread(self, first: int, blocks: int) -> None:
+    def schedule(self, first: int, blocks: int) -> None:
         """Draw the pairs of calls before which they are made, from block `first` to before `blocks`."""
-        if self.bench.options.on("judged_timing") and self.bench.options.on("mixes"):
+        if self.bench.options.has("judged_timing") and self.bench.options.has("mixes"):
             drawn = ((self.coin.randrange(first, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
             self._at = Counter(drawn)
 
-    def due(self, place: ProbePlace) -> tuple[str, str] | None:
+    def run_due(self, place: ProbePlace) -> tuple[str, str] | None:
         """Make those of this place: the side that is wrong, and how."""
         for _ in range(self._at[place]):
             if wrong := self._call_both():
@@ -327,13 +327,13 @@ class TimedPairs:
             return _Turns
         return _CardTurns
 
-    def drawn(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
+    def open_pools(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
         """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 
         Later processes are others and know nothing of it.
         """
         if found := self._drawn.get(shape.label):
-            found[0].anew()
+            found[0].renew()
             return found
         found = (
             InputPool(self.bench.task, shape.dims, self.bench.rng),
@@ -343,7 +343,7 @@ class TimedPairs:
             self._drawn[shape.label] = found
         return found
 
-    def unseen(self) -> str | None:
+    def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         for label, gains in self.gains.items():
             wall, claimed = measure_claims(gains)
@@ -367,7 +367,7 @@ class TimedPairs:
             self._floors[label] = min(times) / 2
         return self._floors[label]
 
-    def within(self, label: str, truth: Truth | None = None) -> dict[str, Tolerance]:
+    def learn_tolerances(self, label: str, truth: Truth | None = None) -> dict[str, Tolerance]:
         """By how much two right outputs of that size may differ, learned from the first truth about it."""
         if truth is not None and label not in self._within:
             task, known = self.bench.task, self.bench.sensitivity(truth)
@@ -399,7 +399,7 @@ class _Turns:
     def __post_init__(self) -> None:
         bench = self.pairs.bench
         self.bench, self.options = bench, bench.options
-        self._pool, self._poisons = self.pairs.drawn(self.shape)
+        self._pool, self._poisons = self.pairs.open_pools(self.shape)
         self._sampled = AuditedCalls(bench=bench)
         self._coin = random.Random(bench.rng.bytes(32))
         self._decoy: Arrays | None = None
@@ -422,14 +422,14 @@ class _Turns:
         """All blocks, after calls that warm both sides up and are judged like the others."""
         pings = {side: [one.ping() for _ in range(PINGS)] for side, one in self.sessions.items()}
         empty_us = min(float(np.median(times)) for times in pings.values())
-        if self.options.on("own_clock"):
+        if self.options.has("own_clock"):
             self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
         found: list[TimedCall] = []
-        self._others.spread(-WARM_UP, blocks)
+        self._others.schedule(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
             for place in (0, 2):
-                if wrong := self._others.due((block, place)):
+                if wrong := self._others.run_due((block, place)):
                     return self._refuse_wrong(wrong)
                 slots = self._time_calls(block, place, order[place : place + 2], empty_us)
                 if isinstance(slots, TimingRefused):
@@ -450,7 +450,7 @@ class _Turns:
                 return both
             slots = []
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
-                taken_us = sealed.wall_us - empty_us if self.options.on("own_clock") else sealed.claimed_us or 0
+                taken_us = sealed.wall_us - empty_us if self.options.has("own_clock") else sealed.claimed_us or 0
                 slots.append(timed_call(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)
             if fast is None:
@@ -463,13 +463,13 @@ class _Turns:
     def _find_overwritten(self) -> TimingRefused | None:
         """What was done to guard bands and not looked at yet."""
         for side, session in self.sessions.items():
-            if self.options.on("guards") and (names := session.hurt(self.shape.dims)):
+            if self.options.has("guards") and (names := session.find_overwritten(self.shape.dims)):
                 return self._refuse_wrong((side, f"memory beside {names[0]} was overwritten"))
         return None
 
     def settle(self) -> TimingRefused | None:
         """Judge the calls that wait for the oracle."""
-        wrong = self._sampled.wrong("b")  # which the other side agreed with
+        wrong = self._sampled.find_wrong("b")  # which the other side agreed with
         return self._refuse_wrong(wrong) if wrong else None
 
     def _refuse_wrong(self, wrong: tuple[str, str]) -> TimingRefused:
@@ -478,7 +478,7 @@ class _Turns:
     def _find_sibling_processes(self) -> TimingRefused | None:
         """Other processes of a candidate may work, or watch, while its own stands still."""
         for side, session in self.sessions.items():
-            if self.options.on("isolation") and (more := session.processes()):
+            if self.options.has("isolation") and (more := session.processes()):
                 return TimingRefused(
                     side=side, detail=f"{self.shape.label}: {more} more processes run beside it", unclear=True
                 )
@@ -488,11 +488,11 @@ class _Turns:
         """Whether it took less than its bytes need, though the shortest empty call is taken off."""
         longest_us = slot.time_us + self._unsure_us.get(slot.side, 0.0)
         floor_us = LEAST_SHARE * self._moved_share * self.pairs.copy_us((), self.shape.label)
-        return self.options.on("physics") and longest_us < floor_us
+        return self.options.has("physics") and longest_us < floor_us
 
     def _inputs(self) -> Arrays:
-        if self._stale is None or self.options.on("fresh_values"):
-            self._stale = self._pool.next()
+        if self._stale is None or self.options.has("fresh_values"):
+            self._stale = self._pool.draw()
         return self._stale
 
     def _call_both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
@@ -500,8 +500,8 @@ class _Turns:
         inputs = self._inputs()
         found: dict[str, tuple[SealedCall, float]] = {}
         for side in order:
-            placement = self._coin.getrandbits(1) if self.options.on("addresses") else 0
-            before = self._poisons.next(self._decoy) if self.options.on("poison") else self._decoy
+            placement = self._coin.getrandbits(1) if self.options.has("addresses") else 0
+            before = self._poisons.draw(self._decoy) if self.options.has("poison") else self._decoy
             sealed = self.sessions[side].call(
                 self.shape.dims, inputs, placement=placement, poison=before, timeout_s=self.options.call_s
             )
@@ -516,7 +516,7 @@ class _Turns:
 
     def _wrong(self, inputs: Arrays, found: Mapping[str, SealedCall]) -> TimingRefused | None:
         """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
-        if not self.options.on("judged_timing"):
+        if not self.options.has("judged_timing"):
             return None
         for side, sealed in found.items():
             if lines := self.bench.surroundings(sealed):
@@ -528,12 +528,12 @@ class _Turns:
                 self._sampled.keep(inputs, found)
             return self.settle() if self._sampled.full else None
         truth = truth_of(self.bench.reference, inputs)
-        self.pairs.within(self.shape.label, truth)
+        self.pairs.learn_tolerances(self.shape.label, truth)
         wrong = find_wrong_side(self.bench, found, truth, "ba")
         return self._refuse_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
 
     def _agree(self, found: Mapping[str, SealedCall]) -> bool:
-        task, known = self.bench.task, self.pairs.within(self.shape.label)
+        task, known = self.bench.task, self.pairs.learn_tolerances(self.shape.label)
         return bool(known) and all(
             agree(found["b"].outputs[name], found["a"].outputs[name], dtype=task.dtype_of(name), within=within)
             for name, within in known.items()
@@ -586,7 +586,7 @@ class _CardTurns(_Turns):
             return refused
         found: list[TimedCall] = []
         warm, block = time.monotonic() + CARD_WARM_UP_S, -WARM_UP
-        self._others.spread(0, blocks)
+        self._others.schedule(0, blocks)
         while block < blocks:
             slots = self._block(block)
             if isinstance(slots, TimingRefused):
@@ -600,7 +600,7 @@ class _CardTurns(_Turns):
         found: list[TimedCall] = []
         order = ORDERS[self._dice.randrange(len(ORDERS))]
         for place in (0, 2):
-            if wrong := self._others.due((block, place)):
+            if wrong := self._others.run_due((block, place)):
                 return self._refuse(*wrong)
             both = self._pair(order[place : place + 2])
             if isinstance(both, TimingRefused):
@@ -628,10 +628,10 @@ class _CardTurns(_Turns):
         task, dims = self.bench.task, self.shape.dims
         stock = self._stock()
         places = self._pool.places()
-        inputs = self._pool.at(places)
+        inputs = self._pool.cut_at(places)
         truth = truth_of(self.bench.reference, inputs)
         self._learn_sizes(truth.oracle)
-        self.pairs.within(self.shape.label, truth)
+        self.pairs.learn_tolerances(self.shape.label, truth)
         for name, array in decoy_of(task, truth).items():
             stock.write(f"decoy/{name}", array)
         self._version, lanes = 1, set[str]()
@@ -652,13 +652,13 @@ class _CardTurns(_Turns):
 
     def _stock(self) -> CardStock:
         rows: dict[str, NDArray[np.generic]] = {"rows": self._row}
-        for name, long in self._pool.long().items():
+        for name, long in self._pool.long_rows().items():
             rows[f"values/{name}"] = long.values
             if long.over is not None:
                 rows[f"over/{name}"] = long.over
             if long.ring is not None:
                 self._rings[name] = long.ring
-        for kind, arrays in self._poisons.long().items():
+        for kind, arrays in self._poisons.long_rows().items():
             rows |= {f"{kind}/{name}": array for name, array in arrays.items()}
         for one in self.bench.task.outputs:
             shape = axis_lengths(one, self.shape.dims)
@@ -673,7 +673,7 @@ class _CardTurns(_Turns):
         for side in order:
             placement, asked = self._dice.randrange(2), ProofRequest.drawn(self._dice, whole=whole)
             asked = asked if not found else next(iter(found.values())).asked
-            timed = self._card(side).timed(
+            timed = self._card(side).time_call(
                 self.shape.dims, draw, asked, placement=placement, timeout_s=self.options.call_s
             )
             self.pairs.calls += 1
@@ -701,13 +701,13 @@ class _CardTurns(_Turns):
         self, found: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, whole: bool
     ) -> TimingRefused | None:
         """Sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
-        if not self.options.on("judged_timing") or (self._near(found) and not whole):
+        if not self.options.has("judged_timing") or (self._near(found) and not whole):
             return None
-        inputs = self._pool.at(places)
+        inputs = self._pool.cut_at(places)
         truth = truth_of(self.bench.reference, inputs)
         for side in "ba":
             one, session = found[side], self._card(side)
-            sealed = session.sealed(self.shape.dims, inputs, one.placement, fetch=not whole)
+            sealed = session.fetch_sealed(self.shape.dims, inputs, one.placement, fetch=not whole)
             if isinstance(sealed, BrokenWorker):
                 return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
             for name in judged_names(self.bench.task):
@@ -722,7 +722,7 @@ class _CardTurns(_Turns):
 
     def _near(self, found: Mapping[str, _CardCall]) -> bool:
         a, b = found["a"].timed.proof, found["b"].timed.proof
-        known, names = self.pairs.within(self.shape.label), set(judged_names(self.bench.task))
+        known, names = self.pairs.learn_tolerances(self.shape.label), set(judged_names(self.bench.task))
         if not (a.guards and b.guards) or a.inputs != b.inputs or set(a.outputs) != names or set(b.outputs) != names:
             return False
         return all(
@@ -737,7 +737,7 @@ class _CardTurns(_Turns):
 
     def _contradict_claims(self) -> TimingRefused | None:
         """The judge's own clock must show most of what the workers' timers claim."""
-        if len(self.gains) < 3 or not self.options.on("own_clock"):
+        if len(self.gains) < 3 or not self.options.has("own_clock"):
             return None
         self.pairs.gains.setdefault(self.shape.label, []).extend(self.gains)
         wall, claimed = measure_claims(self.gains)
@@ -751,7 +751,7 @@ class _CardTurns(_Turns):
 
     def _floor_us(self) -> float:
         task = self.bench.task
-        if task.bytes is None or task.cache != "cold" or not self.options.on("physics"):
+        if task.bytes is None or task.cache != "cold" or not self.options.has("physics"):
             return 0.0
         return bytes_floor_us(evaluate(task.bytes, self.shape.dims), FASTEST_GBPS)
 
@@ -814,7 +814,7 @@ class AuditedCalls:
         """Whether no more should be kept."""
         return self._bytes >= self.most_bytes
 
-    def wrong(self, sides: str) -> tuple[str, str] | None:
+    def find_wrong(self, sides: str) -> tuple[str, str] | None:
         """The first of these sides that was wrong in a kept call, and how. Nothing is kept afterwards.
 
         Raises ReferenceFailed.

@@ -97,7 +97,7 @@ class TorchSource:
         try:
             self._child = Child(HOST, ChildLimits())
             words = json.dumps({"file": str(self._file), "entry": entry}).encode()
-            header = json.loads(self._child.asked([words], timeout_s=START_S).message())
+            header = json.loads(self._child.ask([words], timeout_s=START_S).message())
         except ChildLost as lost:
             raise self._failure(str(lost)) from None
         if "error" in header:
@@ -118,18 +118,18 @@ class TorchSource:
     ) -> None:
         self._child.close()
 
-    def seen(self, sizes: Mapping[str, int]) -> SourceShapes:
+    def read_shapes(self, sizes: Mapping[str, int]) -> SourceShapes:
         """The file at these sizes, worked out without memory for its tensors. Raises SourceError."""
         return SourceShapes.model_validate(self._ask(sizes, real=False))
 
-    def facts(self, sizes: Mapping[str, int]) -> RunFacts:
+    def read_facts(self, sizes: Mapping[str, int]) -> RunFacts:
         """The file really run at these sizes, which should be small. Raises SourceError."""
         return RunFacts.model_validate(self._ask(sizes, real=True))
 
     def _ask(self, sizes: Mapping[str, int], *, real: bool) -> object:
         words = json.dumps({"sizes": dict(sizes), "real": real}).encode()
         try:
-            answer = json.loads(self._child.asked([words], timeout_s=CALL_S).message())
+            answer = json.loads(self._child.ask([words], timeout_s=CALL_S).message())
         except ChildLost as lost:
             raise self._failure(str(lost)) from None
         if "error" in answer:

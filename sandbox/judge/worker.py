@@ -86,7 +86,7 @@ class Channel:
         """End waiting when the process of this pid descriptor ends, whoever else may hold the worker's end by then."""
         self._poller.register(process, select.POLLIN)
 
-    def quiet(self) -> None:
+    def check_silence(self) -> None:
         """Raises Lost when something came that nobody asked for, or the worker has ended."""
         if self._is_message_ready(self._poller.poll(0)):
             data = self._receive()
@@ -97,15 +97,15 @@ class Channel:
 
         Raises Lost for anything else, `output` where the worker says that the call gave no answer.
         """
-        came = self.came(timeout_s=timeout_s)
-        return self.taken(kind, nonce), came
+        came = self.wait_for_message(timeout_s=timeout_s)
+        return self.take_answer(kind, nonce), came
 
-    def came(self, *, timeout_s: float) -> int:
+    def wait_for_message(self, *, timeout_s: float) -> int:
         """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises Lost."""
         self._readable(time.monotonic() + timeout_s, timeout_s)
         return time.perf_counter_ns()
 
-    def taken(self, kind: int, nonce: bytes) -> Frame:
+    def take_answer(self, kind: int, nonce: bytes) -> Frame:
         """What is there, as the one frame that answers. Raises Lost as `answer` does."""
         frame = _parse_frame(self._receive())
         if frame.nonce != nonce:
@@ -137,7 +137,9 @@ class Channel:
         """Whether a message is. Raises Lost where the worker has ended without one."""
         if not events:
             return False
-        if not self._is_readable_among(events) and not self._is_readable_among(self._poller.poll(0)):  # its last message came before its end
+        if not self._is_readable_among(events) and not self._is_readable_among(
+            self._poller.poll(0)
+        ):  # its last message came before its end
             raise WorkerLost("crash", "the worker ended")
         return True
 
@@ -197,11 +199,11 @@ class Freezer:
         """Tell it to stop; `settled` says when it has."""
         self._tell(signal.SIGSTOP)
 
-    def go(self) -> None:
+    def resume(self) -> None:
         """Let it run."""
         self._tell(signal.SIGCONT)
 
-    def settled(self) -> None:
+    def wait_stopped(self) -> None:
         """Wait until each of its threads stands still, or it has ended. Raises Lost when one does not."""
         until = time.monotonic() + STOPPED_S
         while self.works and not self._still():
@@ -214,7 +216,7 @@ class Freezer:
         fields = self._fields()
         return int(fields[THREADS]) if fields and fields[STATE] not in ENDED_STATES else None
 
-    def others(self) -> frozenset[int] | None:
+    def list_siblings(self) -> frozenset[int] | None:
         """Processes that have come beside it since this was made; None where no namespace sets them apart.
 
         They are not held: one of them may run while inputs are written.
@@ -354,12 +356,12 @@ class Worker:
 
     def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
         """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises Lost."""
-        self.channel.quiet()
+        self.channel.check_silence()
         self.channel.send(frame, descriptors)
-        self.held.go()
+        self.held.resume()
         answer, _ = self.channel.answer(kind, frame.nonce, timeout_s=LOAD_S)
         self.held.stop()
-        self.held.settled()
+        self.held.wait_stopped()
         return answer
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
@@ -379,27 +381,27 @@ class Worker:
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
         worker may run for some microseconds more, until `held.settled`. Raises Lost.
         """
-        self.channel.quiet()
+        self.channel.check_silence()
         self.channel.send(frame)
         began = time.perf_counter_ns()
-        self.held.go()
-        came = self.channel.came(timeout_s=timeout_s)
+        self.held.resume()
+        came = self.channel.wait_for_message(timeout_s=timeout_s)
         self.held.stop()
-        return self.channel.taken(kind, frame.nonce), (came - began) / 1e3
+        return self.channel.take_answer(kind, frame.nonce), (came - began) / 1e3
 
-    def why(self, lost: WorkerLost) -> WorkerLost:
+    def explain_loss(self, lost: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
         code = self._end()
-        said = self.said()
+        said = self.read_output()
         reason: LossReason = lost.reason
         if reason in ("crash", "load") and (self._out_of_memory or any(word in said for word in OUT_OF_MEMORY)):
             reason = "memory"
         told = lost.detail if reason == "output" or code is None else f"{lost.detail}, {_describe_ending(code)}"
         return WorkerLost(reason, f"{told}\n{said}".strip())
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """The end of what it printed."""
-        lines = self._process.said().strip().splitlines() if self._process is not None else []
+        lines = self._process.read_output().strip().splitlines() if self._process is not None else []
         return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:

@@ -20,4 +20,4 @@ def convicted(case: Case) -> bool:
         new, old = (stack.enter_context(freeze_sources(task, one)) for one in (staged.candidate, staged.against))
         reference = Reference(task, home)  # which never starts
         judged = CandidateJudgment(task=task, reference=reference, new=new, old=old, options=Options(device="cpu"))
-        return judged.convicted() is not None
+        return judged.convict_by_reading() is not None

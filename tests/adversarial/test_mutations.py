@@ -36,7 +36,7 @@ def is_correct(case: Case, tmp_path, *off: Defence) -> bool:
     options = Options(without=frozenset({"own_work", "static", *off}))
     with Reference(task, folder) as reference, freeze_sources(task, staged.candidate) as version:
         judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
-        return judged.tested().correct.answer == "yes"
+        return judged.judge_correctness().correct.answer == "yes"
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def judged(stack: ExitStack, folder, new: str, *off: str, like: str = C, old: st
 def correct(folder, new: str, *off: str) -> bool:
     """By tests alone."""
     with ExitStack() as stack:
-        return judged(stack, folder, new, "own_work", *off).tested().correct.answer == "yes"
+        return judged(stack, folder, new, "own_work", *off).judge_correctness().correct.answer == "yes"
 
 
 def timed(folder, new: str, *off: str, like: str = C, old: str | None = None, blocks: int = 2) -> float | TimingRefused:
@@ -200,6 +200,6 @@ def test_ready_made_operators_are_told_and_without_looking_nothing_is_vouched_fo
     said = {}
     for off in ((), ("own_work",)):
         with ExitStack() as stack:
-            said[off] = judged(stack, tmp_path, OTHERS, *off, "static").tested()
+            said[off] = judged(stack, tmp_path, OTHERS, *off, "static").judge_correctness()
     assert said[()].correct.answer == said[("own_work",)].correct.answer == "yes"
     assert (said[()].own_work.answer, said[("own_work",)].own_work.answer) == ("no", "unverified")

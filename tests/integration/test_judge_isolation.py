@@ -263,7 +263,7 @@ def test_what_is_forbidden_succeeds_without_isolation(attempt, world):
 def test_a_python_worker_may_not(attempt, world, start):
     worker = start("-I", "-c", ATTEMPTS, attempt[0], *(world[name] for name in attempt[1:]))
     assert worker.wait() == 0
-    assert worker.said().startswith("no: "), worker.said()
+    assert worker.read_output().startswith("no: "), worker.read_output()
     assert world["reference"].exists()
     assert world["old"].exists()
     assert not world["new"].exists()
@@ -293,15 +293,15 @@ def test_a_c_worker_may_not(attempt, world, start, c_program):
     (world["task"] / "new").unlink(missing_ok=True)
     worker = start(attempt[0], *words, program=str(c_program), readable=[c_program.parent])
     assert worker.wait() == 0
-    assert worker.said() == "no\n"
+    assert worker.read_output() == "no\n"
     assert not world["new"].exists()
 
 
 def test_secrets_that_a_caller_names_are_withheld_too(start):
     worker = start("-c", "import os; print(dict(os.environ))", environment={"MY_API_KEY": "sk-1", "FINE": "yes"})
     worker.wait()
-    assert "sk-1" not in worker.said()
-    assert "'FINE': 'yes'" in worker.said()
+    assert "sk-1" not in worker.read_output()
+    assert "'FINE': 'yes'" in worker.read_output()
 
 
 def test_every_worker_is_told_the_same(start, tmp_path):
@@ -311,7 +311,9 @@ def test_every_worker_is_told_the_same(start, tmp_path):
     for _ in range(2):
         worker = start("-c", text)
         worker.wait()
-        said.append(worker.said().replace(worker.plan.folder, "").replace(worker.plan.environment.get(MARK, "-"), ""))
+        said.append(
+            worker.read_output().replace(worker.plan.folder, "").replace(worker.plan.environment.get(MARK, "-"), "")
+        )
     assert said[0] == said[1]
 
 
@@ -321,8 +323,8 @@ def test_what_is_given_can_be_read_and_not_changed(start, tmp_path):
     (frozen / "kernel.py").write_text("print('ran')\nopen(__file__, 'a')\n")
     worker = start(frozen / "kernel.py", readable=[frozen])
     assert worker.wait() == 1
-    assert worker.said().startswith("ran\n")
-    assert "Error" in worker.said()
+    assert worker.read_output().startswith("ran\n")
+    assert "Error" in worker.read_output()
 
 
 def test_only_the_descriptors_named_are_inherited(start):
@@ -334,8 +336,8 @@ def test_only_the_descriptors_named_are_inherited(start):
         worker.wait()
     os.close(there)
     # one more is the listing's own
-    assert worker.said().count("'") == 2 * 5, worker.said()
-    assert f"'{here}'" in worker.said()
+    assert worker.read_output().count("'") == 2 * 5, worker.read_output()
+    assert f"'{here}'" in worker.read_output()
 
 
 def ends_within(reader: int, seconds: float) -> bool:
@@ -426,8 +428,8 @@ print("made", made)
 def test_a_fork_bomb_is_bounded(start):
     worker = start("-c", FORKS)
     assert worker.wait() == 0
-    assert worker.said().startswith("no: "), worker.said()
-    assert int(worker.said().split()[-1]) <= SMALL.tasks
+    assert worker.read_output().startswith("no: "), worker.read_output()
+    assert int(worker.read_output().split()[-1]) <= SMALL.tasks
 
 
 @pytest.mark.slow
@@ -435,11 +437,11 @@ def test_two_workers_do_not_use_up_each_others_processes(start, mode):
     if mode in ("weak", "bubblewrap"):
         pytest.skip("processes are counted by user there")
     first = start("-c", FORKS + "time.sleep(5)")
-    while "made" not in first.said():
+    while "made" not in first.read_output():
         time.sleep(0.05)
     second = start("-c", "import os; print('forked', os.fork() >= 0)")
     second.wait()
-    assert "forked True" in second.said()
+    assert "forked True" in second.read_output()
 
 
 MEMORY = """
@@ -465,14 +467,17 @@ def test_memory_is_bounded(start, processes, size_mb):
     code = worker.wait()
     if processes > 1 and "memory of all processes" in worker.missing:
         pytest.skip("this machine has no control groups to be made; that is recorded")
-    assert "MemoryError" in worker.said() if processes == 1 else worker.out_of_memory, (code, worker.said())
-    assert worker.said().count("GOT") < processes
+    assert "MemoryError" in worker.read_output() if processes == 1 else worker.out_of_memory, (
+        code,
+        worker.read_output(),
+    )
+    assert worker.read_output().count("GOT") < processes
 
 
 def test_memory_within_the_limit_is_there(start):
     worker = start("-c", MEMORY, 1, 200)
     assert worker.wait() == 0
-    assert worker.said().startswith("GOT")
+    assert worker.read_output().startswith("GOT")
     assert not worker.out_of_memory
 
 
@@ -494,8 +499,8 @@ def test_the_disk_cannot_be_filled_by_many_files(start, mode, place):
         pytest.skip("a worker without mounts of its own writes to the disk; that is recorded")
     worker = start("-c", DISK, 10, 4, place)
     assert worker.wait() == 0
-    assert "No space left" in worker.said()
-    assert int(worker.said().split()[-1]) <= SMALL.scratch_mb
+    assert "No space left" in worker.read_output()
+    assert int(worker.read_output().split()[-1]) <= SMALL.scratch_mb
     assert not any(path.is_file() for path in worker_folder(worker).rglob("*"))
 
 
@@ -506,15 +511,15 @@ def worker_folder(worker: ConfinedProcess) -> Path:
 def test_one_file_is_bounded(start):
     worker = start("-c", DISK, 1, 12, ".")
     assert worker.wait() == 0
-    assert "File too large" in worker.said()
-    assert worker.said().split()[-1] == str(SMALL.file_mb)
+    assert "File too large" in worker.read_output()
+    assert worker.read_output().split()[-1] == str(SMALL.file_mb)
 
 
 def test_what_it_prints_is_kept_to_head_and_tail(start):
     text = "import sys\nfor n in range(30): sys.stdout.write(f'<{n}>' + 'x' * (1 << 20))\nprint('the end')"
     worker = start("-c", text)
     assert worker.wait() == 0
-    said = worker.said()
+    said = worker.read_output()
     assert said.startswith("<0>xxx")
     assert said.endswith("xxxthe end\n")
     assert f"[... {30 * (1 << 20) + 110 + 8 - SMALL.output_bytes} bytes left out ...]" in said
@@ -526,7 +531,7 @@ def test_what_fits_is_kept_whole(start, size):
     text = "".join(chr(97 + n % 26) for n in range(size))
     worker = start("-c", f"import os\nfor n in range(0, {size}, 700): os.write(2, {text!r}[n:n+700].encode())")
     worker.wait()
-    assert worker.said() == text
+    assert worker.read_output() == text
 
 
 @pytest.mark.parametrize(
@@ -546,13 +551,13 @@ def test_it_ends_as_the_worker_ended(start, text, code):
 def test_a_worker_that_hangs_is_ended_and_heard(start):
     stubborn = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
     worker = start("-c", stubborn + "print('here', flush=True)\nwhile True: pass")
-    while "here" not in worker.said():
+    while "here" not in worker.read_output():
         time.sleep(0.02)
     end_process(worker)
     end_process(worker)
     assert worker.returncode is not None
     assert worker.returncode != 0
-    assert worker.said() == "here\n"
+    assert worker.read_output() == "here\n"
 
 
 def test_no_control_group_is_left(start):
@@ -590,8 +595,8 @@ Path.home().joinpath("x").write_text("x")
 def test_honest_work_goes_on(start, mode):
     text = WORK.replace('Path("/dev/shm/own").write_text("x")', "") if mode == "weak" else WORK
     worker = start("-I", "-c", text, limits=WorkerLimits())
-    assert worker.wait() == 0, worker.said()
-    assert worker.said().split() == ["1", "4.0"]
+    assert worker.wait() == 0, worker.read_output()
+    assert worker.read_output().split() == ["1", "4.0"]
 
 
 @pytest.mark.slow
@@ -599,8 +604,8 @@ def test_torch_can_be_used(start):
     pytest.importorskip("torch")
     text = "import torch; print((torch.ones(300, 300) @ torch.ones(300, 300)).sum().item())"
     worker = start("-I", "-c", text, limits=WorkerLimits())
-    assert worker.wait() == 0, worker.said()
-    assert "27000000.0" in worker.said()
+    assert worker.wait() == 0, worker.read_output()
+    assert "27000000.0" in worker.read_output()
 
 
 def test_a_program_that_is_no_whole_path_is_refused(start):
@@ -653,7 +658,7 @@ def test_the_isolation_found_is_the_best_that_works(tmp_path):
     )
     assert worker.wait() == 0
     if found.level == "namespaces":
-        assert worker.said() == "65534\n"
+        assert worker.read_output() == "65534\n"
 
 
 SELF = """
@@ -690,8 +695,8 @@ def test_a_copy_is_like_a_worker_that_was_started_alone(mode, tmp_path):
             warm=warm if number else None,
         )
         worker = isolation.start_process(mode, asked, pass_fds=(there,), environment={"FINE": "yes"})
-        assert worker.wait() == 0, worker.said()
-        said.append(json.loads(worker.said().replace(worker.plan.folder, "OWN")))
+        assert worker.wait() == 0, worker.read_output()
+        said.append(json.loads(worker.read_output().replace(worker.plan.folder, "OWN")))
         end_process(worker)
     os.close(here)
     os.close(there)
@@ -717,8 +722,8 @@ def test_copies_have_addresses_of_their_own(mode, tmp_path):
             argv=warm.argv, readable=(script,), private=private, limits=SMALL, gpu=False, warm=warm
         )
         worker = isolation.start_process(mode, asked, pass_fds=(), environment={})
-        assert worker.wait() == 0, worker.said()
-        found.add(worker.said())
+        assert worker.wait() == 0, worker.read_output()
+        found.add(worker.read_output())
         end_process(worker)
     assert len(found) > 3
 
@@ -739,8 +744,8 @@ for change in (
 
 def test_its_interpreter_cannot_be_changed(start):
     worker = start("-c", INTERPRETER)
-    assert worker.wait() == 0, worker.said()
-    assert worker.said().split() == ["no"] * 4
+    assert worker.wait() == 0, worker.read_output()
+    assert worker.read_output().split() == ["no"] * 4
 
 
 @pytest.mark.parametrize("numbers", [(3,), (300, 301), (302,), (303, 310), (40, 4)])
@@ -764,7 +769,7 @@ start = isolation.StartRequest(argv=warm.argv, readable=(Path({str(script)!r}),)
 isolation.fork_server_of(warm, {{}})
 for number, held in far.items(): os.dup2(held, number)
 worker = isolation.start_process({mode!r}, start, pass_fds={numbers}, environment={{}})
-print(worker.wait(), worker.said(), *(os.pread(held, 9, 0).decode() for held in far.values()))
+print(worker.wait(), worker.read_output(), *(os.pread(held, 9, 0).decode() for held in far.values()))
 os._exit(0)
 """
     root = Path(__file__).resolve().parents[2]
@@ -778,8 +783,8 @@ def test_chance_is_not_the_same_in_copies(start, copied):
     said = set()
     for _ in range(2):
         worker = start("-c", "import torch; print(torch.rand(1).item())", limits=WorkerLimits(), modules="torch")
-        assert worker.wait() == 0, worker.said()
-        said.add(worker.said())
+        assert worker.wait() == 0, worker.read_output()
+        said.add(worker.read_output())
     assert len(said) == 2
 
 
@@ -792,7 +797,7 @@ def test_a_stem_that_is_lost_only_costs_time(start, copied):
         one._process.wait()
     worker = start("-c", "print('ran')")
     assert worker.wait() == 0
-    assert worker.said() == "ran\n"
+    assert worker.read_output() == "ran\n"
     for one in filter(None, isolation._fork_servers.values()):
         one.close()
     isolation._fork_servers.clear()
@@ -809,5 +814,5 @@ def test_what_cannot_be_imported_is_told_by_the_worker_itself(mode, tmp_path):
     )
     worker = isolation.start_process(mode, asked, pass_fds=(), environment={})
     assert worker.wait() == 1
-    assert "No module named 'no_such_module_here'" in worker.said()
+    assert "No module named 'no_such_module_here'" in worker.read_output()
     end_process(worker)

@@ -285,7 +285,7 @@ def test_a_trusted_helper_on_a_card_is_told_which_card_is_meant(tmp_path, monkey
     host.write_text(HOST)
     child = Child(host, ChildLimits(card=card))
     try:
-        told = json.loads(child.asked([], timeout_s=20).message())
+        told = json.loads(child.ask([], timeout_s=20).message())
     finally:
         child.close()
     assert told == {"CUDA_VISIBLE_DEVICES": "2" if card else None, "SOME_API_KEY": None}

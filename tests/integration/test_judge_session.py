@@ -320,7 +320,7 @@ def test_no_thread_of_the_candidate_runs_between_calls(tmp_path: Path, holding: 
         worker = session._worker
         assert worker is not None
         if not holding:  # the control: it does run when nobody stops it
-            worker.held.go()
+            worker.held.resume()
             worker.held.works = False
         _called(session)
         first = _called(session).outputs["y"][0]
@@ -349,7 +349,7 @@ def test_a_process_that_the_candidate_left_beside_it_is_counted_and_ends_with_it
         while session.processes() != 2 and time.monotonic() < until:  # the second is begun by the first, which runs on
             time.sleep(0.01)
         assert session.processes() == 2
-        found = session._running.held.others()
+        found = session._running.held.list_siblings()
     assert found is not None
     assert len(found) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in found)
@@ -372,7 +372,7 @@ def test_an_answer_that_is_sent_too_early_seals_what_is_there(tmp_path: Path) ->
         sealed = _called(session)
         assert sealed.claimed_us == 0.001
         assert (sealed.outputs["y"] == 5).all()
-        session._running.held.go()
+        session._running.held.resume()
         time.sleep(0.1)
         found = session.call(DIMS, x())
         assert isinstance(found, BrokenWorker)
@@ -470,13 +470,13 @@ def twice(x, y):
 def test_inputs_and_bands_are_looked_at_as_often_as_wanted_and_no_damage_to_bands_is_lost(tmp_path: Path) -> None:
     beyond = C % ("", "x[0] += 1; y[n] = 1;")
     with opened(tmp_path, beyond) as session:
-        assert session.hurt(DIMS) == ()
+        assert session.find_overwritten(DIMS) == ()
         session.look_share = 0.0
         for _ in range(3):
             sealed = _called(session)
             assert (sealed.inputs_changed, sealed.guards_broken) == ((), ())
-        assert session.hurt(DIMS) == ("y",)
-        assert session.hurt(DIMS) == ()
+        assert session.find_overwritten(DIMS) == ("y",)
+        assert session.find_overwritten(DIMS) == ()
         session.look_share = 0.5
         looked = [_called(session, placement=1).inputs_changed for _ in range(60)]
         assert {(), ("x",)} == set(looked)

@@ -83,8 +83,8 @@ def test_what_is_written_arrives_and_what_is_left_is_copied(placement: int) -> N
     assert sorted(found) == ["c", "i", "s"]
     assert (found["c"] == 1.5).all()
     assert (found["s"] == 4).all()
-    assert arena.changed(inputs, placement) == ()
-    assert arena.broken(placement) == ()
+    assert arena.list_changed_inputs(inputs, placement) == ()
+    assert arena.list_broken_guards(placement) == ()
 
 
 @pytest.mark.parametrize("name", ["a", "w", "f"])
@@ -93,7 +93,7 @@ def test_a_changed_input_is_named(name: str) -> None:
     arena.write(inputs, 0)
     view = _worker_view(arena, name, 0).reshape(-1).view(np.uint8)
     view[-1] ^= 1
-    assert arena.changed(inputs, 0) == (name,)
+    assert arena.list_changed_inputs(inputs, 0) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_a_byte_beside_an_array_is_told_once(name: str, beyond: int, told: tuple
     arena = SharedBuffers(MIXED, DIMS)
     memory = mmap.mmap(arena.descriptor, arena.size)
     memory[arena.offsets[1][name] + beyond] ^= 0x55
-    assert arena.broken(0) == ()
-    assert arena.broken(1) == told
-    assert arena.broken(1) == ()
+    assert arena.list_broken_guards(0) == ()
+    assert arena.list_broken_guards(1) == told
+    assert arena.list_broken_guards(1) == ()
 
 
 def test_a_byte_far_from_any_array_is_told_when_whole_bands_are_looked_at() -> None:
     arena = SharedBuffers(task(), {"n": 1000})
     memory = mmap.mmap(arena.descriptor, arena.size)
-    assert arena.broken(0) == ()
+    assert arena.list_broken_guards(0) == ()
     memory[arena.offsets[0]["x"] - GUARD_BYTES // 2] ^= 1
-    told = [arena.broken(0) for _ in range(2 * FULL_CHECK_EVERY)]
+    told = [arena.list_broken_guards(0) for _ in range(2 * FULL_CHECK_EVERY)]
     assert told.count(("x",)) == 1
     assert told.index(("x",)) == FULL_CHECK_EVERY - 1
 
@@ -155,9 +155,9 @@ def test_a_constant_input_is_put_in_place_once_and_stays() -> None:
     arena.write(inputs, 0)
     _worker_view(arena, "x", 0)[3] = 77
     arena.write({"x": inputs["x"].copy()}, 0)
-    assert arena.changed(inputs, 0) == ("x",)
+    assert arena.list_changed_inputs(inputs, 0) == ("x",)
     arena.write(inputs, 1)
-    assert arena.changed(inputs, 1) == ()
+    assert arena.list_changed_inputs(inputs, 1) == ()
     with pytest.raises(ValueError, match="constant"):
         arena.write(x(1000), 1)
 
@@ -176,19 +176,19 @@ def test_pages_that_the_worker_gives_back_read_as_zeros_and_kill_nobody() -> Non
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.fallocate(arena.descriptor, punch, ctypes.c_long(0), ctypes.c_long(arena.size)) == 0
     assert (arena.outputs(0)["y"] == 0).all()
-    assert arena.changed(inputs, 0) == ("x",)
-    assert arena.broken(0) == ("x", "y")
+    assert arena.list_changed_inputs(inputs, 0) == ("x",)
+    assert arena.list_broken_guards(0) == ("x", "y")
 
 
 def test_arenas_are_kept_by_size_and_given_up_in_the_order_of_use() -> None:
     one = task()
     size = shared_bytes(buffer_specs(one, {"n": 10}))
     arenas = SharedBuffersCache(one, budget=2 * size)
-    first, arena, new = arenas.of({"n": 10})
+    first, arena, new = arenas.open_size({"n": 10})
     assert (first, new) == (0, True)
-    assert arenas.of({"n": 11})[0] == 1
-    assert arenas.of({"n": 10}) == (0, arena, False)
-    assert arenas.of({"n": 12})[0] == 1
-    assert arenas.of({"n": 10})[2] is False
-    assert arenas.of({"n": 11})[::2] == (1, True)
+    assert arenas.open_size({"n": 11})[0] == 1
+    assert arenas.open_size({"n": 10}) == (0, arena, False)
+    assert arenas.open_size({"n": 12})[0] == 1
+    assert arenas.open_size({"n": 10})[2] is False
+    assert arenas.open_size({"n": 11})[::2] == (1, True)
     arenas.close()

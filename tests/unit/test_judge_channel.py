@@ -63,10 +63,10 @@ def test_no_answer_is_a_timeout(channel: Channel) -> None:
 
 @pytest.mark.parametrize("sent", [RIGHT, b"x"])
 def test_what_comes_unasked_loses_the_worker(channel: Channel, sent: bytes) -> None:
-    channel.quiet()
+    channel.check_silence()
     channel.far.send(sent)
     with pytest.raises(WorkerLost) as lost:
-        channel.quiet()
+        channel.check_silence()
     assert lost.value.reason == "protocol"
 
 
@@ -75,17 +75,17 @@ def test_a_second_answer_is_seen_before_the_next_call(channel: Channel) -> None:
     channel.far.send(RIGHT)
     channel.answer(DONE, NONCE, timeout_s=1)
     with pytest.raises(WorkerLost):
-        channel.quiet()
+        channel.check_silence()
 
 
 def test_a_flood_takes_no_memory_of_the_judge(channel: Channel) -> None:
     channel.far.setblocking(False)
     assert sum(iter(lambda: _sent(channel), 0)) < 16 << 20
     with pytest.raises(WorkerLost):
-        channel.quiet()
+        channel.check_silence()
 
 
-@pytest.mark.parametrize("act", [lambda channel: channel.send(Frame(CALL)), lambda channel: channel.quiet()])
+@pytest.mark.parametrize("act", [lambda channel: channel.send(Frame(CALL)), lambda channel: channel.check_silence()])
 def test_a_closed_wire_is_a_crash(channel: Channel, act: Callable[[Channel], None]) -> None:
     channel.far.close()
     with pytest.raises(WorkerLost) as lost:

@@ -40,7 +40,7 @@ def test_what_the_clock_shows_is_a_trimmed_mean_and_its_error():
     ],
 )
 def test_a_size_whose_claimed_gain_the_clock_does_not_show_is_named(gains, seen):
-    said = pairs(**gains).unseen()
+    said = pairs(**gains).find_unseen_gain()
     assert (said is None) == seen
     if said:
         assert "only the worker's own timer shows the gain of 42.0 us" in said

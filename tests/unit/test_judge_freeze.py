@@ -31,7 +31,7 @@ def test_only_the_named_files_are_copied_and_none_can_be_written(tmp_path: Path)
         assert all(path.stat().st_mode & 0o222 == 0 for path in (place, *place.rglob("*")))
         assert all(path.stat().st_mode & 0o004 for path in (place, *place.rglob("*")))
         (tmp_path / "kernel.c").write_text("other")
-        assert version.changed() == ()
+        assert version.list_changed() == ()
     assert not place.exists()
 
 
@@ -43,7 +43,7 @@ def test_a_file_that_changed_or_went_is_named(tmp_path: Path) -> None:
         for name in ("a.c", "b.c"):
             (version.folder / name).unlink()
         (version.folder / "a.c").write_text("A")
-        assert version.changed() == ("a.c", "b.c")
+        assert version.list_changed() == ("a.c", "b.c")
 
 
 @pytest.mark.parametrize(

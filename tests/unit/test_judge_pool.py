@@ -33,7 +33,7 @@ def _task(*inputs: Input) -> Task:
 def test_every_call_has_other_values_of_the_same_kind(dtype: DType, values: str) -> None:
     one = Input(name="x", shape=("n", "4"), dtype=dtype, values=values)
     pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
-    drawn = [pool.next()["x"] for _ in range(50)]
+    drawn = [pool.draw()["x"] for _ in range(50)]
     assert len({array.tobytes() for array in drawn}) == 50
     assert all(
         array.dtype == STORAGE[dtype] and array.shape == (500, 4) and array.flags.c_contiguous for array in drawn
@@ -54,16 +54,16 @@ def windows(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("values", ["normal", "uniform", "positive"])
 def test_no_shift_of_an_old_input_is_a_new_one_whatever_the_signs(values: str) -> None:
     pool = InputPool(_task(Input(name="x", shape=("n",), values=values)), {"n": 500}, np.random.default_rng(1))
-    drawn = [np.abs(pool.next()["x"]) for _ in range(12)]
+    drawn = [np.abs(pool.draw()["x"]) for _ in range(12)]
     for number, one in enumerate(drawn):
         assert all((windows(other) == one).sum(axis=1).max() <= 2 for other in drawn[:number])
 
 
 def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> None:
     pool = InputPool(_task(Input(name="x", shape=("n",))), {"n": 500}, np.random.default_rng(1))
-    long = pool.long()["x"]
+    long = pool.long_rows()["x"]
     places = [pool.places()["x"] for _ in range(50)]
-    right = [float(np.square(pool.at({"x": place})["x"].astype(np.float64)).sum()) for place in places]
+    right = [float(np.square(pool.cut_at({"x": place})["x"].astype(np.float64)).sum()) for place in places]
     known = [float(np.square(long.values[start : start + 500].astype(np.float64)).sum()) for start, _ in places]
     assert min(abs(a / b - 1) for a, b in zip(right, known, strict=True)) > 1e-6
 
@@ -72,7 +72,7 @@ def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> No
 def test_whole_numbers_do_not_come_again_shifted_either(dtype: DType, low: int, high: int) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=low, high=high)
     pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
-    drawn = [pool.next()["x"] for _ in range(12)]
+    drawn = [pool.draw()["x"] for _ in range(12)]
     for number, array in enumerate(drawn):
         assert all((windows(other) == array).sum(axis=1).max() <= 40 for other in drawn[:number])
     assert {int(np.min(drawn)), int(np.max(drawn)) + 1} == {low, high}
@@ -113,7 +113,7 @@ def whole(dtype: DType, low: int, high: int, n: int = 20_000) -> InputPool:
 @pytest.mark.parametrize(("dtype", "low", "high"), ENDS)
 def test_whole_numbers_of_any_range_are_even_over_it_and_new(dtype: DType, low: int, high: int) -> None:
     pool = whole(dtype, low, high)
-    drawn = [pool.next()["x"] for _ in range(8)]
+    drawn = [pool.draw()["x"] for _ in range(8)]
     assert all(one.dtype == STORAGE[dtype] and one.shape == (20_000,) for one in drawn)
     numbers = np.concatenate([to_float64(one, dtype) if dtype in FLOATS else one for one in drawn])
     last = to_float64(from_float64(np.array([float(high - 1)]), dtype), dtype)[0] if dtype in FLOATS else high - 1
@@ -143,13 +143,13 @@ def test_each_value_laid_over_each_gives_every_one_as_often(low: int, high: int)
 )
 def test_sums_over_what_two_calls_share_are_not_those_of_before(dtype: DType, low: int, high: int) -> None:
     pool = whole(dtype, low, high, 500)
-    drawn = [pool.next()["x"] for _ in range(12)]
+    drawn = [pool.draw()["x"] for _ in range(12)]
     for number, array in enumerate(drawn):
         assert all((windows(other) == array).sum(axis=1).max() <= 50 for other in drawn[:number])
 
 
 def test_numbers_too_large_for_their_type_are_drawn_as_they_are() -> None:
-    assert whole("float16", 0, 100_000, 500).long()["x"].over is None
+    assert whole("float16", 0, 100_000, 500).long_rows()["x"].over is None
 
 
 @pytest.mark.parametrize(("dtype", "low", "high"), ENDS)
@@ -157,7 +157,7 @@ def test_a_card_lays_whole_numbers_over_each_other_as_the_judge_does(dtype: DTyp
     torch = pytest.importorskip("torch")
     laid = runpy.run_path(str(HARNESS / "judge_worker_cuda.py"))["laid"]
     pool = whole(dtype, low, high)
-    long, kind = pool.long()["x"], getattr(torch, dtype)
+    long, kind = pool.long_rows()["x"], getattr(torch, dtype)
     for _ in range(4):
         start, other = pool.places()["x"]
         assert long.over is not None
@@ -166,14 +166,14 @@ def test_a_card_lays_whole_numbers_over_each_other_as_the_judge_does(dtype: DTyp
         found = torch.empty_like(first)
         found.copy_(laid(torch, first, second, *(long.ring or ())))
         there = found.view(getattr(torch, f"int{8 * first.itemsize}")).numpy()
-        assert there.tobytes() == pool.at({"x": (start, other)})["x"].tobytes()
+        assert there.tobytes() == pool.cut_at({"x": (start, other)})["x"].tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "float32"])
 def test_whole_numbers_stay_in_their_bounds(dtype: DType) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="integers", low=3, high=9)
     pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
-    drawn = [pool.next()["x"] for _ in range(20)]
+    drawn = [pool.draw()["x"] for _ in range(20)]
     assert len({array.tobytes() for array in drawn}) == 20
     assert set(np.concatenate(drawn).astype(int).tolist()) == {3, 4, 5, 6, 7, 8}
 
@@ -182,7 +182,7 @@ def test_whole_numbers_stay_in_their_bounds(dtype: DType) -> None:
 def test_masks_are_zeros_and_ones(dtype: DType) -> None:
     one = Input(name="x", shape=("n",), dtype=dtype, values="mask")
     pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
-    drawn = [to_float64(pool.next()["x"], dtype) for _ in range(8)]
+    drawn = [to_float64(pool.draw()["x"], dtype) for _ in range(8)]
     assert {*np.concatenate(drawn).tolist()} == {0, 1}
     assert all((windows(drawn[0]) == other).sum(axis=1).max() < 320 for other in drawn[1:])
 
@@ -190,7 +190,7 @@ def test_masks_are_zeros_and_ones(dtype: DType) -> None:
 def test_constant_inputs_stay_and_the_others_do_not() -> None:
     inputs = (Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",)))
     pool = InputPool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
-    first, second = pool.next(), pool.next()
+    first, second = pool.draw(), pool.draw()
     assert first["w"] is second["w"]
     assert (first["x"] != second["x"]).any()
 
@@ -198,10 +198,10 @@ def test_constant_inputs_stay_and_the_others_do_not() -> None:
 def test_another_process_gets_other_constants_and_nothing_that_was_used() -> None:
     inputs = (Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",)))
     pool = InputPool(_task(*inputs), {"n": 500}, np.random.default_rng(1))
-    first, places = pool.next(), pool.places()
+    first, places = pool.draw(), pool.places()
     size = pool.nbytes
-    pool.anew()
-    second, others = pool.next(), pool.places()
+    pool.renew()
+    second, others = pool.draw(), pool.places()
     assert (first["w"] != second["w"]).any()
     assert (first["x"] != second["x"]).any()
     assert places["w"] != others["w"]
@@ -211,7 +211,7 @@ def test_another_process_gets_other_constants_and_nothing_that_was_used() -> Non
 def test_a_pool_that_is_used_up_is_drawn_anew() -> None:
     one = Input(name="x", shape=("1",), dtype="uint8", values="integers", high=2)
     pool = InputPool(_task(one), {"n": 500}, np.random.default_rng(1))
-    assert {int(pool.next()["x"][0]) for _ in range(70_000)} == {0, 1}
+    assert {int(pool.draw()["x"][0]) for _ in range(70_000)} == {0, 1}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -220,15 +220,15 @@ def test_poison_is_no_number_a_plausible_one_or_an_old_answer(dtype: DType) -> N
     decoy = {"y": np.zeros(500, dtype=STORAGE[dtype])}
     kinds = {"nan": 0, "noise": 0, "decoy": 0}
     for _ in range(300):
-        found = poisons.next(decoy)["y"]
+        found = poisons.draw(decoy)["y"]
         numbers = to_float64(found, dtype)
         assert found.shape == (500,)
         assert found.dtype == STORAGE[dtype]
         kinds["nan" if np.isnan(numbers).all() else "decoy" if (numbers == 0).all() else "noise"] += 1
     assert min(kinds.values()) > 60
-    assert {np.isnan(to_float64(poisons.next()["y"], dtype)).all() for _ in range(50)} == {True, False}
+    assert {np.isnan(to_float64(poisons.draw()["y"], dtype)).all() for _ in range(50)} == {True, False}
 
 
 def test_poison_of_whole_numbers_is_any_bits() -> None:
     poisons = PoisonPool(task(dtype="int32"), {"n": 500}, np.random.default_rng(1))
-    assert len({poisons.next()["y"].tobytes() for _ in range(20)}) == 20
+    assert len({poisons.draw()["y"].tobytes() for _ in range(20)}) == 20

@@ -147,10 +147,10 @@ def test_every_call_that_waits_is_judged_with_one_question(factors, told):
     for factor in factors:
         x = rng.standard_normal(1000).astype(np.float32)
         waiting.keep({"x": x}, {"a": sealed(x, 2), "b": sealed(x, factor)})
-    found = waiting.wrong("b")
+    found = waiting.find_wrong("b")
     assert (found[0] if found else None) == told
     assert reference.asked == (1 if factors else 0)
-    assert waiting.wrong("b") is None
+    assert waiting.find_wrong("b") is None
 
 
 def test_only_so_many_bytes_wait():
@@ -160,5 +160,5 @@ def test_only_so_many_bytes_wait():
     assert not waiting.full
     waiting.keep({"x": x}, {"a": sealed(x, 2), "b": sealed(x, 2)})
     assert waiting.full
-    assert waiting.wrong("ab") is None
+    assert waiting.find_wrong("ab") is None
     assert not waiting.full

@@ -223,7 +223,7 @@ def cost() -> dict[str, Any]:
             session, draw = turns._card("a"), turns._draw()
             for _ in range(CALLS):
                 began = time.perf_counter()
-                if isinstance(said := session.unproved(turns.shape.dims, draw), BrokenWorker):
+                if isinstance(said := session.time_unproved(turns.shape.dims, draw), BrokenWorker):
                     raise RuntimeError(said.detail)
                 bare.append(1e6 * (time.perf_counter() - began))
             middle = [statistics.median(column) for column in zip(*both, strict=True)]
@@ -258,7 +258,7 @@ def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
         options = {"pairs": 2, "most_pairs": 2, "blocks": 4}
         options["without"] = frozenset() if reading else frozenset({"static"})
         with judged(laid.task_file, laid.candidate, laid.against, **options) as judge:
-            said = judge.judgment()
+            said = judge.judge()
     wrong = {
         key: f"{getattr(said, key).answer}, not {answer}"
         for key, answer in one.expect.items()
