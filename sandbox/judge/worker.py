@@ -139,7 +139,8 @@ class Channel:
             return False
         if not self._is_readable_among(events) and not self._is_readable_among(
             self._poller.poll(0)
-        ):  # its last message came before its end
+            # its last message came before its end
+        ):
             raise WorkerLost("crash", "the worker ended")
         return True
 
