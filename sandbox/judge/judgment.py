@@ -1,18 +1,24 @@
 """The judge's whole answer about one candidate: correct? faster? its own work?"""
 
+import hashlib
+import json
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from ridgeline.graph.judgment import Judgment, QuestionAnswer
-from ridgeline.graph.stats.intervals import student_quantile
+from ridgeline.graph.evidence import Comparison, ShapePairs
+from ridgeline.graph.judgment import Judgment, QuestionAnswer, TimedCall
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.stats.noise import estimate_noise
+from ridgeline.graph.stats.sequential import Estimate, PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.task import Task
+from ridgeline.graph.values import Artifact
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
@@ -23,14 +29,6 @@ from ridgeline.sandbox.judge.session import CardSession, Session
 from ridgeline.sandbox.judge.task_file import load_task
 from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused, block_log_ratios
 from ridgeline.sandbox.judge.worker import WorkerMode
-
-TRIM = 0.2
-"""Share of blocks cut at either end of a pair."""
-FUTILE = math.log(1.05)
-"""One that is not ahead, and is at most so much faster, is not waited for."""
-LEAST_SPREAD = 1e-4
-"""Of pair means in logs: a few equal numbers do not prove that there is no noise."""
-
 
 NOT_TIMED = answer_unverified("not timed: it is not correct")
 NOT_WANTED = answer_unverified("not timed: only tested")
@@ -83,7 +81,7 @@ class CandidateJudgment:
         work = self._own_work()
         own = work.answered
         pairs = TimedPairs(bench=bench)
-        timed = self._faster(pairs)
+        timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
             detail = f"a timed call was refused: {timed.detail}"
@@ -100,7 +98,7 @@ class CandidateJudgment:
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
-        faster = timed.answered
+        faster = timed.answer
         unseen = pairs.find_unseen_gain() if self.options.has("own_clock") else None
         if faster.answer != "yes" or unseen is None or not work.reaches:
             return faster
@@ -158,20 +156,41 @@ class CandidateJudgment:
             session.framework = self.reference.framework
         return session
 
-    def _faster(self, pairs: TimedPairs) -> "Gain | TimingRefused":
-        """Process pairs until the answer is clear, or there were enough."""
-        opened = {"a": self.opener(self.old), "b": self.opener(self.new)}
-        means: list[float] = []
-        gain = Gain(means=(), options=self.options)
-        while len(means) < self.options.most_pairs:
-            slots = pairs.run(opened, self.task.timed, self.options.blocks)
-            if isinstance(slots, TimingRefused):
-                return slots
-            means.append(statistics.fmean(_trimmed_mean(blocks) for blocks in block_log_ratios(slots).values()))
-            gain = Gain(means=tuple(means), options=self.options)
-            if len(means) >= self.options.pairs and gain.answered.answer != "unverified":
+    def _time(self, pairs: TimedPairs) -> "Gain | TimingRefused":
+        """The older version against itself, then both against each other until it is clear, or there were enough."""
+        old, new, options = self.opener(self.old), self.opener(self.new), self.options
+        alike = pairs.share_pools()
+        runs = self._run_pairs(alike, {"a": old, "b": old}, options.calibration_pairs)
+        pairs.calls += alike.calls
+        if isinstance(runs, TimingRefused):
+            return replace(runs, side="a")
+        noise = estimate_noise([_to_comparison(runs, "old", "old")]) if runs else None
+        timed: list[list[TimedCall]] = []
+        gain: Gain | None = None
+        while gain is None or len(timed) < options.most_pairs:
+            more = self._run_pairs(pairs, {"a": old, "b": new}, 1)
+            if isinstance(more, TimingRefused):
+                return more
+            timed += more
+            gain = Gain(
+                estimate=estimate_gain([_to_comparison(timed, "old", "new")], noise, options.limits),
+                limits=options.limits,
+                calibration_pairs=len(runs),
+            )
+            if len(timed) >= options.pairs and gain.decision != "undecided":
                 break
         return gain
+
+    def _run_pairs(
+        self, pairs: TimedPairs, opened: Mapping[str, Callable[[], AbstractContextManager[Session]]], count: int
+    ) -> list[list[TimedCall]] | TimingRefused:
+        found: list[list[TimedCall]] = []
+        for _ in range(count):
+            calls = pairs.run(opened, self.task.timed, self.options.blocks)
+            if isinstance(calls, TimingRefused):
+                return calls
+            found.append(calls)
+        return found
 
     def _make_judgment(
         self,
@@ -190,8 +209,8 @@ class CandidateJudgment:
             faster=faster,
             own_work=own,
             accepted=correct.answer == "yes" and faster.answer == "yes" and allowed,
-            speedup=math.exp(gain.theta) if gain else None,
-            speedup_lower=math.exp(gain.lower) if gain else None,
+            speedup=gain.speedup if gain else None,
+            speedup_lower=gain.speedup_lower if gain else None,
             calls=calls,
             isolation=Session.isolation_level(),
             defences_off=tuple(sorted(self.options.without)),
@@ -201,48 +220,71 @@ class CandidateJudgment:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """Log-ratios of process pairs, and what they say."""
+    """What the process pairs say, by the rule that campaigns go by (`graph.stats`)."""
 
-    means: Sequence[float]
-    options: Options
-
-    @property
-    def theta(self) -> float:
-        """Mean log-ratio."""
-        return statistics.fmean(self.means)
+    estimate: Estimate
+    limits: Limits
+    calibration_pairs: int
+    """Of identical versions, timed first."""
 
     @property
-    def lower(self) -> float:
-        """One-sided lower bound; minus infinity for a single pair."""
-        return self.theta - self._reach
+    def decision(self) -> PairDecision:
+        return decide_from_pairs(self.estimate, self.limits)
 
     @property
-    def _reach(self) -> float:
-        count = len(self.means)
-        if count < 2:
-            return math.inf
-        looks = self.options.most_pairs - self.options.pairs + 1  # each look is a chance to be wrong
-        spread = max(statistics.stdev(self.means), LEAST_SPREAD) / math.sqrt(count)
-        return student_quantile(self.options.alpha / looks, count - 1) * spread
+    def speedup(self) -> float:
+        """Time of the older version over that of the new one."""
+        return math.exp(self.estimate.theta)
 
     @property
-    def answered(self) -> QuestionAnswer:
+    def speedup_lower(self) -> float | None:
+        """One-sided lower bound; None while nothing bounds it."""
+        return math.exp(self.estimate.lower) if math.isfinite(self.estimate.lower) else None
+
+    @property
+    def answer(self) -> QuestionAnswer:
         """Faster by more than the margin, not so, or undecided."""
-        if len(self.means) < 2:
-            return answer_unverified("one process pair proves nothing")
-        wanted = math.log1p(self.options.margin)
-        said = f"{math.exp(self.theta):.3f}x, at least {math.exp(self.lower):.3f}x, in {len(self.means)} process pairs"
-        if self.lower > wanted:
-            return answer_yes(said)
-        upper = self.theta + self._reach
-        if upper < wanted or (self.theta <= 0 and upper < FUTILE):
-            return answer_no(said)
-        return answer_unverified(f"undecided: {said}")
+        least = "" if self.speedup_lower is None else f", at least {self.speedup_lower:.3f}x"
+        beside = f" and {self.calibration_pairs} of identical versions" if self.calibration_pairs else ""
+        said = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"
+        match self.decision:
+            case "faster":
+                return answer_yes(said)
+            case "not_better":
+                return answer_no(said)
+            case "lost":
+                return answer_no(said, *(f"{one.label} is slower" for one in self.estimate.shapes if one.slower))
+            case "unpromising" | "undecided":
+                return answer_unverified(f"undecided: {said}")
 
 
-def _trimmed_mean(values: Sequence[float]) -> float:
-    cut = int(TRIM * len(values))
-    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+def _to_comparison(pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str) -> Comparison:
+    """The calls of these process pairs as the statistics take them: a is `best`. Kept nowhere: `raw` only names it."""
+    shapes = tuple(
+        ShapePairs(
+            label=label,
+            pairs=tuple(tuple(block_log_ratios(calls)[label]) for calls in pairs),
+            best_us=_median_us(pairs, label, "a"),
+            candidate_us=_median_us(pairs, label, "b"),
+        )
+        for label in dict.fromkeys(call.label for call in pairs[0])
+    )
+    data = json.dumps([one.pairs for one in shapes]).encode()
+    return Comparison(
+        best=best,
+        candidate=candidate,
+        machine="this",
+        engine="wall",
+        shapes=shapes,
+        raw=Artifact(sha256=hashlib.sha256(data).hexdigest(), name="pairs.json", size=len(data)),
+        seconds=0.0,
+    )
+
+
+def _median_us(pairs: Sequence[Sequence[TimedCall]], label: str, side: str) -> float:
+    return statistics.median(
+        call.time_us for calls in pairs for call in calls if (call.label, call.side) == (label, side)
+    )
 
 
 def _read_text(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from ridgeline.graph.judgment import QuestionAnswer
+from ridgeline.graph.limits import Limits
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Value
 
@@ -45,6 +46,9 @@ class Options(Value):
     """Least gain that counts, as a share."""
     alpha: float = Field(default=0.01, gt=0, lt=0.5)
     """Chance of calling an equal candidate faster, one-sided."""
+    calibration_pairs: int = Field(default=4, ge=0)
+    """Process pairs of the version compared with against itself, timed first: what noise looks like here. With 0 some
+    six pairs are needed before anything is clear."""
     pairs: int = Field(default=4, ge=2)
     """Fresh process pairs before the first look."""
     most_pairs: int = Field(default=12, ge=2)
@@ -59,6 +63,12 @@ class Options(Value):
     """Where candidates and the reference run; `cuda` is a card of AMD too. `auto`: a card for languages of cards."""
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
+
+    @property
+    def limits(self) -> Limits:
+        """The rule of campaigns, as `graph.stats` takes it, with these numbers."""
+        looks = tuple(range(1, self.most_pairs + 1))
+        return Limits(alpha=self.alpha, margin=self.margin, looks=looks, screen_pairs=self.pairs)
 
     def has(self, defence: Defence) -> bool:
         """Whether the defence stands."""

@@ -327,6 +327,10 @@ class TimedPairs:
             return _Turns
         return _CardTurns
 
+    def share_pools(self) -> "TimedPairs":
+        """For other versions of the same task: with the rows drawn here and what was learned of sizes, and no times."""
+        return TimedPairs(bench=self.bench, _floors=self._floors, _within=self._within, _drawn=self._drawn)
+
     def open_pools(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
         """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 

@@ -26,7 +26,7 @@ from tests.adversarial.reading import convicted
 from tests.adversarial.suite import Case, cheats, honest, stage
 
 NEED_TORCH = ("torch", "torch_return", "triton")
-QUICK = {"pairs": 2, "most_pairs": 3, "blocks": 4}
+QUICK = {"calibration_pairs": 4, "pairs": 2, "most_pairs": 3, "blocks": 4}
 READING = {"not reading": frozenset({"static"}), "reading": frozenset()}
 
 

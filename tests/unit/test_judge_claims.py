@@ -1,10 +1,15 @@
 """On a card the worker's own timer is a claim: what the judge's clock must show before a gain counts."""
 
+import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain
+from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.stats.noise import estimate_noise
+from ridgeline.graph.stats.sequential import estimate_gain
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain, _to_comparison
 from ridgeline.sandbox.judge.options import Options, answer_yes
 from ridgeline.sandbox.judge.provenance import Work
 from ridgeline.sandbox.judge.timing import TimedPairs, measure_claims
@@ -14,8 +19,28 @@ NOISY = [(40.0 + 400 * (-1) ** one, 42.0) for one in range(20)]
 SLOWER = [(-3.0 + one % 3, -2.0) for one in range(20)]
 LOADS = Work(answered=answer_yes(), reaches=("can load other code: dlsym",))
 OWN = Work(answered=answer_yes())
-FAST = Gain(means=(0.5, 0.5, 0.51, 0.5), options=Options())
-EVEN = Gain(means=(0.0, 0.001, -0.001, 0.0), options=Options())
+
+
+def calls(log_ratio: float) -> list[TimedCall]:
+    """One process pair of two blocks, b faster by that."""
+    times = {"a": 100.0, "b": 100.0 * math.exp(-log_ratio)}
+    return [
+        TimedCall(label="s", block=block, slot=slot, side=side, time_us=times[side], claimed_us=None, at_us=0.0)
+        for block in range(2)
+        for slot, side in enumerate("abba")
+    ]
+
+
+def gain(*log_ratios: float, calibration: tuple[float, ...] = (0.004, -0.004, 0.003, -0.003)) -> Gain:
+    """What process pairs with these gains say, after pairs of identical versions with those."""
+    limits = Options().limits
+    noise = estimate_noise([_to_comparison([calls(one) for one in calibration], "old", "old")]) if calibration else None
+    pairs = _to_comparison([calls(one) for one in log_ratios], "old", "new")
+    return Gain(estimate=estimate_gain([pairs], noise, limits), limits=limits, calibration_pairs=len(calibration))
+
+
+FAST = gain(0.5, 0.5, 0.51, 0.5)
+EVEN = gain(0.0, 0.001, -0.001, 0.0)
 
 
 def pairs(**gains):
@@ -66,3 +91,32 @@ def test_such_a_gain_counts_only_for_code_that_was_not_seen_to_reach_the_timer(g
     if answer == "unverified":
         assert found.evidence[0].startswith("1.6")
         assert "which the candidate could change: can load other code: dlsym" in found.evidence[1]
+
+
+def test_the_judge_goes_by_the_rule_of_campaigns():
+    assert gain(0.5, 0.5, 0.51, 0.5).decision == "faster"
+    assert gain(0.5, 0.5, 0.51, 0.5).speedup_lower == pytest.approx(1.6, abs=0.05)
+    assert gain(-0.2, -0.2, -0.2, -0.2).answer.answer == "no"
+    assert gain(0.05, -0.05, 0.06, -0.02).answer.answer == "unverified"
+
+
+def test_what_favours_one_side_of_identical_versions_is_no_gain():
+    lopsided = (0.0201, 0.0199, 0.02, 0.0202)
+    assert gain(0.021, 0.02, 0.0205, 0.0202, calibration=lopsided).answer.answer != "yes"
+    assert gain(0.021, 0.02, 0.0205, 0.0202).answer.answer == "yes", "without the offset it would be one"
+
+
+def test_nothing_is_faster_while_nothing_bounds_it():
+    alone = gain(0.5, 0.5, calibration=())
+    assert (alone.answer.answer, alone.speedup_lower) == ("unverified", None)
+    assert "at least" not in alone.answer.evidence[0]
+
+
+def test_a_size_that_lost_is_named():
+    def both(log_ratio: float, other: float) -> list[TimedCall]:
+        return [*calls(log_ratio), *(replace(call, label="t") for call in calls(other))]
+
+    noise = estimate_noise([_to_comparison([both(one, -one) for one in (0.002, -0.002, 0.001)], "old", "old")])
+    pairs = _to_comparison([both(0.5, -0.3)] * 6, "old", "new")
+    found = Gain(estimate=estimate_gain([pairs], noise, Options().limits), limits=Options().limits, calibration_pairs=3)
+    assert (found.answer.answer, found.answer.evidence[1:]) == ("no", ("t is slower",))

@@ -255,7 +255,7 @@ def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         laid = suite.stage(one, Path(folder))
         laid_out(laid.task_file, CASE_EXTENT)
-        options = {"pairs": 2, "most_pairs": 2, "blocks": 4}
+        options = {"calibration_pairs": 4, "pairs": 2, "most_pairs": 3, "blocks": 4}
         options["without"] = frozenset() if reading else frozenset({"static"})
         with judged(laid.task_file, laid.candidate, laid.against, **options) as judge:
             said = judge.judge()
