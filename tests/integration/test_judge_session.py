@@ -9,6 +9,7 @@ import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.judge.isolation import WorkerLimits
+from ridgeline.sandbox.judge.options import Surroundings
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session, framework_of
 from tests.session_tasks import (
     DIMS,
@@ -430,7 +431,7 @@ def test_a_session_that_was_not_opened_or_is_closed_is_a_mistake_of_the_caller(t
 
 def test_environment_and_processor_are_the_callers(tmp_path: Path) -> None:
     text = "import os\ndef twice(x, y):\n    y[0] = int(os.environ['WORD'])\n    y[1] = len(os.sched_getaffinity(0))\n"
-    with opened(tmp_path, text, cpu=0, environment={"WORD": "42"}) as session:
+    with opened(tmp_path, text, cpu=0, surroundings=Surroundings(environment={"WORD": "42"})) as session:
         assert _called(session).outputs["y"][:2].tolist() == [42, 1]
 
 
