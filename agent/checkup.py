@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isolation.launcher import isolation, own_memory, own_table
+from ridgeline.sandbox.isolation.confinement import has_own_memory, has_own_table, network_isolation
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.timing.observation import sources
 
@@ -144,7 +144,7 @@ def _counters() -> Finding:
 
 
 def _isolation() -> Finding:
-    strong = isolation() == "namespaces"
+    strong = network_isolation() == "namespaces"
     visible = "files are as visible to them as to this user"
     return Finding(
         name="sandbox",
@@ -155,7 +155,7 @@ def _isolation() -> Finding:
 
 
 def _processes() -> Finding:
-    strong = own_table()
+    strong = has_own_table()
     return Finding(
         name="process tables",
         found=strong,
@@ -169,7 +169,7 @@ def _processes() -> Finding:
 
 
 def _memory() -> str:
-    return "so does its shared memory" if own_memory() else "what it leaves in /dev/shm stays there"
+    return "so does its shared memory" if has_own_memory() else "what it leaves in /dev/shm stays there"
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:

@@ -22,7 +22,7 @@ from ridgeline.agent.providers.base import told
 from ridgeline.agent.served import link
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.durable import cache_folder, write_whole
 
@@ -105,7 +105,7 @@ class Hook:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         event = Event.model_validate({**fields, "title": _title(fields)})
-        argv, name, env = self._argv, self._argv[0], passed(PASSED)
+        argv, name, env = self._argv, self._argv[0], select_variables(PASSED)
         if is_address(name):
             # -P: a campaign's folder is no place to import from
             argv = (sys.executable, "-P", "-m", "ridgeline.agent.messenger")

@@ -22,7 +22,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner, Ports, Profiler
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
 from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
-from ridgeline.sandbox.isolation.process import Patience, run
+from ridgeline.sandbox.isolation.process import HangWatchdog, run
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
 from ridgeline.sandbox.store.durable import Unsynced, write_whole
@@ -120,8 +120,8 @@ def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | N
     )
 
 
-def _patience(limits: Limits) -> Patience:
-    return Patience(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
+def _patience(limits: Limits) -> HangWatchdog:
+    return HangWatchdog(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
 
 
 def _timer(

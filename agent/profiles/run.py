@@ -10,7 +10,7 @@ from ridgeline.graph.kernel_profile import Recording, Vendor
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import card_for
 from ridgeline.sandbox.devices.values import device_kind
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.profiles.profilers.gpu import Session
 from ridgeline.sandbox.profiles.profilers.gpu import record as record_with
@@ -48,7 +48,7 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
     vendor: Vendor = kind
     kept = _kept(out, loaded.contract.target_op)
     with card_for(loaded.contract, wait_s=WAIT_S, say=progress) as bound, scratch_copy(loaded.root) as copy:
-        environment = {**passed(loaded.contract.pass_environment), **bound}
+        environment = {**select_variables(loaded.contract.pass_environment), **bound}
         _build(loaded, copy, environment)
         session = Session(
             program=_program(loaded, kept),

@@ -18,7 +18,7 @@ from ridgeline.agent.providers.base import plain, told, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.graph.errors import DeviceBusy, WorldError
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.isolation.process import launch
+from ridgeline.sandbox.isolation.process import launch_detached
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Continuing:
             return
         _note(campaign, f"goes on: {why}")
         argv = (*self._command, str(campaign))
-        code = launch(argv, cwd=campaign, log=campaign / LOG, without=("RIDGELINE_TOKEN",)).wait()
+        code = launch_detached(argv, cwd=campaign, log=campaign / LOG, without=("RIDGELINE_TOKEN",)).wait()
         _note(campaign, {0: "ended", 3: "waits for the next answer"}.get(code, f"left with exit code {code}"))
 
 

@@ -20,7 +20,7 @@ from ridgeline.graph.errors import DiskFull, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.devices.idle import unbound
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.durable import write_whole
 
@@ -146,14 +146,14 @@ class GpuCeilings:
 
     def _run(self, argv: tuple[str, ...], timeout_s: float, bound: Mapping[str, str]) -> Exit:
         """In the environment of the contract's own commands: where torch and the driver are found."""
-        told = passed(self.contract.pass_environment)
+        told = select_variables(self.contract.pass_environment)
         return run(argv, cwd=Path("/"), timeout_s=timeout_s, env={**unbound(told), **bound} if bound else told)
 
     def _path(self, machine: Machine, torch: str) -> Path | None:
         if self.cache is None:
             return None
         asked = [SCHEMA, machine.fingerprint, platform.node(), torch, hashlib.sha256(_source()).hexdigest()]
-        asked.append(sorted(unbound(passed(self.contract.pass_environment)).items()))
+        asked.append(sorted(unbound(select_variables(self.contract.pass_environment)).items()))
         return self.cache / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}.json"
 
     def _read(self, path: Path | None, machine: Machine) -> Kept | None:

@@ -30,7 +30,7 @@ from ridgeline.sandbox.devices.values import (
     Unreadable,
     Vendor,
 )
-from ridgeline.sandbox.isolation.process import beside, capture
+from ridgeline.sandbox.isolation.process import capture, run_beside
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ class NvidiaSmi:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             said = Path(folder) / "readings.csv"
             argv = (*nvidia.query(fields, index=self.index), "-lms", str(POLL_MS))
-            with beside(argv, cwd=Path("/"), said=said, env={"TZ": "UTC"}):
+            with run_beside(argv, cwd=Path("/"), said=said, env={"TZ": "UTC"}):
                 yield
             text = said.read_text(errors="replace")
         into += nvidia.parse_readings(text, fields, monotonic_s=_monotonic_s())

@@ -25,21 +25,21 @@ _idle: dict[Shape, dict[Path, Signs]] = defaultdict(dict)
 def fresh_folder(*inside: str) -> Iterator[Path]:
     """A folder of this user's own that holds nothing but the empty folders `inside`; what is put there goes with it."""
     shape = (tempfile.gettempdir(), inside)
-    folder, signs = _taken(shape)
+    folder, signs = _take(shape)
     try:
         yield folder
     finally:
-        if _emptied(folder, inside, signs):
+        if _clean(folder, inside, signs):
             _idle[shape][folder] = signs
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _taken(shape: Shape) -> tuple[Path, Signs]:
+def _take(shape: Shape) -> tuple[Path, Signs]:
     idle = _idle[shape]
     while idle:
         folder, signs = idle.popitem()
-        if _emptied(folder, shape[1], signs):  # somebody may have been there meanwhile
+        if _clean(folder, shape[1], signs):  # somebody may have been there meanwhile
             return folder, signs
         shutil.rmtree(folder, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
@@ -48,7 +48,7 @@ def _taken(shape: Shape) -> tuple[Path, Signs]:
     return folder, _signs(folder, shape[1])
 
 
-def _emptied(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
+def _clean(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
     """Whether it is, without the plain files directly in it, as it was made."""
     try:
         if _signs(folder, inside) != signs:

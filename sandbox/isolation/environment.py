@@ -16,7 +16,7 @@ MARK = "RIDGELINE_RUN"
 """Carried by every process of one run, so that those that left its session can still be found."""
 
 
-def passed(names: Iterable[str]) -> dict[str, str]:
+def select_variables(names: Iterable[str]) -> dict[str, str]:
     """The values of the named variables of this process, for `env`. Unset ones and secrets are left out."""
     wanted = tuple(names)
     for name in wanted:
@@ -25,12 +25,12 @@ def passed(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in wanted if name in os.environ and not SECRET.search(name)}
 
 
-def of_card() -> dict[str, str]:
+def card_variables() -> dict[str, str]:
     """What this process was told about its card: everything that works for it there must be told the same."""
     return {name: os.environ[name] for name in CARD if name in os.environ}
 
 
-def scrubbed(private: Path, *, mark: str, extra: Mapping[str, str] | None) -> dict[str, str]:
+def build_environment(private: Path, *, mark: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     """The whole environment of one run: search path, private folders, the caller's own additions."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),

@@ -20,7 +20,7 @@ GRACE_S = 1.0
 """Between asking and killing: long enough to remove a lock file, too short to matter to a campaign."""
 
 
-def exited_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     """Wait for the process without collecting it, so that its group's number cannot be given to anybody else.
 
     `Popen.wait` would poll in steps of up to 50 ms, which is longer than many kernels' benchmarks.
@@ -28,7 +28,7 @@ def exited_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     try:
         watched = os.pidfd_open(process.pid)
     except OSError:  # a kernel older than 5.3
-        return _polled(process, timeout_s)
+        return _poll(process, timeout_s)
     try:
         poller = select.poll()
         poller.register(watched, select.POLLIN)
@@ -37,11 +37,11 @@ def exited_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
         os.close(watched)
 
 
-def end(process: subprocess.Popen[bytes], *, politely: bool) -> None:
+def end_session(process: subprocess.Popen[bytes], *, politely: bool) -> None:
     """Kill the process's whole session, with SIGTERM first when asked, and collect the process."""
     if politely:
         _signal(process.pid, signal.SIGTERM)
-        exited_within(process, GRACE_S)
+        wait_for_exit(process, GRACE_S)
     _signal(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -66,7 +66,7 @@ def sweep(mark: str, *, first: int, forks: int | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def worked_s(mark: str, *, first: int, forks: int | None) -> float:
+def processor_time_s(mark: str, *, first: int, forks: int | None) -> float:
     """Processor time, in seconds, of the living processes that carry the mark and of the children they collected.
 
     Arguments are those of `sweep`.
@@ -84,7 +84,7 @@ def _ticks(pid: int) -> int:
         return 0
 
 
-def forks_so_far() -> int | None:
+def count_forks() -> int | None:
     """Processes and threads that this machine has made since it started; None where that is not told."""
     try:
         return int(_read("/proc/stat").rpartition(b"\nprocesses ")[2].split(maxsplit=1)[0])
@@ -97,7 +97,7 @@ def _younger(first: int, forks: int | None) -> Iterable[int]:
 
     Not all of them need be in use.
     """
-    now = forks_so_far()
+    now = count_forks()
     if forks is None or now is None:
         return _processes()
     try:
@@ -125,7 +125,7 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _polled(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def _poll(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     until = time.monotonic() + timeout_s
     while True:
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -173,7 +173,7 @@ _ours: set[int] = set()
 """Children that this process started itself; some of them have ended."""
 
 
-def started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def start_child(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Start a process that is never taken for an orphan."""
     with _starting:
         process = start()
@@ -183,7 +183,7 @@ def started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[by
         return process
 
 
-def before() -> frozenset[int] | None:
+def children_before() -> frozenset[int] | None:
     """Children that are nobody's orphans, to be told to `end_since`. None where orphans are not given to us."""
     if not adopts():
         return None

@@ -17,23 +17,23 @@ from typing import BinaryIO, Literal, TypedDict, Unpack
 from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.graph.evidence import Exit
 from ridgeline.sandbox.isolation import kill_tree
+from ridgeline.sandbox.isolation.confinement import confining_words, decode_exit, own_table_words, which
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
-from ridgeline.sandbox.isolation.environment import scrubbed
-from ridgeline.sandbox.isolation.kill_tree import end, exited_within, forks_so_far, sweep, worked_s
-from ridgeline.sandbox.isolation.launcher import first_process, how_it_ended, which, wrapped
+from ridgeline.sandbox.isolation.environment import build_environment
+from ridgeline.sandbox.isolation.kill_tree import count_forks, end_session, processor_time_s, sweep, wait_for_exit
 
 # Waits for a command in windows, and gives up one that hangs: one that neither prints nor computes.
 #
 # What spins, or waits for a device by spinning, computes: that ends at its time limit.
 
-How = Literal["exited", "late", "hung"]
+Ending = Literal["exited", "late", "hung"]
 """late: its time limit came first."""
 IDLE = 0.01
 """Share of a window: a process that used less of one core than this looked at its watch, and did no work."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class HangWatchdog:
     """How long a command may do nothing. With a time limit below `windows * window_s` it never matters."""
 
     window_s: float
@@ -42,7 +42,7 @@ class Patience:
     """So many in a row without progress are a hang (limit `poll_stuck_windows`)."""
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         return f"hung: no output and no work in {self.windows} windows of {self.window_s:g} s"
 
 
@@ -56,9 +56,13 @@ class Progress:
     """Processor time of its processes, in seconds."""
 
 
-def watched(
-    exited: Callable[[float], bool], *, timeout_s: float, patience: Patience | None, progress: Callable[[], Progress]
-) -> How:
+def watch(
+    exited: Callable[[float], bool],
+    *,
+    timeout_s: float,
+    patience: HangWatchdog | None,
+    progress: Callable[[], Progress],
+) -> Ending:
     """How a command ended that `exited` waits for, so many seconds at most. Without patience only the limit counts."""
     if patience is None:
         return "exited" if exited(timeout_s) else "late"
@@ -101,7 +105,7 @@ class Command:
     """The contract's field that the command stands in, for the error when its program is missing."""
     file_mb: int | None = FILE_MB
     stdin: bytes | None = None
-    patience: Patience | None = None
+    patience: HangWatchdog | None = None
     """How long it may do nothing before its time limit; None: as long as it likes."""
     apart: bool = False
     """Whether it has a process table of its own, where this machine permits one: for code that nobody has read."""
@@ -117,7 +121,7 @@ class Options(TypedDict, total=False):
     network: bool
     field: str
     stdin: bytes | None
-    patience: Patience | None
+    patience: HangWatchdog | None
     apart: bool
 
 
@@ -151,7 +155,7 @@ def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[O
             returncode=returncode,
             timed_out=returncode is None,
             seconds=seconds,
-            output=bounded(said, command.output_bytes),
+            output=head_and_tail(said, command.output_bytes),
         )
 
 
@@ -168,15 +172,15 @@ def capture(
     Raises ProgramMissing when the tool cannot be started.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
-    with _unnamed() as out, _unnamed() as err:
-        returncode, _ = _execute(command, private=_tools_own(), out=out, err=err)
+    with _memory_file() as out, _memory_file() as err:
+        returncode, _ = _execute(command, private=_tool_folder(), out=out, err=err)
         out.seek(0)
         err.seek(0)
         return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
 
 
 @functools.cache
-def _tools_own() -> Path:
+def _tool_folder() -> Path:
     """Home and temporary folder of trusted tools, which leave nothing there; as long as this process lives."""
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -186,7 +190,7 @@ def _tools_own() -> Path:
 
 
 @contextlib.contextmanager
-def beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
+def run_beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
     """Run a trusted tool that does not end by itself while the block runs; what it prints goes to the file `said`.
 
     It ends with the block, and with this process if that is killed. Raises ProgramMissing when it cannot be started.
@@ -194,17 +198,17 @@ def beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str]
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=0, env=env, network=True, file_mb=None)
     tied = (tool, "--pdeathsig", "KILL") if (tool := shutil.which("setpriv")) else ()
     with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
-        environment = scrubbed(Path(folder), mark=secrets.token_hex(16), extra=command.env)
-        words = (*tied, *_prepared(command, environment))
+        environment = build_environment(Path(folder), mark=secrets.token_hex(16), extra=command.env)
+        words = (*tied, *_prepare_argv(command, environment))
         with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
-            process = _started(words, command, env=environment, stdin=nothing, out=out, err=None)
+            process = _start(words, command, env=environment, stdin=nothing, out=out, err=None)
         try:
             yield
         finally:
-            end(process, politely=False)
+            end_session(process, politely=False)
 
 
-def bounded(path: Path, limit: int) -> str:
+def head_and_tail(path: Path, limit: int) -> str:
     """Head and tail of a file, together `limit` bytes, with what is missing between them stated."""
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -220,67 +224,67 @@ def bounded(path: Path, limit: int) -> str:
 def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> tuple[int | None, float]:
     """Exit code (None when killed for time) and wall seconds."""
     mark = secrets.token_hex(16)
-    environment = scrubbed(private, mark=mark, extra=command.env)
+    environment = build_environment(private, mark=mark, extra=command.env)
     ended = private / ENDED
-    table = _table(command, ended, environment)
-    argv = _prepared(command, environment, table)
-    forks = None if _trusted(command) else forks_so_far()
-    known = kill_tree.before() if command.apart and not table else None
-    with _given(command.stdin) as given:
+    table = _table_words(command, ended, environment)
+    argv = _prepare_argv(command, environment, table)
+    forks = None if _is_trusted(command) else count_forks()
+    known = kill_tree.children_before() if command.apart and not table else None
+    with _open_stdin(command.stdin) as given:
         began = time.monotonic()
-        process = _started(argv, command, env=environment, stdin=given, out=out, err=err)
-        how: How = "late"
+        process = _start(argv, command, env=environment, stdin=given, out=out, err=err)
+        how: Ending = "late"
         try:
-            how = watched(
-                lambda most_s: exited_within(process, most_s),
+            how = watch(
+                lambda most_s: wait_for_exit(process, most_s),
                 timeout_s=command.timeout_s,
                 patience=command.patience,
                 progress=lambda: Progress(
                     printed=os.fstat(out.fileno()).st_size,
-                    worked_s=worked_s(mark, first=process.pid, forks=forks),
+                    worked_s=processor_time_s(mark, first=process.pid, forks=forks),
                 ),
             )
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
-            end(process, politely=how != "exited")
-            if not (_trusted(command) or table):  # with a table of its own nothing is left
+            end_session(process, politely=how != "exited")
+            if not (_is_trusted(command) or table):  # with a table of its own nothing is left
                 sweep(mark, first=process.pid, forks=forks)
             kill_tree.end_since(known)
     if how == "hung" and command.patience is not None:
-        os.write(out.fileno(), f"\n[{command.patience.told}]\n".encode())
+        os.write(out.fileno(), f"\n[{command.patience.text}]\n".encode())
     if how != "exited":
         return None, seconds
     if not table:
         return process.returncode, seconds
-    code, besides = how_it_ended(process.returncode, ended)
+    code, besides = decode_exit(process.returncode, ended)
     os.write(out.fileno(), besides)
     return code, seconds
 
 
 @contextlib.contextmanager
-def _given(data: bytes | None) -> Iterator[BinaryIO]:
+def _open_stdin(data: bytes | None) -> Iterator[BinaryIO]:
     """What the process reads: the data, or nothing."""
     if data is None:
-        yield _nothing()
+        yield _open_null()
         return
-    with _unnamed() as file:
+    with _memory_file() as file:
         file.write(data)
         file.seek(0)
         yield file
 
 
 @functools.cache
-def _nothing() -> BinaryIO:
+def _open_null() -> BinaryIO:
     """Opened once: nearly every process is given it."""
     return Path(os.devnull).open("rb")
 
 
-def _unnamed() -> BinaryIO:
+def _memory_file() -> BinaryIO:
     """A file in memory: what is in it is read whole anyway, and no file system has to be tidied up after it."""
     return os.fdopen(os.memfd_create("ridgeline"), "w+b")
 
 
-def _started(
+def _start(
     argv: tuple[str, ...],
     command: Command,
     *,
@@ -290,7 +294,7 @@ def _started(
     err: BinaryIO | None,
 ) -> subprocess.Popen[bytes]:
     try:
-        return kill_tree.started(
+        return kill_tree.start_child(
             lambda: subprocess.Popen(
                 argv,
                 cwd=command.cwd,
@@ -313,7 +317,7 @@ def _started(
         ) from None
 
 
-def _prepared(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
+def _prepare_argv(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The command with its program resolved and everything that confines it in front."""
     first = command.argv[0]
     name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
@@ -321,18 +325,18 @@ def _prepared(command: Command, env: Mapping[str, str], table: tuple[str, ...] =
     if program is None:
         why = "is not executable" if "/" in first and Path(name).exists() else "not found"
         raise ProgramMissing(first, field=command.field, why=why)
-    confined = table or wrapped(
+    confined = table or confining_words(
         memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
     )
     # without wrappers the name is kept as written: some programs look at how they were called
     return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
 
 
-def _table(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+def _table_words(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
     if not command.apart or command.file_mb is None:
         return ()
-    return first_process(
+    return own_table_words(
         said=ended,
         network=command.network,
         memory_mb=command.memory_mb,
@@ -342,14 +346,16 @@ def _table(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, 
     )
 
 
-def _trusted(command: Command) -> bool:
+def _is_trusted(command: Command) -> bool:
     return command.file_mb is None
 
 
 # A process of ours that outlives its starter: `ridgeline resume` on behalf of a page, and nothing of a project.
 
 
-def launch(argv: Sequence[str], *, cwd: Path, log: Path, without: Sequence[str] = ()) -> "subprocess.Popen[bytes]":
+def launch_detached(
+    argv: Sequence[str], *, cwd: Path, log: Path, without: Sequence[str] = ()
+) -> "subprocess.Popen[bytes]":
     """Start it in a session of its own, with this process's environment and both outputs at the end of `log`.
 
     It is this program again, so it is told what this process was told, but for the variables named in `without`.

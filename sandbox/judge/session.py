@@ -33,8 +33,8 @@ from ridgeline.sandbox.harness.judge_frames import (
     STOCKED,
     Frame,
 )
+from ridgeline.sandbox.isolation.workers import Isolation, WorkerLimits, machine_isolation
 from ridgeline.sandbox.judge.dtypes import to_float64
-from ridgeline.sandbox.judge.isolation import Isolation, WorkerLimits, machine_isolation
 from ridgeline.sandbox.judge.options import HERE, Surroundings
 from ridgeline.sandbox.judge.pool import RowPlace
 from ridgeline.sandbox.judge.shared_buffers import (

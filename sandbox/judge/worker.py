@@ -34,10 +34,10 @@ from ridgeline.sandbox.harness.judge_frames import (
     unpacked,
 )
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
-from ridgeline.sandbox.isolation.environment import of_card
+from ridgeline.sandbox.isolation.environment import card_variables
 from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.isolation.workers import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
 from ridgeline.sandbox.judge.freeze import add_built_file
-from ridgeline.sandbox.judge.isolation import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
 
 # The judge's end of the wire: it sends one frame, takes one, and believes nothing about the other end.
 
@@ -465,7 +465,7 @@ def _worker_settings(given: Loading) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {name: str(given.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
-    card = of_card() if given.device != "cpu" else {}
+    card = card_variables() if given.device != "cpu" else {}
     return {**threads, **interpreted, **card, **given.environment}
 
 

@@ -19,7 +19,7 @@ from ridgeline.sandbox.devices.gate import Bound
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.timing.observation import CoreWatch
 from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, said
 
@@ -316,7 +316,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def _watching(self, bound: Bound | None) -> Iterator[CardWatch | None]:
-        environment = passed(self.commands.contract.pass_environment)
+        environment = select_variables(self.commands.contract.pass_environment)
         smi = smi_of(self.commands.kind, environment, card=bound.card if bound else None)
         if smi is None:
             yield None

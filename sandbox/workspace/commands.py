@@ -15,8 +15,8 @@ from ridgeline.sandbox.devices.gate import Bound, CardGate
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Kind, device_kind
-from ridgeline.sandbox.isolation.environment import passed
-from ridgeline.sandbox.isolation.process import Patience, run
+from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.process import HangWatchdog, run
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import Seals, discard
@@ -56,7 +56,7 @@ class Commands:
     seals: Seals = field(default_factory=Seals)
     gate: CardGate | None = None
     """Chooses an idle card; None on a processor."""
-    patience: Patience | None = None
+    patience: HangWatchdog | None = None
     """When a command that does nothing is given up; None: at its time limit."""
     judge: Judge | None = None
     """Asked in place of the commands of a task's contract (`Contract.task_file`); None: they are run as written."""
@@ -183,7 +183,7 @@ class Commands:
 
 def environment_of(contract: Contract, gate: CardGate | None) -> dict[str, str]:
     """What the contract lets through; which card is the gate's to say while it holds one."""
-    found = passed(contract.pass_environment)
+    found = select_variables(contract.pass_environment)
     own = gate.environment if gate else {}
     return {**unbound(found), **own} if own else found
 

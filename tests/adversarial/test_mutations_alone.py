@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from ridgeline.sandbox.isolation.workers import machine_isolation
 from ridgeline.sandbox.judge.freeze import freeze_sources
-from ridgeline.sandbox.judge.isolation import machine_isolation
 from ridgeline.sandbox.judge.judgment import CandidateJudgment
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.references import Reference

@@ -164,7 +164,7 @@ def refused(case: Case) -> str | None:
     if case.dialect == "triton" and find_spec("triton") is None:
         return "triton is not installed"
     if case.needs == "namespaces":
-        isolation = pytest.importorskip("ridgeline.sandbox.judge.isolation", exc_type=ImportError)
+        isolation = pytest.importorskip("ridgeline.sandbox.isolation.workers", exc_type=ImportError)
         return None if isolation.machine_isolation().level == "namespaces" else "workers are isolated only weakly here"
     return None
 

@@ -19,7 +19,7 @@ import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.harness.judge_frames import CALL, DONE, NONCE_BYTES, Frame
-from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.isolation import workers
 from ridgeline.sandbox.judge.correctness import CallJudge
 from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.options import Options
@@ -100,7 +100,7 @@ def _starts() -> Iterator[dict[str, Any]]:
             for how in took:
                 with pytest.MonkeyPatch.context() as patched, Session(task, version.folder) as session:
                     if how == "alone":
-                        patched.setattr(isolation, "stem", lambda *_: None)
+                        patched.setattr(workers, "stem", lambda *_: None)
                     began = time.perf_counter()
                     if broken := session.open():
                         raise RuntimeError(broken)

@@ -152,7 +152,7 @@ def _metered(meter: Meter) -> Iterator[None]:
 
     with ExitStack() as undo:
         for owner, name, other in (
-            (process, "_started", meter.started(process._started)),
+            (process, "_started", meter.started(process._start)),
             (process, "exited_within", meter.apart(process.exited_within)),
             (lease, "_taken", meter.apart(lease._taken)),
             (Live, "entered", entering),

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.isolation import launcher
-from ridgeline.sandbox.isolation.launcher import how_it_ended, own_memory, own_table
+from ridgeline.sandbox.isolation import confinement
+from ridgeline.sandbox.isolation.confinement import decode_exit, has_own_memory, has_own_table
 from ridgeline.sandbox.isolation.process import run
 
-REMEMBERING = pytest.mark.skipif(not own_memory(), reason="this machine permits no shared memory of one's own")
-PERMITTED = pytest.mark.skipif(not own_table(), reason="this machine permits no process tables")
+REMEMBERING = pytest.mark.skipif(not has_own_memory(), reason="this machine permits no shared memory of one's own")
+PERMITTED = pytest.mark.skipif(not has_own_table(), reason="this machine permits no process tables")
 SEMAPHORES = """
 import ctypes
 get = ctypes.CDLL(None, use_errno=True).semget
@@ -92,7 +92,7 @@ def test_what_the_shell_says_is_told_apart_from_what_it_reports(tmp_path, code, 
     said = tmp_path / "ended"
     if words is not None:
         said.write_text(words)
-    assert how_it_ended(code, said) == ended
+    assert decode_exit(code, said) == ended
 
 
 def test_output_input_limits_and_processor_are_as_without(tmp_path):
@@ -189,7 +189,7 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
         "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
         f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, apart=True)"
     )
-    if not own_table():
+    if not has_own_table():
         pytest.skip("without process tables what left the session stays when ridgeline is killed")
     started = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())
     until = time.monotonic() + 20
@@ -204,7 +204,7 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
 WEAK = """
 import sys
 from pathlib import Path
-from ridgeline.sandbox.isolation.launcher import own_table
+from ridgeline.sandbox.isolation.confinement import own_table
 from ridgeline.sandbox.isolation.process import beside, capture, run
 here = Path(sys.argv[1])
 assert not own_table()
@@ -221,7 +221,7 @@ def test_without_process_tables_what_is_left_is_adopted_and_ended(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "sleep", "setsid", "env", "cat", "setpriv", "prlimit", "taskset", "true"):
-        found = launcher.which(name, os.environ["PATH"])
+        found = confinement.which(name, os.environ["PATH"])
         assert found, name
         (tools / name).symlink_to(found)
     done = subprocess.run(

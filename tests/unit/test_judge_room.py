@@ -11,7 +11,7 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Plan, packed, unpacked
 from ridgeline.sandbox.harness.isolate.watch import _pieces
-from ridgeline.sandbox.judge.isolation import WorkerLimits, check_readable, installation_paths, list_mounts
+from ridgeline.sandbox.isolation.workers import WorkerLimits, check_readable, installation_paths, list_mounts
 
 
 def environment(folder: Path, *, home: Path) -> Path:

@@ -4,11 +4,11 @@ import pytest
 
 from ridgeline.agent.wiring import _gate
 from ridgeline.graph.limits import Limits
-from ridgeline.sandbox.isolation.process import Patience, Progress, run, watched
+from ridgeline.sandbox.isolation.process import HangWatchdog, Progress, run, watch
 from ridgeline.sandbox.store.campaign_folder import StopFile
 from tests.builders import make_contract, make_limits
 
-RULE = Patience(window_s=Limits().poll_max_s, windows=Limits().poll_stuck_windows)
+RULE = HangWatchdog(window_s=Limits().poll_max_s, windows=Limits().poll_stuck_windows)
 
 
 class Command:
@@ -29,8 +29,8 @@ class Command:
         printed, worked_s = self._done.pop(0) if len(self._done) > 1 else self._done[0]
         return Progress(printed=printed, worked_s=worked_s)
 
-    def watched(self, timeout_s: float, patience: Patience | None = RULE) -> str:
-        return watched(self.exited, timeout_s=timeout_s, patience=patience, progress=self.progress)
+    def watched(self, timeout_s: float, patience: HangWatchdog | None = RULE) -> str:
+        return watch(self.exited, timeout_s=timeout_s, patience=patience, progress=self.progress)
 
 
 @pytest.mark.feature("F034")
@@ -67,7 +67,7 @@ def test_without_patience_only_the_limit_counts(monkeypatch):
 
 @pytest.mark.feature("F034")
 def test_a_real_command_that_sleeps_is_ended_and_its_output_says_why(tmp_path):
-    short = Patience(window_s=0.2, windows=2)
+    short = HangWatchdog(window_s=0.2, windows=2)
     ended = run(("sh", "-c", "echo begun; sleep 60"), cwd=tmp_path, timeout_s=50, patience=short)
     assert (ended.timed_out, ended.returncode) == (True, None)
     assert ended.seconds < 5
@@ -75,7 +75,7 @@ def test_a_real_command_that_sleeps_is_ended_and_its_output_says_why(tmp_path):
 
 
 def test_real_commands_that_print_or_compute_are_left_alone(tmp_path):
-    short = Patience(window_s=0.3, windows=2)
+    short = HangWatchdog(window_s=0.3, windows=2)
     prints = run(
         ("sh", "-c", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done"), cwd=tmp_path, timeout_s=50, patience=short
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
-from ridgeline.sandbox.isolation import launcher
-from ridgeline.sandbox.isolation.environment import passed
-from ridgeline.sandbox.isolation.process import bounded, capture, run
+from ridgeline.sandbox.isolation import confinement
+from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.process import capture, head_and_tail, run
 
 
 def alive(pid: int) -> bool:
@@ -114,7 +114,7 @@ def test_the_environment_is_a_short_list(tmp_path, monkeypatch, name):
 def test_named_variables_are_passed_but_never_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("ROCM_PATH", "/opt/rocm")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
-    assert passed(("ROCM_PATH", "OPENAI_API_KEY", "NOT_SET_ANYWHERE")) == {"ROCM_PATH": "/opt/rocm"}
+    assert select_variables(("ROCM_PATH", "OPENAI_API_KEY", "NOT_SET_ANYWHERE")) == {"ROCM_PATH": "/opt/rocm"}
     ended = run(("env",), cwd=tmp_path, timeout_s=10, env={"ROCM_PATH": "/opt/rocm"})
     assert "ROCM_PATH=/opt/rocm" in ended.output
 
@@ -131,7 +131,7 @@ def test_the_private_folders_exist_during_the_run_and_not_after(tmp_path):
 def test_output_is_bounded_and_says_what_is_left_out(tmp_path, size, limit, cut):
     path = tmp_path / "said"
     path.write_text("h" * (size // 2) + "t" * (size - size // 2))
-    text = bounded(path, limit)
+    text = head_and_tail(path, limit)
     assert (f"[... {cut} bytes left out ...]" in text) == (cut > 0)
     assert text.startswith("h")
     assert text.endswith("t")
@@ -160,7 +160,7 @@ def test_a_command_is_pinned_to_the_processor_asked_for(tmp_path):
 
 def test_a_command_has_no_network_where_namespaces_work(tmp_path):
     links = "import os; print(sorted(os.listdir('/sys/class/net')), len(open('/proc/net/route').readlines()))"
-    if launcher.isolation() == "weak":
+    if confinement.network_isolation() == "weak":
         pytest.skip("this machine permits no network namespaces")
     ended = run((sys.executable, "-S", "-c", links), cwd=tmp_path, timeout_s=20)
     assert ended.output.split()[-1] in ("0", "1"), "no route is left but perhaps the table's header"

@@ -1,6 +1,6 @@
 """Shuts a worker in and stays outside, until the worker has ended, the judge says so, or the judge has gone.
 
-Started by `ridgeline.sandbox.judge.isolation` with a plan as its only word, or entered by a copy of a `stem`. It ends as the
+Started by `ridgeline.sandbox.isolation.workers` with a plan as its only word, or entered by a copy of a `stem`. It ends as the
 worker ended: same code, same signal.
 """
 

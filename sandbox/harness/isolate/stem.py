@@ -1,6 +1,6 @@
 """A process that has imported what workers need. A copy of it becomes a worker whenever the judge asks, at once.
 
-Started by `ridgeline.sandbox.judge.isolation`. It runs nothing of a candidate: what does is shut in like any other worker first.
+Started by `ridgeline.sandbox.isolation.workers`. It runs nothing of a candidate: what does is shut in like any other worker first.
 """
 
 # importing pathlib would cost each start of a worker 10 ms

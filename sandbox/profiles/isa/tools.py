@@ -14,7 +14,7 @@ from typing import Any
 
 from ridgeline.graph.evidence import Exit
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import OUTPUT_BYTES, run
 from ridgeline.sandbox.profiles.isa import amdgcn, nvidia
 from ridgeline.sandbox.profiles.isa.values import (
@@ -77,7 +77,7 @@ def started(
         "TRITON_DEFAULT_FP_FUSION": "1",  # as Triton up to 3.9 does where nobody says otherwise
         "OMP_NUM_THREADS": "1",
     }
-    env = {**passed(PASSED), **own, **(extra or {})}
+    env = {**select_variables(PASSED), **own, **(extra or {})}
     return run(
         argv, cwd=place.folder, timeout_s=place.timeout_s, env=env, memory_mb=MEMORY_MB, output_bytes=output_bytes
     )

@@ -18,7 +18,7 @@ from ridgeline.graph.evidence import Exit, Machine, Origin, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile, Recording, Rung, Said, Vendor
 from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Artifact, Named, Value
-from ridgeline.sandbox.isolation.environment import passed
+from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled
@@ -445,7 +445,7 @@ class GpuProfiler:
                 program=contract.profile.command,
                 cwd=tree,
                 out=Path(folder),
-                env=passed(contract.pass_environment),
+                env=select_variables(contract.pass_environment),
                 timeout_s=contract.timeouts.benchmark_s,
                 kernel=re.escape(kernel) if kernel is not None else None,
                 arch=machine.arch or None,

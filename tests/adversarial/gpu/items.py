@@ -39,14 +39,15 @@ class Bare(subprocess.Popen):
 
 def choose(mode: str) -> None:
     """Have workers started that way in this process."""
-    from ridgeline.sandbox.judge import isolation, worker
+    from ridgeline.sandbox.isolation import workers
+    from ridgeline.sandbox.judge import worker
 
     if PLAYED in os.environ:
         settings = worker._worker_settings
         worker._worker_settings = lambda given: {**settings(given), "TRITON_INTERPRET": "1"}
         worker.FILES = (ROOT / "tests" / "card_worker.py", *worker.FILES)
     if mode != "best":
-        isolation._list_modes = lambda: ("weak",)
+        workers._list_modes = lambda: ("weak",)
     if mode == "bare":
         worker.launch = lambda argv, **given: Bare(argv, **given)
 

@@ -19,7 +19,7 @@ QUEUES = '[ ! -d /dev/mqueue ] || "$1" -t mqueue queues /dev/mqueue >/dev/null 2
 """The folder in which the command's own message queues are seen, over that of the machine's, where there is one."""
 LEAST_BYTES = 1 << 30
 """Size of that folder where the machine's own says none."""
-FIRST = (
+FIRST_PROCESS = (
     f'[ -z "$1" ] || {{ {MOUNT}; {QUEUES}; }}; shift 2;'
     ' exec 9>&2 2>"$1"; ulimit -c 0; ulimit -f "$2"; [ -z "$3" ] || ulimit -v "$3"; shift 3;'
     ' (exec "$@" 2>&9 9>&-); exit $?'
@@ -35,7 +35,7 @@ UNSAID = frozenset({signal.SIGINT, signal.SIGPIPE})
 """Signals of which no shell says anything."""
 
 
-def first_process(
+def own_table_words(
     *, said: Path, network: bool, memory_mb: int | None, file_mb: int, cpu: int | None, uses: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Words that give what follows them a process table, limits, a processor, and no network unless `network`.
@@ -51,17 +51,17 @@ def first_process(
         ProgramMissing: a processor is asked for and the tool that sets it is not here.
         WorldError: the processor is not one that this process may use.
     """
-    ways, shell = namespaces(network=network, table=True), located("sh")
+    ways, shell = namespace_words(network=network, table=True), locate("sh")
     if not ways or shell is None:
         return ()
     memory = "" if memory_mb is None else str(memory_mb * KIB)
     limits = (str(said), str(file_mb * BLOCKS), memory)
-    memory_of_its_own = ("", "") if any(SHARED in word for word in uses) else _mounting(network=network)
-    inside = (shell, "-c", FIRST, "sh", *memory_of_its_own, *limits)
-    return (*tied(), *ways, *inside, *(() if network else _unprivileged()), *pinned(cpu))
+    memory_of_its_own = ("", "") if any(SHARED in word for word in uses) else _mount_words(network=network)
+    inside = (shell, "-c", FIRST_PROCESS, "sh", *memory_of_its_own, *limits)
+    return (*death_signal_words(), *ways, *inside, *(() if network else _unprivileged_words()), *pinning_words(cpu))
 
 
-def how_it_ended(code: int, said: Path) -> tuple[int, bytes]:
+def decode_exit(code: int, said: Path) -> tuple[int, bytes]:
     """The command's own exit code, -N for signal N as `Popen` has it, and what the shell had to say besides."""
     try:
         words = said.read_bytes()
@@ -73,20 +73,20 @@ def how_it_ended(code: int, said: Path) -> tuple[int, bytes]:
     return code, words
 
 
-def own_table() -> bool:
+def has_own_table() -> bool:
     """Whether commands have a process table of their own on this machine."""
-    return bool(namespaces(network=False, table=True)) and located("sh") is not None
+    return bool(namespace_words(network=False, table=True)) and locate("sh") is not None
 
 
-def own_memory() -> bool:
+def has_own_memory() -> bool:
     """Whether commands have shared memory of their own on this machine."""
-    return own_table() and bool(_mounting(network=False)[0])
+    return has_own_table() and bool(_mount_words(network=False)[0])
 
 
 @functools.cache
-def _mounting(*, network: bool) -> tuple[str, str]:
+def _mount_words(*, network: bool) -> tuple[str, str]:
     """The program that mounts a private folder over `SHARED` and its options; empty where that fails. Tried once."""
-    ways, shell, tool = namespaces(network=network, table=True), located("sh"), located("mount")
+    ways, shell, tool = namespace_words(network=network, table=True), locate("sh"), locate("mount")
     if not ways or shell is None or tool is None or not Path(SHARED).is_dir():
         return "", ""
     size = shutil.disk_usage(SHARED).total if os.path.ismount(SHARED) else 0
@@ -97,11 +97,11 @@ def _mounting(*, network: bool) -> tuple[str, str]:
 @functools.cache
 def _says_signals() -> bool:
     """Whether the shell says that a program died by a signal; of others, 128 and the number is taken for that."""
-    return os.path.basename(os.path.realpath(located("sh") or "")) == "dash"  # noqa: PTH119 (a name, not a place)
+    return os.path.basename(os.path.realpath(locate("sh") or "")) == "dash"  # noqa: PTH119 (a name, not a place)
 
 
-def _unprivileged() -> tuple[str, ...]:
-    tool = located("setpriv")
+def _unprivileged_words() -> tuple[str, ...]:
+    tool = locate("setpriv")
     return (tool, "--bounding-set", "-sys_admin") if tool else ()
 
 
@@ -114,7 +114,7 @@ MESSAGES = ("--ipc",)
 """Semaphores, queues and memory of its own where they have no place in the file system. Goes with a table."""
 
 
-def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, network: bool) -> tuple[str, ...]:
+def confining_words(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, network: bool) -> tuple[str, ...]:
     """Words to put before a program. Each of these replaces itself by the next, so no process is added.
 
     `file_mb` None marks one of our own tools, which is not confined at all.
@@ -125,19 +125,19 @@ def wrapped(*, memory_mb: int | None, file_mb: int | None, cpu: int | None, netw
     """
     if file_mb is None:
         return ()
-    words: list[str] = [*_limits(memory_mb, file_mb)]
+    words: list[str] = [*_limit_words(memory_mb, file_mb)]
     if not network:
-        words += namespaces(network=False, table=False)
-    return (*words, *tied(), *pinned(cpu))
+        words += namespace_words(network=False, table=False)
+    return (*words, *death_signal_words(), *pinning_words(cpu))
 
 
-def tied() -> tuple[str, ...]:
+def death_signal_words() -> tuple[str, ...]:
     """Words by which a program ends with this process: else a killed campaign would leave its benchmark running."""
-    tool = located("setpriv")
+    tool = locate("setpriv")
     return (tool, "--pdeathsig", "KILL") if tool else ()
 
 
-def pinned(cpu: int | None) -> tuple[str, ...]:
+def pinning_words(cpu: int | None) -> tuple[str, ...]:
     """Words that keep a program on that processor. Raises what `wrapped` raises for it."""
     if cpu is None:
         return ()
@@ -146,13 +146,13 @@ def pinned(cpu: int | None) -> tuple[str, ...]:
     return (_tool("taskset", field="threads"), "-c", str(cpu))
 
 
-def isolation() -> Literal["namespaces", "weak"]:
+def network_isolation() -> Literal["namespaces", "weak"]:
     """How well a command is kept from the network: by a namespace of its own, or not at all."""
-    return "namespaces" if namespaces(network=False, table=False) else "weak"
+    return "namespaces" if namespace_words(network=False, table=False) else "weak"
 
 
-def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
-    if memory_mb is None and located("prlimit") is None:
+def _limit_words(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
+    if memory_mb is None and locate("prlimit") is None:
         return ()
     sizes = (f"--fsize={file_mb * MIB}", "--core=0")
     memory = () if memory_mb is None else (f"--as={memory_mb * MIB}",)
@@ -160,13 +160,13 @@ def _limits(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
 
 
 def _tool(name: str, *, field: str) -> str:
-    found = located(name)
+    found = locate(name)
     if found is None:
         raise ProgramMissing(name, field=field)
     return found
 
 
-def located(name: str) -> str | None:
+def locate(name: str) -> str | None:
     """Where a tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
     return which(name, os.environ.get("PATH", os.defpath))
 
@@ -186,13 +186,13 @@ def which(name: str, path: str) -> str | None:
 
 
 @functools.cache
-def namespaces(*, network: bool, table: bool) -> tuple[str, ...]:
+def namespace_words(*, network: bool, table: bool) -> tuple[str, ...]:
     """The first way out of the network, and into an own process table, that works here; empty when none does.
 
     Tried once. A user who may not leave them becomes root of a namespace of users first. A table comes with messages
     of its own, save where the kernel knows no such namespace.
     """
-    tool, probe = located("unshare"), located("true")
+    tool, probe = locate("unshare"), locate("true")
     wanted = (*(() if network else ("-n",)), *(TABLE if table else ()))
     if tool is None or probe is None or not wanted:
         return ()

@@ -32,7 +32,7 @@ from ridgeline.sandbox.harness.isolate.room import NOBODY
 from ridgeline.sandbox.harness.isolate.stem import LONGEST
 from ridgeline.sandbox.harness.isolate.watch import HEAD, status_of
 from ridgeline.sandbox.isolation.environment import MARK, SECRET
-from ridgeline.sandbox.isolation.kill_tree import exited_within, sweep
+from ridgeline.sandbox.isolation.kill_tree import sweep, wait_for_exit
 
 # What a worker sees of this machine: systems programs and libraries, its interpreter, and what it was given.
 
@@ -490,7 +490,7 @@ class ConfinedProcess:
         return self._head()[1] > 0
 
     def end(self) -> None:
-        """See `ridgeline.sandbox.judge.isolation.end_process`."""
+        """See `ridgeline.sandbox.isolation.workers.end_process`."""
         self._let_go()
         if self.returncode is None and not self._ended_within(_PATIENCE_S):
             self.kill()
@@ -512,7 +512,7 @@ class ConfinedProcess:
 
     def _ended_within(self, timeout_s: float) -> bool:
         outer = self._outer
-        return outer.ended_within(timeout_s) if isinstance(outer, ForkedProcess) else exited_within(outer, timeout_s)
+        return outer.ended_within(timeout_s) if isinstance(outer, ForkedProcess) else wait_for_exit(outer, timeout_s)
 
     def _head(self) -> tuple[int, int]:
         head = os.pread(self._said, HEAD, 0)
@@ -535,7 +535,7 @@ def _start_alone(plan: Plan) -> subprocess.Popen[bytes]:
 def start_process(
     mode: IsolationMode, start: StartRequest, *, pass_fds: Sequence[int], environment: Mapping[str, str]
 ) -> ConfinedProcess:
-    """Start a worker that way; see `ridgeline.sandbox.judge.isolation.launch`."""
+    """Start a worker that way; see `ridgeline.sandbox.isolation.workers.launch`."""
     mark = secrets.token_hex(16) if mode == "weak" else None
     given = _withhold_secrets(environment)
     plan = _make_plan(mode, start, {**given, **({MARK: mark} if mark else {})})
