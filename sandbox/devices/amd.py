@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.devices.quantity import amount, memory, pci, percent, text, whole
-from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable
+from ridgeline.sandbox.devices.quantity import amount, memory, number, pci, percent, text, whole
+from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
 
 METRIC = ("--clock", "--temperature", "--power", "--throttle", "--json")
 """`--throttle` is there for ROCm 6.4 and later; without it amd-smi is asked again."""
@@ -39,18 +40,18 @@ def process_query(index: str) -> tuple[str, ...]:
 
 def parse_metric(text: str, *, at_us: float | None = None) -> Reading | None:
     """The first card of `amd-smi metric --json`; None when the text holds none."""
-    card = next(_cards(text), None)
+    card = next(_amd_smi_cards(_document(text)), None)
     if card is None:
         return None
     clock, throttle = _group(card, "clock"), _group(card, "throttle")
     temperature, power = _group(card, "temperature"), _group(card, "power")
-    counted = ((name, _number(throttle.get(f"{key}_accumulated"))) for key, name in SLOWDOWNS.items())
+    counted = ((name, number(throttle.get(f"{key}_accumulated"))) for key, name in SLOWDOWNS.items())
     return Reading(
         at_us=at_us,
-        sm_mhz=_number(_group(clock, "gfx_0").get("clk")),
-        memory_mhz=_number(_group(clock, "mem_0").get("clk")),
-        celsius=next((found for key in TEMPERATURES if (found := _number(temperature.get(key))) is not None), None),
-        watts=_number(power.get("socket_power")),
+        sm_mhz=number(_group(clock, "gfx_0").get("clk")),
+        memory_mhz=number(_group(clock, "mem_0").get("clk")),
+        celsius=next((found for key in TEMPERATURES if (found := number(temperature.get(key))) is not None), None),
+        watts=number(power.get("socket_power")),
         slowdowns=_active(throttle),
         counts=tuple(Named(name=name, value=value) for name, value in counted if value is not None),
     )
@@ -61,7 +62,7 @@ def parse_processes(text: str) -> tuple[str, ...] | None:
 
     A monitor is listed with none and does not count. None when the text is not such a list.
     """
-    card = next(_cards(text), None)
+    card = next(_amd_smi_cards(_document(text)), None)
     listed = card.get("process_list") if card else None
     if not isinstance(listed, list):
         return None
@@ -81,10 +82,10 @@ def parse_rocm_smi(text: str, *, card: str, at_us: float | None = None) -> Readi
         return None
     return Reading(
         at_us=at_us,
-        sm_mhz=_string_number(told.get("sclk clock speed:")),
-        memory_mhz=_string_number(told.get("mclk clock speed:")),
-        celsius=_first(told, ROCM_TEMPERATURES),
-        watts=_first(told, ROCM_POWER),
+        sm_mhz=number(told.get("sclk clock speed:")),
+        memory_mhz=number(told.get("mclk clock speed:")),
+        celsius=next((value for name in ROCM_TEMPERATURES if (value := number(told.get(name))) is not None), None),
+        watts=next((value for name in ROCM_POWER if (value := number(told.get(name))) is not None), None),
     )
 
 
@@ -101,13 +102,6 @@ def parse_rocm_smi_processes(text: str) -> tuple[str, ...] | None:
         if len(words) == 5 and (words[1] != "0" or words[2] != "0"):
             using.append(f"{words[0]} ({pid})")
     return tuple(using)
-
-
-def _cards(text: str) -> Iterator[dict[str, object]]:
-    """ROCm 6 writes a list, ROCm 7 wraps it in `gpu_data`, except for processes."""
-    found = _document(text)
-    listed = found.get("gpu_data") if isinstance(found, dict) else found
-    yield from (card for card in listed if isinstance(card, dict)) if isinstance(listed, list) else ()
 
 
 def _document(text: str) -> object:
@@ -128,22 +122,6 @@ def _group(card: object, name: str) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _number(cell: object) -> float | None:
-    told = cell.get("value") if isinstance(cell, dict) else cell
-    if isinstance(told, bool) or not isinstance(told, int | float | str):
-        return None
-    return _string_number(str(told))
-
-
-def _string_number(cell: object) -> float | None:
-    match = re.fullmatch(r"\(?(-?\d+(?:\.\d+)?)\s*(?:Mhz|MHz|C|W)?\)?", cell.strip()) if isinstance(cell, str) else None
-    return float(match[1]) if match else None
-
-
-def _first(told: dict[str, object], names: tuple[str, ...]) -> float | None:
-    return next((found for name in names if (found := _string_number(told.get(name))) is not None), None)
-
-
 def _active(throttle: dict[str, object]) -> tuple[str, ...] | None:
     states = {key: throttle.get(f"{key}_violation_status") for key in SLOWDOWNS}
     if not any(state in ("ACTIVE", "NOT ACTIVE") for state in states.values()):
@@ -153,7 +131,7 @@ def _active(throttle: dict[str, object]) -> tuple[str, ...] | None:
 
 def _memory(told: dict[str, object]) -> float:
     cell = _group(told, "memory_usage").get("vram_mem", told.get("mem_usage"))
-    return _number(cell) or 0.0
+    return number(cell) or 0.0
 
 
 # What amd-smi prints: `metric`, `process`, `list`, `static` as JSON of ROCm 6 and 7, `monitor` as text. Pure.
@@ -199,12 +177,12 @@ def read_amd_smi_monitor(said: str, source: str) -> tuple[Told, ...]:
     lines = said.splitlines()
     names = lines[at].split()
     moments: list[list[CardSample]] = [[]]
-    for number, line in enumerate(lines[at + 1 :], start=at + 2):
+    for place, line in enumerate(lines[at + 1 :], start=at + 2):
         if not line.strip() or line.split() == names:
             continue
         cells = COLUMN.findall(line)
         if len(cells) != len(names):
-            raise Unreadable(source, line=number, why=f"{len(cells)} values under {len(names)} names")
+            raise Unreadable(source, line=place, why=f"{len(cells)} values under {len(names)} names")
         card = _monitored(dict(zip(names, cells, strict=True)))
         if any(card.index == other.index for other in moments[-1]):
             moments.append([])
@@ -241,20 +219,14 @@ def _amd_smi_cards(document: object) -> Iterator[dict[str, object]]:
     yield from (card for card in listed if isinstance(card, dict)) if isinstance(listed, list) else ()
 
 
-def _amd_smi_group(told: object, name: str) -> dict[str, object]:
-    """A whole group may be the string `N/A`."""
-    found = told.get(name) if isinstance(told, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
 def _card(index: str, told: dict[str, object]) -> CardSample:
-    usage, used, power = _amd_smi_group(told, "usage"), _amd_smi_group(told, "mem_usage"), _amd_smi_group(told, "power")
-    asic, clock = _amd_smi_group(told, "asic"), _amd_smi_group(_amd_smi_group(told, "clock"), "gfx_0")
+    usage, used, power = _group(told, "usage"), _group(told, "mem_usage"), _group(told, "power")
+    asic, clock = _group(told, "asic"), _group(_group(told, "clock"), "gfx_0")
     return CardSample(
         vendor="amd",
         tool="amd-smi",
         index=index,
-        pci=pci(told.get("bdf")) or pci(_amd_smi_group(told, "bus").get("bdf")),
+        pci=pci(told.get("bdf")) or pci(_group(told, "bus").get("bdf")),
         uuid=text(told.get("hip_uuid")) or _unique(asic.get("asic_serial")),
         name=text(asic.get("market_name")),
         arch=text(asic.get("target_graphics_version")),
@@ -265,7 +237,7 @@ def _card(index: str, told: dict[str, object]) -> CardSample:
         power_w=next((found for name in POWERS if (found := amount(power.get(name))) is not None), None),
         power_limit_w=_limit(told),
         clock_mhz=amount(clock.get("clk")),
-        partition=text(_amd_smi_group(told, "partition").get("compute_partition")),
+        partition=text(_group(told, "partition").get("compute_partition")),
     )
 
 
@@ -277,8 +249,8 @@ def _unique(serial: object) -> str | None:
 
 def _limit(told: dict[str, object]) -> float | None:
     """`limit` holds the numbers themselves, and from 26.2.1 on one table per limit."""
-    limit = _amd_smi_group(told, "limit")
-    for group in (limit, _amd_smi_group(limit, "ppt0")):
+    limit = _group(told, "limit")
+    for group in (limit, _group(limit, "ppt0")):
         for name in ("max_power", "max_power_limit", "socket_power_limit", "socket_power"):
             if (found := amount(group.get(name))) is not None:
                 return found
@@ -288,9 +260,9 @@ def _limit(told: dict[str, object]) -> float | None:
 def _processes(listed: object) -> Iterator[GpuProcess]:
     """`No running processes detected` stands where a table would."""
     for entry in listed if isinstance(listed, list) else ():
-        told = _amd_smi_group(entry, "process_info")
+        told = _group(entry, "process_info")
         if told:
-            held = memory(_amd_smi_group(told, "memory_usage").get("vram_mem", told.get("mem_usage")))
+            held = memory(_group(told, "memory_usage").get("vram_mem", told.get("mem_usage")))
             yield GpuProcess(pid=whole(told.get("pid")), name=text(told.get("name")) or "", bytes=held)
 
 
@@ -342,14 +314,14 @@ def read_rocm_smi(document: object, source: str) -> Told:
 def read_rocm_smi_csv(said: str, source: str) -> tuple[Told, ...]:
     """`--csv`: a line per card, with names as in the JSON."""
     lines = said.splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("device,"))
+    at = next(place for place, line in enumerate(lines) if line.startswith("device,"))
     cards = []
-    for number, row in enumerate(csv.reader(io.StringIO("\n".join(lines[at:])))):
-        if number == 0:
+    for place, row in enumerate(csv.reader(io.StringIO("\n".join(lines[at:])))):
+        if place == 0:
             names = row
         elif row and (named := CARD.fullmatch(row[0].strip())):
             if len(row) != len(names):
-                raise Unreadable(source, line=at + number + 1, why=f"{len(row)} cells under {len(names)} names")
+                raise Unreadable(source, line=at + place + 1, why=f"{len(row)} cells under {len(names)} names")
             cards.append(_rocm_smi_card(named[1], dict(zip(names, row, strict=True))))
     if not cards:
         raise Unreadable(source, line=at + 1, why="no card below the header")
@@ -425,3 +397,26 @@ def _process(key: str, value: object) -> Listed | None:
         return Listed(owner=None, process=GpuProcess(pid=int(pid[1]), name=str(value)[:80], bytes=None))
     held = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=whole(words[1]))
     return Listed(owner=None, process=held)
+
+
+# The first card as a machine's name: what does not change from day to day.
+
+MACHINE_QUERY = ("rocm-smi", "--showproductname", "--showdriverversion", "--json")
+MACHINE_NAMES = ("Card Series", "Card series", "Card Model", "Card model")
+"""rocm-smi renamed its keys between ROCm 5 and 6."""
+
+
+def parse_machine(output: str) -> Machine | None:
+    """First card of `rocm-smi --json`; all its values are strings. The architecture is empty where it is not told."""
+    start = output.find("{")  # warnings come before the JSON
+    try:
+        cards = json.loads(output[start:]) if start >= 0 else {}
+    except json.JSONDecodeError:
+        return None
+    card = next((cards[key] for key in sorted(cards) if re.fullmatch(r"card\d+", key)), None)
+    if not isinstance(card, dict):
+        return None
+    name = next((str(card[key]) for key in MACHINE_NAMES if card.get(key)), "")
+    driver = str(cards.get("system", {}).get("Driver version", ""))
+    arch = str(card.get("GFX Version", ""))
+    return gpu_machine("amd", name=name, arch=arch, rest=(driver,)) if name or arch else None

@@ -17,6 +17,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceLost, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Machine
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices import amd, nvidia
 from ridgeline.sandbox.devices.ceilings import GpuCeilings
 from ridgeline.sandbox.devices.gate import CardGate, card_for
 from ridgeline.sandbox.devices.lease import lease
@@ -126,10 +127,10 @@ class LocalDevice:
         return self._machine
 
     def _gpu(self) -> Machine:
-        nvidia = nvidia_machine()
-        if nvidia is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
-            nvidia = amd_machine()
-        return _found(nvidia, self._contract, "nvidia-smi")
+        found = nvidia_machine()
+        if found is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
+            found = amd_machine()
+        return _found(found, self._contract, "nvidia-smi")
 
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
         """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.
@@ -239,59 +240,21 @@ class SystemClock:
         return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-# The first GPU of each vendor, as its own tool names it. Parsing is pure; clocks and load are not asked for.
+# The first GPU of each vendor, as its own tool names it.
 
-NVIDIA_QUERY = (
-    "nvidia-smi",
-    "--query-gpu=name,compute_cap,driver_version,memory.total",
-    "--format=csv,noheader,nounits",
-)
-ROCM_QUERY = ("rocm-smi", "--showproductname", "--showdriverversion", "--json")
 TIMEOUT_S = 30
-NAME_KEYS = ("Card Series", "Card series", "Card Model", "Card model")
-"""rocm-smi renamed its keys between ROCm 5 and 6."""
 
 
 def nvidia_machine() -> Machine | None:
     """None without the tool or without a device that it can name."""
-    output = _output(NVIDIA_QUERY)
-    return parse_nvidia(output) if output is not None else None
+    output = _output(nvidia.MACHINE_QUERY)
+    return nvidia.parse_machine(output) if output is not None else None
 
 
 def amd_machine() -> Machine | None:
     """None without the tool or without a device that it can name."""
-    output = _output(ROCM_QUERY)
-    return parse_rocm(output) if output is not None else None
-
-
-def parse_nvidia(output: str) -> Machine | None:
-    """First line of `NVIDIA_QUERY`'s answer: name, compute capability, driver, MiB of memory."""
-    cells = [cell.strip() for cell in output.strip().split("\n")[0].split(",")]
-    if len(cells) != 4 or not re.fullmatch(r"\d+\.\d+", cells[1]):
-        return None
-    name, capability, driver, memory = cells
-    return _machine("nvidia", name=name, arch=f"sm_{capability.replace('.', '')}", rest=(driver, memory))
-
-
-def parse_rocm(output: str) -> Machine | None:
-    """First card of `rocm-smi --json`; all its values are strings. The architecture is empty where it is not told."""
-    start = output.find("{")  # warnings come before the JSON
-    try:
-        cards = json.loads(output[start:]) if start >= 0 else {}
-    except json.JSONDecodeError:
-        return None
-    card = next((cards[key] for key in sorted(cards) if re.fullmatch(r"card\d+", key)), None)
-    if not isinstance(card, dict):
-        return None
-    name = next((str(card[key]) for key in NAME_KEYS if card.get(key)), "")
-    driver = str(cards.get("system", {}).get("Driver version", ""))
-    arch = str(card.get("GFX Version", ""))
-    return _machine("amd", name=name, arch=arch, rest=(driver,)) if name or arch else None
-
-
-def _machine(kind: str, *, name: str, arch: str, rest: tuple[str, ...]) -> Machine:
-    digest = hashlib.sha256(json.dumps([kind, name, arch, *rest]).encode()).hexdigest()
-    return Machine(kind="nvidia" if kind == "nvidia" else "amd", name=name, arch=arch, fingerprint=digest)
+    output = _output(amd.MACHINE_QUERY)
+    return amd.parse_machine(output) if output is not None else None
 
 
 def _output(argv: tuple[str, ...]) -> str | None:

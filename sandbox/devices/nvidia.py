@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
+from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.devices.quantity import amount, memory, pci, percent, text, whole
-from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable
+from ridgeline.sandbox.devices.quantity import amount, memory, number, pci, percent, text, whole
+from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
 
 SLOWDOWNS = {
     0x4: "power cap",
@@ -57,14 +58,6 @@ def parse_processes(text: str) -> tuple[str, ...]:
     """The processes, as `name (process id)`. They compute, so even one whose memory is not told counts."""
     rows = csv.reader(io.StringIO(text), skipinitialspace=True)
     return tuple(f"{cells[1].strip()} ({cells[0].strip()})" for cells in rows if len(cells) == len(APPS))
-
-
-def number(cell: str) -> float | None:
-    """`592.74 W` or `1980`; None for `[N/A]`, `[Not Supported]`, `ERR!` and whatever else is no number."""
-    try:
-        return float(cell.split()[0])
-    except (ValueError, IndexError):
-        return None
 
 
 def _reading(cells: dict[str, str], monotonic_s: float) -> Reading:
@@ -233,9 +226,9 @@ def read_table(said: str, source: str) -> tuple[Told, ...]:
     lines = said.splitlines()
     cards, listed = [], []
     listing = any("Processes:" in line for line in lines)
-    for number, line in enumerate(lines):
+    for place, line in enumerate(lines):
         if (first := FIRST.match(line)) and ":" in first[3]:
-            cards.append(_row(first, lines[number + 1 : number + 3], source, number + 1))
+            cards.append(_row(first, lines[place + 1 : place + 3], source, place + 1))
         elif (found := PROCESS.match(line)) and "C" in found[3]:
             held = GpuProcess(pid=int(found[2]), name=found[4], bytes=memory(found[5]))
             listed.append(Listed(owner=found[1], process=held))
@@ -319,3 +312,21 @@ def _processes(gpu: ElementTree.Element, index: str) -> list[Listed]:
                 Listed(owner=index, process=GpuProcess(pid=whole(entry.findtext("pid")), name=name, bytes=held))
             )
     return found
+
+
+# The first card as a machine's name: what does not change from day to day.
+
+MACHINE_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=name,compute_cap,driver_version,memory.total",
+    "--format=csv,noheader,nounits",
+)
+
+
+def parse_machine(output: str) -> Machine | None:
+    """First line of `MACHINE_QUERY`'s answer: name, compute capability, driver, MiB of memory."""
+    cells = [cell.strip() for cell in output.strip().split("\n")[0].split(",")]
+    if len(cells) != 4 or not re.fullmatch(r"\d+\.\d+", cells[1]):
+        return None
+    name, capability, driver, mebibytes = cells
+    return gpu_machine("nvidia", name=name, arch=f"sm_{capability.replace('.', '')}", rest=(driver, mebibytes))

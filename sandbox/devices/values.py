@@ -1,5 +1,7 @@
 """What a vendor's tool says of a card at one moment, and what was decided of it. None is always `not told`."""
 
+import hashlib
+import json
 import re
 from typing import Literal
 
@@ -7,6 +9,7 @@ from pydantic import Field
 
 from ridgeline.graph.contract import Backend, Contract
 from ridgeline.graph.errors import WorldError
+from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named, Value
 
 Vendor = Literal["nvidia", "amd"]
@@ -254,3 +257,9 @@ def device_kind(contract: Contract) -> Kind:
     if named.lower() == "cpu":
         return "cpu"
     return "amd" if AMD.match(named) else "nvidia"
+
+
+def gpu_machine(kind: str, *, name: str, arch: str, rest: tuple[str, ...]) -> Machine:
+    """One name per kind of card and driver: `rest` is what else tells machines apart."""
+    digest = hashlib.sha256(json.dumps([kind, name, arch, *rest]).encode()).hexdigest()
+    return Machine(kind="nvidia" if kind == "nvidia" else "amd", name=name, arch=arch, fingerprint=digest)

@@ -7,7 +7,8 @@ import pytest
 
 from ridgeline.graph.errors import DeviceLost
 from ridgeline.graph.evidence import Machine
-from ridgeline.sandbox.devices.machine import Cpu, LocalDevice, features, parse_nvidia, parse_rocm, read_cpu, size
+from ridgeline.sandbox.devices import amd, nvidia
+from ridgeline.sandbox.devices.machine import Cpu, LocalDevice, features, read_cpu, size
 from ridgeline.sandbox.devices.values import device_kind
 from tests.builders import make_contract
 
@@ -80,25 +81,25 @@ def test_which_device_a_contract_means(backend, gpu, kind):
 
 
 def test_nvidia_smi():
-    machine = parse_nvidia(
+    machine = nvidia.parse_machine(
         "NVIDIA H100 80GB HBM3, 9.0, 550.54.15, 81559\nNVIDIA H100 80GB HBM3, 9.0, 550.54.15, 81559\n"
     )
     assert isinstance(machine, Machine)
     assert (machine.kind, machine.name, machine.arch) == ("nvidia", "NVIDIA H100 80GB HBM3", "sm_90")
-    assert parse_nvidia("No devices were found\n") is None
+    assert nvidia.parse_machine("No devices were found\n") is None
 
 
 def test_rocm_smi():
     text = 'WARNING: low power\n{"card0": {"Card Series": "Radeon RX 7900 XT", "GFX Version": "gfx1100"}, "system": {}}'
-    machine = parse_rocm(text)
+    machine = amd.parse_machine(text)
     assert isinstance(machine, Machine)
     assert (machine.kind, machine.name, machine.arch) == ("amd", "Radeon RX 7900 XT", "gfx1100")
-    old = parse_rocm('{"card0": {"Card series": "AMD INSTINCT MI250 (MCM) OAM AC MBA"}}')
+    old = amd.parse_machine('{"card0": {"Card series": "AMD INSTINCT MI250 (MCM) OAM AC MBA"}}')
     assert old is not None
     assert old.arch == ""
-    assert parse_rocm("no JSON") is None
-    assert parse_rocm('{"system": {}}') is None
-    assert parse_rocm('{"card0": ') is None
+    assert amd.parse_machine("no JSON") is None
+    assert amd.parse_machine('{"system": {}}') is None
+    assert amd.parse_machine('{"card0": ') is None
 
 
 def test_instruction_sets_on_x86_and_arm():

@@ -204,11 +204,11 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
 WEAK = """
 import sys
 from pathlib import Path
-from ridgeline.sandbox.isolation.confinement import own_table
-from ridgeline.sandbox.isolation.process import beside, capture, run
+from ridgeline.sandbox.isolation.confinement import has_own_table
+from ridgeline.sandbox.isolation.process import capture, run, run_beside
 here = Path(sys.argv[1])
-assert not own_table()
-with beside(("sleep", "300"), cwd=here, said=here / "said"):
+assert not has_own_table()
+with run_beside(("sleep", "300"), cwd=here, said=here / "said"):
     ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, apart=True)
     assert (ended.returncode, ended.output) == (0, "done\\n"), ended
     listed = capture(("sh", "-c", "cat /proc/$PPID/task/*/children"), cwd=here, timeout_s=9).stdout.split()
