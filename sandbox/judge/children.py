@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeline.sandbox.isolation.confinement import confining_words
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
-from ridgeline.sandbox.isolation.environment import of_card, scrubbed
-from ridgeline.sandbox.isolation.kill_tree import end
-from ridgeline.sandbox.isolation.launcher import wrapped
-from ridgeline.sandbox.isolation.process import PRIVATE, bounded
+from ridgeline.sandbox.isolation.environment import build_environment, card_variables
+from ridgeline.sandbox.isolation.kill_tree import end_session
+from ridgeline.sandbox.isolation.process import PRIVATE, head_and_tail
 
 LENGTH = struct.Struct("<Q")
 LONGEST = 1 << 36
@@ -78,13 +78,13 @@ class Child:
             os.close(theirs_out)
 
     def _popen(self, host: Path, held: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
-        words = wrapped(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
-        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(of_card() if held.card else {}), **held.environment}
+        words = confining_words(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
+        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(card_variables() if held.card else {}), **held.environment}
         with self._said.open("wb") as out:
             return subprocess.Popen(
                 (*words, held.python, "-P", str(host), *map(str, ends)),
                 cwd=private,
-                env=scrubbed(private, mark=secrets.token_hex(16), extra=told),
+                env=build_environment(private, mark=secrets.token_hex(16), extra=told),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -109,8 +109,8 @@ class Child:
         return _read_exactly(self._back, length, until)
 
     def explain_loss(self, why: str) -> ChildLost:
-        """The end of a child that broke its word: how it ended and the last that it printed."""
-        tail = " ".join(bounded(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
+        """The end_session of a child that broke its word: how it ended and the last that it printed."""
+        tail = " ".join(head_and_tail(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
         told = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
@@ -118,7 +118,7 @@ class Child:
 
     def close(self) -> None:
         """End the process and everything that it started. Doing so twice is fine."""
-        end(self._process, politely=False)
+        end_session(self._process, politely=False)
         self._release()
 
     def _release(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.sandbox.devices.tools import HIDDEN, AmdSmi, CardWatch, NvidiaSmi, smi_of
-from ridgeline.sandbox.isolation.process import beside, run
+from ridgeline.sandbox.isolation.process import run, run_beside
 from ridgeline.sandbox.timing.observation import SLICE_S, TICK_S, CoreWatch, TreeUse, sources
 from ridgeline.sandbox.workspace.commands import pinned_core, pinned_to
 
@@ -231,12 +231,12 @@ def test_a_processor_has_no_card():
 def test_a_tool_beside_the_work_ends_with_it(tmp_path):
     said = tmp_path / "said"
     began = time.monotonic()
-    with beside(("sh", "-c", "echo $$; exec sleep 60"), cwd=tmp_path, said=said):
+    with run_beside(("sh", "-c", "echo $$; exec sleep 60"), cwd=tmp_path, said=said):
         while not said.read_text() and time.monotonic() < began + 10:
             time.sleep(0.01)
     assert time.monotonic() < began + 10
     assert not Path(f"/proc/{said.read_text().strip()}").exists()
-    with pytest.raises(ProgramMissing), beside(("no-such-tool",), cwd=tmp_path, said=said):
+    with pytest.raises(ProgramMissing), run_beside(("no-such-tool",), cwd=tmp_path, said=said):
         pass
 
 

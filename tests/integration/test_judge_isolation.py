@@ -16,9 +16,9 @@ import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
+from ridgeline.sandbox.isolation import workers as isolation
 from ridgeline.sandbox.isolation.environment import MARK
-from ridgeline.sandbox.judge import isolation
-from ridgeline.sandbox.judge.isolation import (
+from ridgeline.sandbox.isolation.workers import (
     ConfinedProcess,
     WarmProgram,
     WorkerLimits,
@@ -388,7 +388,7 @@ JUDGE = """
 import os, sys, time
 from pathlib import Path
 from ridgeline.sandbox.judge import isolation
-from ridgeline.sandbox.judge.isolation import WorkerLimits
+from ridgeline.sandbox.isolation.workers import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 start = isolation.StartRequest(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
                        limits=WorkerLimits(), gpu=False)
@@ -759,7 +759,7 @@ def test_descriptors_keep_their_numbers(mode, tmp_path, numbers):
 import os, sys
 from pathlib import Path
 from ridgeline.sandbox.judge import isolation
-from ridgeline.sandbox.judge.isolation import WarmProgram, WorkerLimits
+from ridgeline.sandbox.isolation.workers import WarmProgram, WorkerLimits
 kept = {{number: os.memfd_create("kept") for number in {numbers}}}
 far = {{number: os.dup2(held, 400 + number) for number, held in kept.items()}}
 warm = WarmProgram(modules=("json",), paths=(), script=({str(script)!r}, *map(str, {numbers})))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
-from ridgeline.sandbox.judge.isolation import WorkerLimits
+from ridgeline.sandbox.isolation.workers import WorkerLimits
 from ridgeline.sandbox.judge.options import Surroundings
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session, framework_of
 from tests.session_tasks import (
