@@ -11,7 +11,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, UserErrors
-from ridgeline.agent.wikis import attached, roots, unreadable, unsound
+from ridgeline.agent.knowledge_folders import attached, roots, unreadable, unsound
 from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate

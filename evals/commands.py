@@ -56,9 +56,9 @@ def demo(
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from ridgeline.agent import console
-    from ridgeline.agent.commands.campaign import launch, resolved, tell, thinker
+    from ridgeline.agent.cli.campaign import launch, resolved, tell, thinker
     from ridgeline.agent.contract_file import load
-    from ridgeline.agent.tasks import copy
+    from ridgeline.agent.scaffold.contract import copy
 
     mind = thinker(planner, model, base_url, [])
     if max_minutes is None and mind is None:

@@ -1,5 +1,5 @@
 """`python -m ridgeline` is `ridgeline`, also in a clone where nothing is installed."""
 
-from ridgeline.agent.cli import main
+from ridgeline.agent.cli.application import main
 
 main()

@@ -7,10 +7,10 @@ from pathlib import Path
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ridgeline.agent.approvals import ApprovalFiles
-from ridgeline.agent.campaign import drive
-from ridgeline.agent.live import Unseen
-from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.progress import NoView
+from ridgeline.agent.campaign.runner import drive
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
 from ridgeline.graph.build import CHECKPOINTED
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.nodes.close.publish import restore_files
@@ -49,7 +49,7 @@ class Campaign:
     def drive(self) -> None:
         """Begin, or go on after a crash."""
         restore_files(self.ports)
-        drive(self.saver, self.request, self.ports, Unseen())
+        drive(self.saver, self.request, self.ports, NoView())
 
     def history(self) -> History:
         found = fold(self.ports.ledger.lines())

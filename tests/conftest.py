@@ -87,7 +87,7 @@ class Said:
 @pytest.fixture
 def cli(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """`cli("status", "--json")` runs the command in this process."""
-    from ridgeline.agent.cli import run
+    from ridgeline.agent.cli.application import run
 
     def call(*arguments: object) -> Said:
         capfd.readouterr()

@@ -3,11 +3,10 @@
 import sys
 from pathlib import Path
 
-from ridgeline.agent import wiring
-from ridgeline.agent.campaign import resume, start
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.campaign.progress import SilentProgress
+from ridgeline.agent.campaign.runner import StartRequest, resume, start
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.progress import SilentProgress
-from ridgeline.agent.request import StartRequest
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import FileEdit
 from tests.world import ScriptedPlanner

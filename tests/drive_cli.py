@@ -2,8 +2,8 @@
 
 import sys
 
-from ridgeline.agent import wiring
-from ridgeline.agent.cli import run
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.cli.application import run
 from tests.drive import SCRIPTS, TextPlanner
 
 

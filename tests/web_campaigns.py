@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.graph.approval import ApprovalRequest, Section
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.standing import History

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ridgeline.agent.bench.request import Asked, Side
+from ridgeline.agent.campaign.wiring import Place, connect, unusable
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.wiring import Place, connect, unusable
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from ridgeline.graph.ports import Ports

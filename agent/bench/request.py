@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from ridgeline.agent import settings
+from ridgeline.agent.campaign import settings
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import SHELL_WORDS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ridgeline.agent import console, settings
+from ridgeline.agent import console
 from ridgeline.agent.bench.comparison import Answer, Course, Found, answer
 from ridgeline.agent.bench.display import watcher
 from ridgeline.agent.bench.laboratory import Lab
@@ -22,6 +22,7 @@ from ridgeline.agent.bench.request import (
     understood,
     whole,
 )
+from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.evidence import MixedEvidence
 from ridgeline.graph.stats.paired import PairedError

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import Decided, Waits
+from ridgeline.agent.campaign import folders as campaigns
+from ridgeline.agent.campaign.approvals import Decided, Waits
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import plain, told, without_keys
 from ridgeline.graph.errors import CampaignError, WorldError
@@ -183,7 +183,7 @@ class Desk:
 
     def status(self, asked: AboutCampaigns) -> Told:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
-        from ridgeline.agent.inspection import status_of
+        from ridgeline.agent.campaign.status import status_of
 
         if asked.campaign:
             found: Told = status_of(self._roots.campaign(asked.campaign)).model_dump(mode="json")
@@ -220,8 +220,8 @@ class Desk:
 
     def queue(self, asked: AboutQueue) -> Told:
         """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
-        from ridgeline.agent.approving import asked as chosen
-        from ridgeline.agent.approving import decided_questions, open_questions
+        from ridgeline.agent.campaign.decisions import asked as chosen
+        from ridgeline.agent.campaign.decisions import decided_questions, open_questions
 
         if not asked.campaign:
             roots = self._roots.all()
@@ -245,8 +245,8 @@ class Desk:
 
     def approve(self, asked: Decide) -> Told:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
-        from ridgeline.agent.approving import Answer, store
-        from ridgeline.agent.approving import asked as chosen
+        from ridgeline.agent.campaign.decisions import Answer, store_decision
+        from ridgeline.agent.campaign.decisions import asked as chosen
 
         campaign = self._roots.campaign(asked.campaign)
         reason = plain(asked.reason, limit=10_000).strip()
@@ -261,13 +261,13 @@ class Desk:
             reason=reason,
             by=f"{plain(asked.by, limit=200)} (mcp)",
         )
-        stored = store(campaign, chosen(campaign, asked.key), answer)
+        stored = store_decision(campaign, chosen(campaign, asked.key), answer)
         after = "" if stored == "defer" else f"ridgeline resume {campaign}"
         return {"campaign": campaign.name, "dir": str(campaign), "key": asked.key, "choice": stored, "next": after}
 
     def answer(self, asked: AnswerRequest) -> Told:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
-        from ridgeline.agent.answering import Given, open_question, store
+        from ridgeline.agent.campaign.decisions import Given, open_question, store_answer
 
         campaign = self._roots.campaign(asked.campaign)
         request = open_question(campaign)
@@ -280,7 +280,7 @@ class Desk:
         if not asked.by.strip():
             raise UserError("by: say who or what wrote the answer")
         given = Given(data=asked.text.encode(), source="text", by=f"{asked.by} (mcp)")
-        stored = store(campaign, request, given)
+        stored = store_answer(campaign, request, given)
         return {**about, "stored": True, "dropped": list(stored.dropped), **_after(campaign)}
 
     def report(self, asked: AboutReport) -> Told:
@@ -303,7 +303,7 @@ def _part(text: str, offset: int) -> Told:
 
 def _after(campaign: Path) -> Told:
     """What an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
-    from ridgeline.agent.answering import following
+    from ridgeline.agent.campaign.decisions import following
 
     goes_on = f"ridgeline resume {campaign}"
     try:
@@ -315,7 +315,7 @@ def _after(campaign: Path) -> Told:
 
 def _brief(campaign: Path) -> Told:
     """A line of the list. A campaign that cannot be read is told as such and hides no other."""
-    from ridgeline.agent.inspection import status_of
+    from ridgeline.agent.campaign.status import status_of
 
     try:
         found = status_of(campaign)
@@ -337,7 +337,7 @@ def _brief(campaign: Path) -> Told:
 
 
 def _decided(campaign: Path, one: Decided) -> Told:
-    from ridgeline.agent.wanted import next_of
+    from ridgeline.agent.campaign.approvals import next_of
 
     return {
         "campaign": campaign.name,

@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, NotAsked, Said, StopAsked, Tool
-from ridgeline.agent.tape import TapeMiss
 from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import SCHEMA, Cost, Value

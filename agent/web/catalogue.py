@@ -11,13 +11,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import FOLDER, REQUEST, Decided, Waits, said
-from ridgeline.agent.approving import open_questions
+from ridgeline.agent.campaign import folders as campaigns
+from ridgeline.agent.campaign.approvals import FOLDER, REQUEST, Decided, Waits, decided, said
+from ridgeline.agent.campaign.decisions import open_questions
+from ridgeline.agent.campaign.progress import Status
+from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.inspection import state_of
-from ridgeline.agent.outcome import Status
-from ridgeline.agent.wanted import decided
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.policy.history import fold
 from ridgeline.graph.policy.result import Claim, Result, claim, result

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import Generic, Literal, TypeVar, get_args
 
 from ridgeline.agent.web.catalogue import Row
 from ridgeline.graph.documents.result import LONGEST, MERGE, first_screen
@@ -170,3 +171,37 @@ _KEYS: dict[str, Callable[[Row], str | float]] = {
     "speedup": _speedup,
     "cost": _wall_s,
 }
+
+
+# A long list in pages.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paged(Generic[T]):
+    """One page of a list."""
+
+    items: Sequence[T]
+    page: int
+    """The first is 1."""
+    pages: int
+    """At least 1."""
+    total: int
+    first: int
+    """Number of the first item on this page, counted from 1; 0 where there is none."""
+
+    @property
+    def last(self) -> int:
+        """Number of the last item on this page."""
+        return self.first + len(self.items) - 1 if self.items else 0
+
+    @staticmethod
+    def of(everything: Sequence[T], page: int, size: int) -> "Paged[T]":
+        """That page of the list; the last one where there are fewer."""
+        pages = max(1, -(-len(everything) // size))
+        page = min(page, pages)
+        items = everything[(page - 1) * size : page * size]
+        return Paged(
+            items=items, page=page, pages=pages, total=len(everything), first=(page - 1) * size + 1 if items else 0
+        )

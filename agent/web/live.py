@@ -5,11 +5,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from ridgeline.agent import campaigns
-from ridgeline.agent.approvals import DECISION, FOLDER, REQUEST
-from ridgeline.agent.inspection import state_of
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.campaign.approvals import DECISION, FOLDER, REQUEST
+from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.web.catalogue import stamp_of
-from ridgeline.agent.web.going_on import size_of
+from ridgeline.agent.web.resume import size_of
 from ridgeline.graph.values import Value
 
 EVERY_S = 1.0
@@ -75,7 +75,7 @@ class Streams:
 
 def beat(campaign: Path) -> Beat:
     """Read now."""
-    written = campaigns.read_status(campaign)
+    written = folders.read_status(campaign)
     size, changed = stamp_of(campaign)
     asked = sum(1 for _ in (campaign / FOLDER).glob(f"*{REQUEST}"))
     answered = sum(1 for _ in (campaign / FOLDER).glob(f"*{DECISION}"))

@@ -15,6 +15,7 @@ from typing import Any, Never
 from jinja2 import UndefinedError
 from pydantic import ValidationError
 
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.isa.request import InspectionRequest, inspected
@@ -26,8 +27,7 @@ from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.choice import MAILBOX
 from ridgeline.agent.providers.tape import counted
-from ridgeline.agent.tape import PROTOCOLS, Tape, taped
-from ridgeline.agent.tasks import compose
+from ridgeline.agent.scaffold.contract import compose
 from ridgeline.evals.decisions.points import Decision, Kind, decisions, task_of
 from ridgeline.evals.decisions.scores import Compared, Line, Score, Summary, compare, score, summary
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder

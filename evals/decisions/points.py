@@ -7,10 +7,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.planner.checks import Tried, meant, tried
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
-from ridgeline.agent.tape import Tape
 from ridgeline.evals.recordings.recording import WORKSPACE, Folder
 from ridgeline.evals.recordings.replay import ToldWorkspace, playing
 from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded

@@ -98,13 +98,13 @@ def export_recording(
 def schema(which: Which = "contract") -> None:
     """JSON Schema of a file that Ridgeline reads or writes."""
     from ridgeline.agent import console
-    from ridgeline.agent.commands import diagram
+    from ridgeline.agent.cli import contract
     from ridgeline.evals.recordings.recording import schema as recording
 
     if which == "recording":
         console.emit(recording())
     else:
-        diagram.schema(which)
+        contract.schema(which)
 
 
 def _private(words: list[str]) -> "Private":

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import NAMES, SHAPES, SHORTEST
 from ridgeline.agent.providers.tape import FILE as MODEL_TAPE
 from ridgeline.agent.providers.tape import ModelTape
-from ridgeline.agent.tape import PROTOCOLS, Tape, taped
 from ridgeline.evals.recordings import replay as difference
 from ridgeline.evals.recordings import replay as retell
 from ridgeline.evals.recordings import replay as script

@@ -20,10 +20,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from ridgeline.agent.campaign import drive
+from ridgeline.agent.campaign.progress import NoView
+from ridgeline.agent.campaign.runner import drive
+from ridgeline.agent.campaign.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, taped
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.live import Unseen
-from ridgeline.agent.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, taped
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder, changed_files
 from ridgeline.graph import ports as declared
 from ridgeline.graph.approval import ApprovalRequest, Decision
@@ -101,7 +101,7 @@ def perform(request: Request, ports: Ports, ledger: Path) -> Played:
     try:
         saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
         with _quiet():
-            drive(saver, request, ports, Unseen())
+            drive(saver, request, ports, NoView())
     except TapeMiss as miss:
         stopped = str(miss)
     except ValueError as error:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.checkpoints import FILE, checkpoints
-from ridgeline.agent.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.runner import FILE, checkpoints
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
 from ridgeline.graph.build import build
 from ridgeline.graph.state import initial
 from ridgeline.sandbox.store.campaign_folder import CampaignFiles

@@ -104,15 +104,15 @@ def _rows(meter: Meter) -> Iterator[dict[str, Any]]:
 
 
 def _campaign(folder: Path) -> None:
-    from ridgeline.agent.commands.campaign import resolved
+    from ridgeline.agent.campaign.progress import SilentProgress
+    from ridgeline.agent.campaign.runner import StartRequest
+    from ridgeline.agent.cli.campaign import resolved
     from ridgeline.agent.contract_file import load
-    from ridgeline.agent.progress import SilentProgress
-    from ridgeline.agent.request import StartRequest
-    from ridgeline.agent.tasks import copy
+    from ridgeline.agent.scaffold.contract import copy
 
     loaded = load(copy(TASK, folder / "demo"))
     limits = resolved(loaded, {"max_rounds": ROUNDS}, [*SHORT]).limits
-    from ridgeline.agent.campaign import start
+    from ridgeline.agent.campaign.runner import start
 
     asked = StartRequest(
         contract=loaded, instruction="", limits=limits, planner="catalog", overrides={}, progress=SilentProgress()
@@ -136,17 +136,17 @@ def _own_cache(folder: Path) -> Iterator[None]:
 @contextmanager
 def _metered(meter: Meter) -> Iterator[None]:
     """Processes, waiting for the device and the nodes' boundaries are seen by the meter, until the block ends."""
-    from ridgeline.agent.live import Live
+    from ridgeline.agent.campaign.progress import StatusView
     from ridgeline.sandbox.devices import lease
     from ridgeline.sandbox.isolation import process
 
-    entered, left = Live.entered, Live.left
+    entered, left = StatusView.entered, StatusView.left
 
-    def entering(self: Live, node: str, state: Any) -> None:
+    def entering(self: StatusView, node: str, state: Any) -> None:
         entered(self, node, state)
         meter.entered(node)
 
-    def leaving(self: Live, node: str) -> None:
+    def leaving(self: StatusView, node: str) -> None:
         meter.book(node)
         left(self, node)
 
@@ -155,8 +155,8 @@ def _metered(meter: Meter) -> Iterator[None]:
             (process, "_started", meter.started(process._start)),
             (process, "exited_within", meter.apart(process.exited_within)),
             (lease, "_taken", meter.apart(lease._taken)),
-            (Live, "entered", entering),
-            (Live, "left", leaving),
+            (StatusView, "entered", entering),
+            (StatusView, "left", leaving),
         ):
             undo.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, other)

@@ -4,8 +4,8 @@ import subprocess
 import time
 from pathlib import Path, PurePosixPath
 
+from ridgeline.agent.campaign.wiring import Place, connect
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.wiring import Place, connect
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS
 from ridgeline.graph.nodes.round.measure import take

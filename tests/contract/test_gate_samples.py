@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.gate_report import recorded
+from ridgeline.agent.machine import recorded
 from ridgeline.sandbox.devices.values import Unreadable
 
 ROOTS = [Path(__file__).parents[level] / "shared" / "samples" for level in (2, 3)]

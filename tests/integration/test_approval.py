@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.approvals import ApprovalFiles, Deferred
+from ridgeline.agent.campaign.approvals import ApprovalFiles, Deferred
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.tape import Tape
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.nodes.approve import TargetRefused
 from ridgeline.graph.policy.counters import consecutive_rollbacks

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent import wiring
-from ridgeline.agent.approvals import ApprovalFiles
-from ridgeline.agent.campaigns import history
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.folders import history
 from ridgeline.graph.standing import History
 from ridgeline.sandbox.store.ledger import verify
 from tests.drive import SCRIPTS, TextPlanner

@@ -150,7 +150,7 @@ def test_where_nothing_can_draw_everything_else_works(here):
         "import sys; sys.modules['matplotlib'] = None\n"
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'matplotlib' else find(name, *rest)\n"
-        "from ridgeline.agent.cli import run; sys.exit(run(sys.argv[1:]))"
+        "from ridgeline.agent.cli.application import run; sys.exit(run(sys.argv[1:]))"
     )
     words = ("bench", "./report print 11", "./report print 10", "--csv", "ms", "--plot", "p.png", "--json")
     done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=False)

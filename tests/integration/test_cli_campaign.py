@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.outcome import Outcome
+from ridgeline.agent.campaign.progress import Outcome
 from tests.projects import files
 
 pytestmark = pytest.mark.slow

@@ -57,7 +57,8 @@ def test_the_version_is_one_word(cli):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["memory", "read", "--help"], ["--version"]])
 def test_help_loads_nothing_slow(arguments):
-    code = f"import sys; from ridgeline.agent.cli import run; code = run({arguments}); sys.exit(code or 'pydantic' in sys.modules)"
+    load = "import sys; from ridgeline.agent.cli.application import run"
+    code = f"{load}; code = run({arguments}); sys.exit(code or 'pydantic' in sys.modules)"
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(VERSION if arguments == ["--version"] else "Usage: ridgeline ")
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ridgeline.agent.cli import run
+from ridgeline.agent.cli.application import run
 from ridgeline.knowledge.library import HERE
 from tests.knowledge_base import GEMM, write_base
 

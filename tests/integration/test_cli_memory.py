@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.agent.cli import run
+from ridgeline.agent.cli.application import run
 
 pytestmark = pytest.mark.feature("F083")
 

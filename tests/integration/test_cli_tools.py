@@ -11,7 +11,7 @@ import yaml
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.extensions import registrations, tasks
-from ridgeline.agent.scaffold import guess
+from ridgeline.agent.scaffold.contract import guess
 from ridgeline.evals.task_folders import folders
 
 ROOT = Path(__file__).parents[2]

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent import wiring
-from ridgeline.agent.campaign import resume, start
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.campaign.progress import SilentProgress
+from ridgeline.agent.campaign.runner import StartRequest, resume, start
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.progress import SilentProgress
-from ridgeline.agent.request import StartRequest
 from ridgeline.graph.record import Line
 from ridgeline.graph.trial import Timed, find
 from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger, sealed

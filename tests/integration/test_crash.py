@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.agent.tape import Tape
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.graph.limits import PRESETS
 from tests.campaigns import CONFIG, make_campaign, saver, wrapped
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent import notify
-from ridgeline.agent.approvals import LATE, ApprovalFiles
+from ridgeline.agent.campaign import notify
+from ridgeline.agent.campaign.approvals import LATE, ApprovalFiles
 from tests.builders import make_history, make_round
 from tests.web_campaigns import ask, write_ledger
 
@@ -16,9 +16,9 @@ RACES = 12
 RACER = """
 import sys, time
 from pathlib import Path
-from ridgeline.agent.approving import Answer, asked, store
+from ridgeline.agent.campaign.decisions import Answer, asked, store
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.approvals import DecidedAlready
+from ridgeline.agent.campaign.approvals import DecidedAlready
 
 campaigns, by = [Path(name) for name in sys.argv[2:]], sys.argv[1]
 for campaign in campaigns:
@@ -116,9 +116,9 @@ def test_a_decision_is_notified(cli, campaign, tmp_path):
 
 def test_the_pages_tell_of_a_decision_that_nobody_resumed(cli, campaign):
     pytest.importorskip("fastapi")
-    from ridgeline.agent.web.application import application
     from ridgeline.agent.web.catalogue import Catalogue
     from ridgeline.agent.web.gatekeeper import Access
+    from ridgeline.agent.web.server import application
     from tests.web_calls import call
 
     ask(campaign)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent import wiring
-from ridgeline.agent.campaigns import history
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.campaign.folders import history
 from ridgeline.graph.briefing import Briefing, Draft, Proposal
 from ridgeline.graph.trial import proposed
 from ridgeline.graph.values import FileEdit
@@ -142,7 +142,7 @@ def test_of_a_slower_edit_the_measured_original_is_what_can_be_approved(cli, cam
 
 
 def test_an_edit_waits_for_the_process_that_works_on_the_campaign(cli, campaign, tmp_path, monkeypatch):
-    monkeypatch.setattr("ridgeline.agent.edit_trial.PATIENCE_S", 0.2)
+    monkeypatch.setattr("ridgeline.agent.campaign.decisions.PATIENCE_S", 0.2)
     with lease("running", wait_s=0, folder=campaign):
         refused = give(cli, campaign, tmp_path / "edit", BETTER)
     assert refused.code == 4
@@ -151,10 +151,10 @@ def test_an_edit_waits_for_the_process_that_works_on_the_campaign(cli, campaign,
 
 
 def test_whoever_approves_while_an_edit_is_built_comes_first(cli, campaign, tmp_path, monkeypatch):
-    from ridgeline.agent import approving
-    from ridgeline.agent.approving import Answer, asked, store
+    from ridgeline.agent.campaign import decisions
+    from ridgeline.agent.campaign.decisions import Answer, asked, store_decision
 
-    real, began, go = approving.try_edit, threading.Event(), threading.Event()
+    real, began, go = decisions.try_edit, threading.Event(), threading.Event()
 
     def slow(*about: object) -> None:
         real(*about)
@@ -163,10 +163,10 @@ def test_whoever_approves_while_an_edit_is_built_comes_first(cli, campaign, tmp_
 
     def approve() -> None:
         began.wait(30)
-        store(campaign, asked(campaign, None), Answer(yes=True, by="Bela"))
+        store_decision(campaign, asked(campaign, None), Answer(yes=True, by="Bela"))
         go.set()
 
-    monkeypatch.setattr(approving, "try_edit", slow)
+    monkeypatch.setattr(decisions, "try_edit", slow)
     other = threading.Thread(target=approve)
     other.start()
     late = give(cli, campaign, tmp_path / "edit", BETTER)
@@ -180,9 +180,9 @@ def test_a_typo_in_a_phones_text_field_is_told_on_the_page_and_costs_nothing(cli
     pytest.importorskip("fastapi")
     from urllib.parse import urlencode
 
-    from ridgeline.agent.web.application import application
     from ridgeline.agent.web.catalogue import Catalogue
     from ridgeline.agent.web.gatekeeper import Access
+    from ridgeline.agent.web.server import application
     from tests.web_calls import call
 
     web = application((campaign,), Access())

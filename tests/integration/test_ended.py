@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import Waiting
 from ridgeline.agent.planner.model import FrugalPlanner
 from ridgeline.agent.providers.base import Ask, Message, StopAsked
 from ridgeline.agent.providers.budget import opened
 from ridgeline.agent.providers.choice import Choice
-from ridgeline.agent.tape import Tape
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.briefing import Briefing, Proposal, Review
 from ridgeline.graph.values import Cost
@@ -31,7 +31,7 @@ def campaign(tmp_path: Path, *gates: str, planner: object | None = None, **limit
 
 
 def stopped_by_file(made: Campaign, tmp_path: Path, tape: Tape) -> Campaign:
-    from ridgeline.agent.tape import taped
+    from ridgeline.agent.campaign.tape import taped
 
     made.ports = replace(made.ports, signals=taped("signals", StopFile(tmp_path), tape))
     return made

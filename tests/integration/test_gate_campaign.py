@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent.outcome import Outcome
+from ridgeline.agent.campaign.progress import Outcome
 from tests import text_project
 from tests.fake_torch import install
 from tests.standins_smi import cards, h100, stand_in

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent.outcome import Outcome
+from ridgeline.agent.campaign.progress import Outcome
 from ridgeline.sandbox.store.campaign_folder import request_stop
 from tests import text_project
 from tests.standins_smi import cards, h100, stand_in

@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from ridgeline.agent.tasks import compose
+from ridgeline.agent.scaffold.contract import compose
 from ridgeline.evals.task_folders import recorded
 from tests.gpu_wheels import needed
 
@@ -26,7 +26,7 @@ class Absent:
 
 
 sys.meta_path.insert(0, Absent())
-from ridgeline.agent.cli import main
+from ridgeline.agent.cli.application import main
 
 main()
 """

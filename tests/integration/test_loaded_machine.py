@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent import wiring
-from ridgeline.agent.campaign import start
-from ridgeline.agent.campaigns import history
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.campaign.folders import history
+from ridgeline.agent.campaign.progress import SilentProgress
+from ridgeline.agent.campaign.runner import StartRequest, start
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.progress import SilentProgress
-from ridgeline.agent.request import StartRequest
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.policy.result import Result, result
 from ridgeline.sandbox.workspace.commands import pinned_core

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.agent.tape import Tape, taped
+from ridgeline.agent.campaign.tape import Tape, taped
 from ridgeline.graph.evidence import Printed, PrintedLine
 from ridgeline.graph.nodes.round.tested import ORIGINAL_AGAIN
 from tests.campaigns import make_campaign

@@ -11,7 +11,7 @@ pytest.importorskip("mcp")
 import anyio
 import mcp
 
-from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.graph.approval import ApprovalRequest
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import builders

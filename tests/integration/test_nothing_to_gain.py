@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.agent.campaigns import LEDGER
+from ridgeline.agent.campaign.folders import LEDGER
 from ridgeline.graph.evidence import Ceilings, Rate
 from tests.builders import METRIC, make_benchmark, make_limits, make_machine, make_row
 from tests.campaigns import make_campaign

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent import notify
-from ridgeline.agent.approvals import ApprovalFiles
-from ridgeline.agent.campaign import drive
-from ridgeline.agent.campaigns import id_of
+from ridgeline.agent.campaign import notify
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.folders import announced, id_of, link
+from ridgeline.agent.campaign.progress import SilentProgress, StatusView
+from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.live import Live
-from ridgeline.agent.progress import SilentProgress
-from ridgeline.agent.served import announced, link
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.trial import proposed
 from ridgeline.sandbox.store.durable import cache_folder
@@ -139,17 +137,17 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     )
     notify.keep(tmp_path, words := (script("cat >> told; exit 7"),))
     notify.allow(words)
-    live = Live(tmp_path, made.ports, SilentProgress())
+    live = StatusView(tmp_path, made.ports, SilentProgress())
     with pytest.raises(Waiting) as asked:
         drive(made.saver, made.request, made.ports, live)
     live.ended("waiting", problem=str(asked.value))
     (one,) = ApprovalFiles(tmp_path).waiting()
     decision = Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
     ApprovalFiles(tmp_path).decide(decision)
-    live = Live(tmp_path, made.ports, SilentProgress())
+    live = StatusView(tmp_path, made.ports, SilentProgress())
     drive(made.saver, made.request, made.ports, live)
     live.ended("concluded")
-    Live(tmp_path, made.ports, SilentProgress()).ended("concluded")
+    StatusView(tmp_path, made.ports, SilentProgress()).ended("concluded")
 
     told = events(tmp_path)
     assert [event["event"] for event in told] == ["waiting", "accepted", "concluded"]
@@ -171,7 +169,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     )
     notify.keep(tmp_path, words := (script("cat >> told"),))
     notify.allow(words)
-    live = Live(tmp_path, made.ports, SilentProgress())
+    live = StatusView(tmp_path, made.ports, SilentProgress())
     with announced("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
         drive(made.saver, made.request, made.ports, live)
     with announced("http://127.0.0.1:8765/", (tmp_path.parent,)):
@@ -181,7 +179,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
         Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
     )
     monkeypatch.setenv("RIDGELINE_URL", "https://box.example/ridgeline/")
-    live = Live(tmp_path, made.ports, SilentProgress())
+    live = StatusView(tmp_path, made.ports, SilentProgress())
     drive(made.saver, made.request, made.ports, live)
     live.ended("concluded")
     monkeypatch.delenv("RIDGELINE_URL")
@@ -314,7 +312,7 @@ def test_mail_goes_through_sendmail_where_there_is_one(script, campaign, monkeyp
     ],
 )
 def test_an_address_that_cannot_be_one_is_refused_at_once(address, words, monkeypatch):
-    monkeypatch.setattr("ridgeline.agent.messenger.SENDMAIL", ())
+    monkeypatch.setattr("ridgeline.agent.campaign.messenger.SENDMAIL", ())
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match=words):
         notify.parsed(address, "--notify")

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.providers.base import Ask
-from ridgeline.agent.tape import Tape
 from ridgeline.graph.trial import proposed
 from tests.campaigns import make_campaign
 from tests.model_fakes import ScriptedModel, direction, directions

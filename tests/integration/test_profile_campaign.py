@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent import wiring
+from ridgeline.agent.campaign import wiring
 from tests import standins_campaign
 from tests.drive import TextPlanner
 from tests.standins_profilers import counted, trace

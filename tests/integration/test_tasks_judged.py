@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.judging import opened
 from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
+from ridgeline.agent.verification import opened
 from ridgeline.evals.task_folders import folders
 from ridgeline.graph.formula import evaluate
 from tests.builders import make_machine, make_round, make_target

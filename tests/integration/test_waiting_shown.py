@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.evidence_pack import page
+from ridgeline.agent.campaign.evidence_pack import page
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.documents import report
 from ridgeline.sandbox.store.ledger import JsonlLedger

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent.approvals import ApprovalFiles
-from ridgeline.agent.web.application import application
+from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import LARGEST_BODY, Access
-from ridgeline.agent.web.going_on import Continuing
+from ridgeline.agent.web.resume import Continuing
+from ridgeline.agent.web.server import application
 from tests.builders import make_history, make_round
 from tests.web_calls import HOST, Answer, call, seen
 from tests.web_campaigns import HOSTILE, ask, hostile_campaign, write_ledger
@@ -56,7 +56,7 @@ TARGETS = [
     ("/c/..%2f..%2fsecret.txt", 404),
     ("/c/%2e%2e/secret.txt", 404),
     ("/c/..%5c..%5csecret.txt", 404),
-    ("/static/../agent/cli.py", 404),
+    ("/static/../agent/cli/application.py", 404),
     ("/static/secret.txt", 404),
     ("//etc/passwd", 404),
     ("/c/ID/../../secret.txt", 404),

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent import campaigns
-from ridgeline.agent.web.application import application
+from ridgeline.agent.campaign import folders
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import All, Streams
+from ridgeline.agent.web.server import application
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
@@ -77,7 +77,7 @@ def test_folders_are_searched_below_and_nothing_else_is_taken_for_a_campaign(ker
     inside = next(kernels.rglob("gelu"))
     (inside / "mirror.git" / "deep").mkdir(parents=True)
     write_ledger(inside / "mirror.git" / "deep", complete())
-    found, whole = campaigns.below(kernels)
+    found, whole = folders.below(kernels)
     assert (sorted(path.name for path in found), whole) == (["gelu", "norm", "pool", "topk"], True)
     assert len(Catalogue((kernels,)).known()) == 4
 
@@ -88,7 +88,7 @@ def test_the_queue_of_a_folder_is_searched_below_too(cli, kernels):
 
 
 def test_a_search_that_would_take_too_long_ends_and_says_so(kernels, monkeypatch):
-    monkeypatch.setattr(campaigns, "MOST_FOLDERS", 5)
+    monkeypatch.setattr(folders, "MOST_FOLDERS", 5)
     web = application((kernels,), Access())
     assert "too many folders below it" in call(web, "/").text
 

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent.web.application import application
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
+from ridgeline.agent.web.server import application
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_round
 from tests.document_builders import long

@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent.approvals import ApprovalFiles
-from ridgeline.agent.campaigns import history
-from ridgeline.agent.web.application import application
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.folders import history
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import STREAMS, Streams, beat
-from ridgeline.agent.web.server import Listening, access_of, is_loopback
+from ridgeline.agent.web.server import Listening, access_of, application, is_loopback
 from ridgeline.graph.approval import Decision
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
@@ -148,7 +147,7 @@ def test_reject_with_words_that_would_disturb_a_terminal(web, campaign):
 
 @pytest.mark.parametrize("source", ["int x;\n", "\nint x;\n", "int x;\r\nint y;\r\n", "\tint \u00e9;\n\n"])
 def test_an_edit_keeps_what_was_not_edited(web, campaign, source, monkeypatch):
-    monkeypatch.setattr("ridgeline.agent.approving.try_edit", lambda *about: None)  # nothing here can be built
+    monkeypatch.setattr("ridgeline.agent.campaign.decisions.try_edit", lambda *about: None)  # nothing here can be built
     ask(campaign, source=source)
     page = call(web, f"/queue/{id_of(campaign)}/{KEY}")
     assert '<textarea class="code"' in page.text

@@ -11,14 +11,14 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent.approvals import ApprovalFiles, overdue
-from ridgeline.agent.campaigns import history
-from ridgeline.agent.web import going_on
-from ridgeline.agent.web.application import application
+from ridgeline.agent.campaign.approvals import ApprovalFiles, overdue
+from ridgeline.agent.campaign.folders import history
+from ridgeline.agent.web import resume
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
-from ridgeline.agent.web.going_on import Continuing, said
 from ridgeline.agent.web.live import beat
+from ridgeline.agent.web.resume import Continuing, said
+from ridgeline.agent.web.server import application
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.sandbox.devices.lease import lease
 from tests.builders import make_history, make_round
@@ -85,7 +85,7 @@ def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatc
     done = post(web, campaign, action="approve", by="Ada \x1b[31m", reason="fine")
     assert done.status == 303
     until(lambda: "waits for the next answer" in said(campaign))
-    log = (campaign / going_on.LOG).read_text()
+    log = (campaign / resume.LOG).read_text()
     assert f"goes on: approve by Ada [31m ({KEY})" in log
     assert f"resumed {campaign}" in log
     assert SECRET not in log
@@ -132,7 +132,7 @@ def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
     web = application((campaign,), Access())
     done = post(web, campaign, action="approve", by="Ada")
     assert "ridgeline serve --resume" in text(call(web, done.headers["location"]))
-    assert not (campaign / going_on.LOG).exists()
+    assert not (campaign / resume.LOG).exists()
 
 
 def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
@@ -185,9 +185,9 @@ def test_a_process_of_its_own_that_outlives_the_server(campaign, resumes):
 
 
 def test_only_the_end_of_a_long_log_is_shown(campaign):
-    (campaign / going_on.LOG).write_text("".join(f"line {number} \x1b[2J<b>\n" for number in range(10_000)))
+    (campaign / resume.LOG).write_text("".join(f"line {number} \x1b[2J<b>\n" for number in range(10_000)))
     end = said(campaign)
-    assert len(end) <= going_on.SHOWN
+    assert len(end) <= resume.SHOWN
     assert end.startswith("line ")
     assert end.endswith("line 9999 [2J<b>")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent import settings
+from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.limits import PRESETS, RETIRED, Limits
 

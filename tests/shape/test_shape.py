@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from ridgeline.agent.cli import application
+from ridgeline.agent.cli.application import application
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "graph", "prompts", "knowledge", "sandbox", "evals")
@@ -160,7 +160,7 @@ def test_make_targets_of_the_documents_exist():
 
 
 def test_every_import_of_the_command_line_is_light():
-    code = "import sys, ridgeline.agent.cli; ridgeline.agent.cli.application(); print(*sorted(sys.modules))"
+    code = "import sys, ridgeline.agent.cli.application; ridgeline.agent.cli.application.application(); print(*sorted(sys.modules))"
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, check=True, capture_output=True, text=True)
     heavy = {"langgraph", "pydantic", "scipy", "numpy", "rich", "yaml", "jinja2", "torch"}
     assert heavy & set(done.stdout.split()) == set()

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from ridgeline.agent.approvals import ApprovalFiles
+from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
 from ridgeline.agent.mcp.desk import Desk, Roots
@@ -166,13 +166,13 @@ def test_a_mistake_is_one_line_and_changes_nothing(call, campaign, tool, argumen
 
 
 def csv_of(campaign: Path, *rows: str) -> str:
-    from ridgeline.agent.campaigns import history
+    from ridgeline.agent.campaign.folders import history
 
     return "\n".join([",".join(history(campaign).contract.benchmark_output.columns), *rows]) + "\n"
 
 
 def test_a_benchmarks_csv_is_read_as_the_campaign_reads_it(call, campaign):
-    from ridgeline.agent.campaigns import history
+    from ridgeline.agent.campaign.folders import history
 
     columns = history(campaign).contract.benchmark_output.columns
     good = ",".join({"label": "small", "Check": "PASS"}.get(name, "2.0") for name in columns)

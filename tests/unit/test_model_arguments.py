@@ -38,7 +38,7 @@ def test_the_prefix_is_marked_for_caching_where_the_provider_wants_marks(provide
 def test_a_mailbox_needs_nothing_of_litellm():
     program = (
         "import sys; sys.modules['litellm'] = sys.modules['openai'] = sys.modules['tiktoken'] = None\n"
-        "import ridgeline.agent.campaign, ridgeline.agent.planner.model\n"
+        "import ridgeline.agent.campaign.runner, ridgeline.agent.planner.model\n"
         "import ridgeline.agent.providers.budget\n"
         "from ridgeline.agent.providers.choice import Choice\n"
         "from ridgeline.graph.limits import Limits\n"

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import Ask, BudgetSpent, Call, Message, Said, Tool
 from ridgeline.agent.providers.budget import BudgetedModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
-from ridgeline.agent.tape import TapeMiss
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Cost
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.wiring import _gate
+from ridgeline.agent.campaign.wiring import _gate
 from ridgeline.graph.limits import Limits
 from ridgeline.sandbox.isolation.process import HangWatchdog, Progress, run, watch
 from ridgeline.sandbox.store.campaign_folder import StopFile

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
+from ridgeline.agent.campaign.tape import Tape, taped
 from ridgeline.agent.planner.measurements import neutral
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.planner.tools import ShippedBooks
 from ridgeline.agent.providers.mailbox import page
 from ridgeline.agent.providers.tape import counted
-from ridgeline.agent.tape import Tape, taped
 from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.contract import Contract

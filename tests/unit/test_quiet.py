@@ -2,8 +2,8 @@
 
 import pytest
 
+from ridgeline.agent.campaign.wiring import quiet_s
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.wiring import quiet_s
 from ridgeline.sandbox.timing.observation import LOOK_S, LOOKS, RESTED, TICK_S, TOTAL_S, Quiet, Ticks
 
 

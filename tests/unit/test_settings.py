@@ -2,8 +2,15 @@
 
 import pytest
 
+from ridgeline.agent.campaign.settings import (
+    Layer,
+    from_assignments,
+    from_contract,
+    from_environment,
+    from_flags,
+    resolve,
+)
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.settings import Layer, from_assignments, from_contract, from_environment, from_flags, resolve
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS
 from tests.builders import make_contract

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.continuation import tell_of_edits
+from ridgeline.agent.campaign.runner import tell_of_edits
 from ridgeline.agent.contract_file import load, schema, with_wikis
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.wikis import attached, roots, unreadable, unsound
+from ridgeline.agent.knowledge_folders import attached, roots, unreadable, unsound
 from ridgeline.graph.state import Request
 from tests.builders import make_limits
 from tests.knowledge_base import FILES, GEMM, PRODUCT, write_base

@@ -1,0 +1,263 @@
+"""What a campaign asks people, as files in its folder: readable, answerable anywhere, and still there after a restart.
+
+`approvals/<key>.request.json` is the question, `<key>.md` the same for people, `<key>.decision.json` the answer,
+`<key>.taken` says that the campaign has gone on with it, and `<key>.late.jsonl` keeps answers that came too late.
+"""
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.mailbox import open_request
+from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision, Option
+from ridgeline.graph.documents.approval import told
+from ridgeline.graph.ports import Artifacts
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.campaign_folder import StopFile
+from ridgeline.sandbox.store.durable import append_whole, locked, write_whole
+
+FOLDER = "approvals"
+REQUEST, DECISION, DEFERRED = ".request.json", ".decision.json", ".deferred.json"
+TAKEN, LATE = ".taken", ".late.jsonl"
+LOCK = "decide.lock"
+
+
+class Deferred(Value):
+    """Somebody looked and wants to decide later: it stays in the queue."""
+
+    reason: str
+    by: str
+    at: str
+
+
+class Waits(Value):
+    """One open question."""
+
+    request: ApprovalRequest
+    page: str
+    """The file for people."""
+    deferred: Deferred | None = None
+    decision: Decision | None = None
+    """The answer that came meanwhile; None while it is open."""
+
+
+class Decided(Value):
+    """A question that was decided, and with which the campaign has not gone on."""
+
+    request: ApprovalRequest
+    decision: Decision
+    late: tuple[Decision, ...] = ()
+    """Answers that came after it: they decide nothing, and are kept."""
+
+
+class DecidedAlready(UserError):
+    """Somebody else's answer came first."""
+
+
+def overdue(request: ApprovalRequest, now: datetime) -> bool:
+    """Whether nobody decided in time and the campaign's policy does, as soon as it goes on."""
+    if not request.hours or request.late == "hold":
+        return False
+    return (now - datetime.fromisoformat(request.asked_at)).total_seconds() / 3600 >= request.hours
+
+
+class ApprovalFiles:
+    """Port `Approvals` on a campaign's folder."""
+
+    def __init__(
+        self, campaign_dir: Path, artifacts: Artifacts | None = None, now: Callable[[], datetime] | None = None
+    ) -> None:
+        self.folder = campaign_dir / FOLDER
+        self._artifacts = artifacts
+        self._stop = StopFile(campaign_dir)
+        self._now = now or (lambda: datetime.now(UTC))
+
+    def decision(self, request: ApprovalRequest) -> Decision | None:
+        """The answer, or None; the question lies in the folder from the first time it is asked.
+
+        Where a person asked to stop, nobody is asked again: what waits undecided is rejected. A measured change is
+        asked about once all the same, for it may be worth keeping.
+
+        Raises UserError for an answer that is none, naming the file.
+        """
+        if not self._place(request.key, DECISION).is_file():
+            first = not self._place(request.key, REQUEST).is_file()
+            self._ask(request)
+            if self._stop.stop_requested(request.round) and not (first and request.gate == "change"):
+                self._decide_by_policy(request, "reject", "the campaign was asked to stop before anybody decided")
+            elif overdue(request, self._now()):
+                choice: Literal["approve", "reject"] = "approve" if request.late == "accept" else "reject"
+                self._decide_by_policy(request, choice, f"nobody decided within {request.hours:g} h")
+            else:
+                return None
+        found = self._stored(request.key)
+        write_whole(self._place(request.key, TAKEN), b"")
+        return found
+
+    def waiting(self) -> tuple[Waits, ...]:
+        """The questions without an answer, oldest first. Raises UserError for a file that is no question any more."""
+        found = []
+        for path in sorted(self.folder.glob(f"*{REQUEST}")):
+            request = _question(path)
+            if not self._place(request.key, DECISION).is_file():
+                found.append(Waits(request=request, page=self.page(request.key), deferred=self._deferred(request)))
+        return tuple(sorted(found, key=lambda one: one.request.asked_at))
+
+    def decided(self) -> Decided | None:
+        """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
+        asked = [_question(path) for path in self.folder.glob(f"*{REQUEST}")]
+        last = max(asked, key=lambda one: one.asked_at, default=None)
+        if last is None or not self._place(last.key, DECISION).is_file() or self._place(last.key, TAKEN).is_file():
+            return None
+        return self.decision_of(last.key)
+
+    def decision_of(self, key: str) -> Decided | None:
+        """The decided question of that key; None where it is open, or none. Raises UserError for an unusable file."""
+        if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
+            return None
+        request = _question(self._place(key, REQUEST))
+        return Decided(request=request, decision=self._stored(key), late=self._late(key))
+
+    def decide(self, decision: Decision) -> None:
+        """Store the answer, once, whoever else answers at the same time.
+
+        Raises UserError where there is no such question, DecidedAlready where it was answered before: then this answer
+        is kept beside the one that counts.
+        """
+        if not self._place(decision.key, REQUEST).is_file():
+            raise UserError(f"{self.folder}: has no question {decision.key}; see `ridgeline queue`")
+        path = self._place(decision.key, DECISION)
+        with locked(self.folder / LOCK):
+            if not path.is_file():
+                write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
+                return
+            first = self._stored(decision.key)
+            late = self._place(decision.key, LATE)
+            append_whole(late, decision.model_dump_json().encode() + b"\n")
+        raise DecidedAlready(
+            f"{decision.key}: was decided already: {said(first)}; a decision is not taken back,"
+            f" and your answer ({said(decision)}) is kept in {late}"
+        )
+
+    def defer(self, key: str, deferred: Deferred) -> None:
+        """Note that somebody wants to decide later."""
+        write_whole(self._place(key, DEFERRED), deferred.model_dump_json(indent=1).encode() + b"\n")
+
+    def _ask(self, request: ApprovalRequest) -> None:
+        path = self._place(request.key, REQUEST)
+        data = request.model_dump_json(indent=1).encode() + b"\n"
+        if path.is_file() and path.read_bytes() == data:
+            return
+        write_whole(Path(self.page(request.key)), told(request, self._diffs(request)).encode())
+        write_whole(path, data)
+
+    def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:
+        """What was changed, by heading: of every measured change that the question is about."""
+        named = [(f"Change of round {one.round}, {whose(one)}", one.diff) for one in request.options]
+        named = named or [("Change", request.diff)]
+        store = self._artifacts
+        return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in named if diff and store]
+
+    def _decide_by_policy(self, request: ApprovalRequest, choice: Literal["approve", "reject"], reason: str) -> None:
+        """Nobody has decided; a person who does so at this very moment comes first."""
+        decision = Decision(key=request.key, choice=choice, reason=reason, by=POLICY, at=self._now().isoformat())
+        with contextlib.suppress(DecidedAlready):
+            self.decide(decision)
+
+    def _stored(self, key: str) -> Decision:
+        path = self._place(key, DECISION)
+        try:
+            found = Decision.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            raise UserError(f"{path}: {where}: {problem['msg']}; write it with `ridgeline approve`") from None
+        if found.key != key:
+            raise UserError(f"{path}: key: is {found.key}, the open question is {key}; delete the file")
+        return found
+
+    def _late(self, key: str) -> tuple[Decision, ...]:
+        try:
+            lines = self._place(key, LATE).read_bytes().splitlines()
+            return tuple(Decision.model_validate_json(line) for line in lines)
+        except (FileNotFoundError, ValidationError):
+            return ()  # they decide nothing
+
+    def _deferred(self, request: ApprovalRequest) -> Deferred | None:
+        path = self._place(request.key, DEFERRED)
+        try:
+            return Deferred.model_validate_json(path.read_bytes()) if path.is_file() else None
+        except ValidationError:
+            return None  # a note, and nothing is decided by it
+
+    def page(self, key: str) -> str:
+        """The file for people."""
+        return str(self.folder / f"{key}.md")
+
+    def _place(self, key: str, kind: str) -> Path:
+        return self.folder / f"{key}{kind}"
+
+
+def whose(option: Option) -> str:
+    """Who made one of several measured changes."""
+    return f"edited by {option.author}" if option.author else "the planner's own"
+
+
+def said(decision: Decision) -> str:
+    """Who decided what, when and why, in a few words."""
+    reason = f": {decision.reason}" if decision.reason else ""
+    return f"{decision.choice} by {decision.by} at {decision.at}{reason}"
+
+
+def _question(path: Path) -> ApprovalRequest:
+    try:
+        return ApprovalRequest.model_validate_json(path.read_bytes())
+    except ValidationError:
+        raise UserError(f"{path}: cannot be read: is no question any more; `ridgeline resume` asks it again") from None
+
+
+# What a campaign waits for: a decision of a person, an answer to its mailbox, or somebody to go on with it.
+
+
+def wanted(campaign: Path) -> str | None:
+    """The page to answer: a question to a person, or one to a model."""
+    asked = ApprovalFiles(campaign).waiting()
+    return asked[0].page if asked else open_request(campaign)
+
+
+def question_of(page: str | None) -> str | None:
+    """Key of the question to a person that a page of `wanted` asks; None for one to a model."""
+    return Path(page).stem if page and Path(page).parent.name == FOLDER else None
+
+
+def decided(campaign: Path) -> Decided | None:
+    """What was decided and not gone on with; None while a process works on it, and after its end.
+
+    Raises UserError for a file that cannot be read.
+    """
+    written = folders.read_status(campaign)
+    if written.get("status") == "concluded" or (written.get("status") == "running" and folders.is_alive(written)):
+        return None
+    return ApprovalFiles(campaign).decided()
+
+
+def next_of(campaign: str, found: Decided) -> str:
+    """One sentence: who decided what, and the command that goes on with it."""
+    place = f" of round {found.request.round}" if found.request.round else ""
+    return (
+        f"decided, not resumed: {found.request.gate}{place}: {said(found.decision)};"
+        f" go on with `ridgeline resume {campaign}`"
+    )
+
+
+def how(campaign: str, page: str) -> str:
+    """One sentence: who is waited for, what to read, and the command that answers; `page` as `wanted` gives it."""
+    if Path(page).parent.name == FOLDER:
+        return f"waits for a person: read {page}, then `ridgeline approve {campaign} --resume`"
+    return f"waits for an answer: read {page}, then `ridgeline answer {campaign} FILE --resume`"

@@ -1,0 +1,319 @@
+"""Open questions of campaigns, and how an answer from the command line or a page becomes a decision."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ridgeline.agent.campaign import folders as campaigns
+from ridgeline.agent.campaign.approvals import ApprovalFiles, Decided, DecidedAlready, Deferred, Waits, decided, said
+from ridgeline.agent.campaign.notify import hook
+from ridgeline.agent.errors import UserError, UserErrors
+from ridgeline.agent.providers.base import plain
+from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, judged, open_request
+from ridgeline.agent.providers.tape import FILE, ModelTape, counted
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.sentence import CAUSES
+from ridgeline.graph.trial import Failed
+from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.globs import matches
+
+logger = logging.getLogger(__name__)
+
+LARGEST = 1_000_000
+"""Bytes of an edited file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What somebody chose: exactly one of the four."""
+
+    yes: bool = False
+    reject: str | None = None
+    edit: Path | None = None
+    defer: str | None = None
+    end: str = ""
+    """With `yes` or `reject`: why nothing worth a round is left."""
+    round: int | None = None
+    """Of `yes`, where several measured changes are asked about: which of them."""
+    reason: str = ""
+    by: str
+
+
+def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
+    """Of all campaigns in these folders, oldest first; without folders, of this repository."""
+    where = {campaign.resolve() for campaign in _campaigns(folders)}
+    found = [(campaign, one) for campaign in sorted(where) for one in ApprovalFiles(campaign).waiting()]
+    return sorted(found, key=lambda pair: pair[1].request.asked_at)
+
+
+def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, Decided]]:
+    """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
+    where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
+    found = [(campaign, one) for campaign in where if (one := decided(campaign)) is not None]
+    return sorted(found, key=lambda pair: pair[1].decision.at)
+
+
+def asked(campaign: Path, key: str | None) -> Waits:
+    """The open question, or the one of that key, which may have been decided meanwhile.
+
+    Raises UserError where there is none, or several and no key.
+    """
+    files = ApprovalFiles(campaign)
+    found = files.waiting()
+    chosen = [one for one in found if key in (None, one.request.key)]
+    if not chosen and (late := files.decision_of(key) if key else decided(campaign)) is not None:
+        return Waits(request=late.request, page=files.page(late.request.key), decision=late.decision)
+    if not chosen:
+        known = f"; open: {', '.join(one.request.key for one in found)}" if found else ""
+        raise UserError(f"{campaign.name}: asks nothing{f' called {key}' if key else ''}{known}; see `ridgeline queue`")
+    if len(chosen) > 1:
+        raise UserError(f"{campaign.name}: asks several things; add --key {chosen[0].request.key}")
+    return chosen[0]
+
+
+def store_decision(
+    campaign: Path, one: Waits, answer: Answer, *, goes_on: bool = False
+) -> Literal["approve", "reject", "edit", "defer"]:
+    """Keep the answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
+
+    Raises UserError for a rejection without a reason, and for edits that cannot be used, built or tested: the question
+    then stays open. DecidedAlready where another answer came
+    first, which keeps this one's words.
+    """
+    files, request, at = ApprovalFiles(campaign), one.request, datetime.now(UTC).isoformat(timespec="seconds")
+    if answer.defer is not None:
+        refuse_late(one)
+        files.defer(request.key, Deferred(reason=answer.defer, by=answer.by, at=at))
+        return "defer"
+    if answer.reject is not None and not answer.reject.strip():
+        raise UserError("--reject: needs a reason; the planner learns from it")
+    edits = _edits(campaign, answer.edit) if answer.edit else ()
+    if edits and request.gate != "change":
+        raise UserError(f"--edit: a {request.gate} has no code to edit; reject it with a reason instead")
+    choice: Literal["approve", "reject", "edit"] = "edit" if edits else "approve" if answer.yes else "reject"
+    decision = Decision(
+        key=request.key,
+        choice=choice,
+        reason=answer.reject or answer.reason,
+        edits=edits,
+        by=answer.by,
+        at=at,
+        exhausted="" if choice == "edit" else answer.end.strip(),
+        round=_chosen(request, answer.round) if choice == "approve" else None,
+    )
+    if choice == "edit" and one.decision is None:
+        try_edit(campaign, one, decision)
+    files.decide(decision)
+    _tell(campaign, one, decision, goes_on=goes_on)
+    return choice
+
+
+def _chosen(request: ApprovalRequest, given: int | None) -> int | None:
+    """Which of several measured changes is approved. Raises UserError where that is not said, or may not be."""
+    if not request.options:
+        return None
+    acceptable = [option.round for option in request.options if option.acceptable]
+    if given is None and len(acceptable) == 1:
+        return acceptable[0]
+    if given not in acceptable:
+        known = " or ".join(f"--round {number}" for number in acceptable) or "none of them: reject them, or edit again"
+        told = f"{given}: may not be kept" if given is not None else "several changes were measured"
+        raise UserError(f"--round: {told}; choose {known}")
+    return given
+
+
+def refuse_late(one: Waits) -> None:
+    """Raises DecidedAlready, saying by whom, for a question that has an answer."""
+    if one.decision is not None:
+        raise DecidedAlready(f"{one.request.key}: was decided already: {said(one.decision)}")
+
+
+def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> None:
+    """Whoever is notified of the campaign. The decision is stored, whatever becomes of this."""
+    place = f" of round {one.request.round}" if one.request.round else ""
+    try:
+        hook(campaign).tell(
+            "decided",
+            round=one.request.round,
+            said=f"{one.request.gate}{place}: {said(decision)}",
+            next="" if goes_on else f"ridgeline resume {campaign}",
+        )
+    except UserError as error:
+        logger.warning("notify: decided: %s", error)
+
+
+def _edits(campaign: Path, given: Path) -> tuple[FileEdit, ...]:
+    """The editable files that were given: all of a folder, or the one whose name an editable file has."""
+    known = fold(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    assert known is not None
+    globs = known.contract.editable_globs
+    if given.is_dir():
+        files = {path.relative_to(given).as_posix(): path for path in sorted(given.rglob("*")) if path.is_file()}
+    elif given.is_file():
+        names = [glob for glob in globs if Path(glob).name == given.name] or [given.name]
+        files = {names[0]: given}
+    else:
+        raise UserError(f"--edit: {given}: no such file or folder; give the edited files")
+    chosen = {name: path for name, path in files.items() if matches(name, globs)}
+    if not chosen:
+        raise UserError(f"--edit: {given}: has no editable file; editable: {', '.join(globs)}")
+    return tuple(FileEdit(path=name, text=_text(path)) for name, path in chosen.items())
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > LARGEST:
+        raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
+    try:
+        return path.read_bytes().decode()  # line ends as they are
+    except UnicodeDecodeError as error:
+        raise UserError(f"--edit: {path}: byte {error.start} is not UTF-8; save it as UTF-8 text") from None
+
+
+def _campaigns(folders: Sequence[Path]) -> list[Path]:
+    if not folders:
+        return campaigns.around(Path.cwd())
+    found: list[Path] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
+        found += [folder] if campaigns.is_campaign(folder) else [*campaigns.around(folder), *campaigns.below(folder)[0]]
+    return found
+
+
+# A person's edit is built and tested when it is given, on the campaign's own machine, before it is a decision.
+
+PATIENCE_S = 60.0
+"""So long the process that asked may take to leave."""
+LONGEST = 400
+"""Characters of the compiler's or the test's words."""
+_ERROR = re.compile(r"\b(?:error|fatal)\b", re.IGNORECASE)
+
+
+def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
+    """Build and test the edit as its round will; what that answers is on the campaign's tape, so it is done once.
+
+    Raises UserError with the compiler's or the test's line where it fails, DeviceBusy where a process keeps the
+    campaign or its card: the question stays open.
+    """
+    from ridgeline.agent.campaign.runner import going_on, kept
+    from ridgeline.agent.campaign.wiring import connect
+    from ridgeline.graph.nodes.round.tried import tried
+    from ridgeline.graph.policy.edited import edited
+    from ridgeline.sandbox.devices.lease import lease
+
+    if one.request.edit is None:
+        raise UserError(f"--edit: {one.request.key} was asked by an older Ridgeline; `ridgeline resume` asks it again")
+    found = kept(campaign)
+    if not found.place.repository.is_dir():
+        raise UserError(f"--edit: {found.place.repository}: is not here; an edit is built and tested when it is given")
+    with lease("running", wait_s=PATIENCE_S, folder=campaign):
+        moved = going_on(campaign, found.request, found.contract_file)
+        # no planner is asked: which one the campaign has says nothing here
+        ports = connect(replace(found.place, moved_to=moved), found.request.contract, "catalog", found.request.limits)
+        trial = tried(ports, edited(one.request.edit, decision))
+    if isinstance(trial, Failed):
+        raise UserError(f"--edit: {CAUSES[trial.reason]}: {line_of(trial.detail)}; the question stays open")
+
+
+def line_of(output: str) -> str:
+    """The first line that names an error, as compilers do; else the first line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "it says nothing")
+    return found if len(found) <= LONGEST else f"{found[: LONGEST - 3]}..."
+
+
+# An answer to the open question of a mailbox campaign: which question it is for, and whether it can be used.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What somebody answered, as it came."""
+
+    data: bytes
+    """UTF-8; whatever else it is, is refused."""
+    source: str
+    """What a message calls it, for example the file's name."""
+    by: str = ""
+    dollars: float | None = None
+    """None where nobody knows."""
+    tokens: int | None = None
+    """None: counted from question and answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """An accepted answer."""
+
+    path: Path
+    dropped: tuple[str, ...]
+    """Parts that the planner will leave out, each with its reason."""
+
+
+def store_answer(campaign: Path, asked: Asked, given: Given) -> Stored:
+    """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
+    text = judged(given.data, asked, source=given.source)
+    dropped = _usable(text, asked, given.source)
+    counts = counted(text) + sum(counted(message.text) for message in asked.ask.messages)
+    spent = counts if given.tokens is None else given.tokens
+    author = plain(given.by, limit=200)
+    about = Answered(digest=asked.digest, text=text, author=author, tokens=spent, dollars=given.dollars)
+    return Stored(path=Mailbox(campaign).store(asked, about), dropped=dropped)
+
+
+def open_question(campaign: Path, *, replace: bool = False) -> Asked:
+    """The request that an answer is for; with `replace`, the newest one even if it is answered and not yet read.
+
+    Raises UserError when there is none.
+    """
+    box = Mailbox(campaign)
+    asked = box.open_request()
+    if asked is not None:
+        return asked
+    known = box.requests()
+    if not known:
+        raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
+    newest = known[-1]
+    if ModelTape(campaign / FILE, repaired=False).answered(newest.ask) is not None:
+        raise UserError(
+            f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"
+        )
+    if not replace:
+        raise UserError(f"{campaign.name}: request {newest.number:03d} is answered already; --replace writes it anew")
+    return newest
+
+
+def following(campaign: Path) -> str | None:
+    """Go on as far as nothing has to be measured; the page of the next question, None where none is asked."""
+    from ridgeline.agent.campaign.runner import ahead
+
+    return open_request(campaign) if ahead(campaign) else None
+
+
+def _usable(text: str, asked: Asked, source: str) -> tuple[str, ...]:
+    """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
+
+    The planner's own checks, made here so that a mistake costs none of its tries.
+    """
+    if not asked.checks:
+        return ()
+    from pydantic import ValidationError
+
+    from ridgeline.agent.planner.checks import Checks
+    from ridgeline.agent.planner.directions import found_of
+    from ridgeline.knowledge.library import Library
+
+    try:
+        checks = Checks.model_validate_json(asked.checks)
+    except ValidationError:
+        return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
+    found = found_of(text, checks, Library().line)
+    if found.why:
+        first, *others = [found.why.replace("\n", "; ")] if asked.ask.answer_schema else found.why.splitlines()
+        raise UserErrors([f"{source}: {first} (request {asked.number:03d} stays open, no try is spent)", *others])
+    return found.dropped

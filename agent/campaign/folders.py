@@ -1,0 +1,218 @@
+"""Find a campaign's directory from what a person typed, and read how it stands, without changing anything."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.agent.errors import UserError
+from ridgeline.sandbox.store.durable import cache_folder, overwrite
+
+if TYPE_CHECKING:
+    from ridgeline.graph.standing import History
+
+WORKSPACE = Path("agent/workspace")
+DEMO = Path("ridgeline-demo")
+LEDGER = "ledger.jsonl"
+STATUS = "status.json"
+REQUEST = "request.json"
+SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+DEEPEST = 8
+"""Levels of folders below the one that is searched."""
+MOST_FOLDERS = 20_000
+"""Folders that one search looks into: about a second on a local disk."""
+
+
+def find(given: str | None, start: Path | None = None) -> Path:
+    """Directory of a campaign: a path, a name below `agent/workspace`, or without either the newest one here.
+
+    Raises `UserError` when there is none.
+    """
+    here = start or Path.cwd()
+    if given is None:
+        return _newest(here)
+    path = here / given
+    if is_campaign(path):
+        return path.resolve()
+    if path.is_dir() and (inside := [*_below(path)]):
+        return max(inside, key=_age).resolve()
+    named = [campaign for campaign in _around(here) if campaign.name == given]
+    if named:
+        return max(named, key=_age).resolve()
+    if path.is_dir():
+        raise UserError(f"{given}: holds no campaign (no {LEDGER}); give a campaign's directory")
+    known = sorted(campaign.name for campaign in _around(here))
+    mend = f"known here: {', '.join(known)}" if known else "start one with `ridgeline run`"
+    raise UserError(f"{given}: no such campaign; {mend}")
+
+
+def is_campaign(path: Path) -> bool:
+    """Whether a folder is one; a campaign has a status before it has a ledger."""
+    return (path / LEDGER).is_file() or (path / STATUS).is_file()
+
+
+def read_status(campaign: Path) -> dict[str, Any]:
+    """`status.json` of a campaign; empty when there is none or it is not readable as JSON yet."""
+    try:
+        found = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # not JSON, or not even text
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_alive(status: dict[str, Any]) -> bool:
+    """Whether the process that wrote the status still runs on this machine."""
+    pid = status.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    import psutil
+
+    return bool(psutil.pid_exists(pid))
+
+
+def history(campaign: Path) -> "History":
+    """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
+    from ridgeline.graph.policy.history import fold
+    from ridgeline.sandbox.store.ledger import JsonlLedger
+
+    found = fold(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
+    if found is None:
+        raise UserError(f"{campaign}: has no closed event yet; see `ridgeline status {campaign.name}`")
+    return found
+
+
+def repository(start: Path) -> Path | None:
+    """Root of the git repository around a folder."""
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+
+
+def around(here: Path) -> list[Path]:
+    """Every campaign of a folder: itself, those below it, its repository's and its demos'."""
+    return [*_around(here)]
+
+
+def id_of(campaign: Path) -> str:
+    """A name for addresses that is no path and the same after a restart. `campaign`: resolved."""
+    return sha256(str(campaign).encode()).hexdigest()[:12]
+
+
+def below(folder: Path) -> tuple[list[Path], bool]:
+    """Every campaign of a folder and of those below it, and whether all of them were looked into.
+
+    Hidden folders, links and the inside of campaigns are left out.
+    """
+    found: list[Path] = []
+    level, looked = [folder], 0
+    for _ in range(DEEPEST + 1):
+        deeper: list[Path] = []
+        for place in level:
+            looked += 1
+            if looked > MOST_FOLDERS:
+                return found, False
+            inside = _entries(place)
+            files = {entry.name for entry in inside if entry.is_file()}
+            if LEDGER in files or {STATUS, REQUEST} <= files:  # other programs write a status.json too
+                found.append(place)
+                continue
+            deeper += [Path(one.path) for one in inside if one.is_dir(follow_symlinks=False) and _searched(one.name)]
+        level = deeper
+    return found, True
+
+
+def names(incomplete: str) -> list[str]:
+    """What a shell offers where a campaign is asked for."""
+    return sorted({campaign.name for campaign in _around(Path.cwd()) if campaign.name.startswith(incomplete)})
+
+
+def _newest(here: Path) -> Path:
+    found = [*_around(here)]
+    if not found:
+        raise UserError("CAMPAIGN: none found here; give its directory, or start one with `ridgeline run`")
+    return max(found, key=_age).resolve()
+
+
+def _around(here: Path) -> Iterator[Path]:
+    if is_campaign(here):
+        yield here
+    root = repository(here)
+    for folder in {here, root} - {None}:
+        assert folder is not None
+        yield from _below(folder)
+    for demo in sorted((here / DEMO).glob("*")):
+        yield from _below(demo)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    yield from (path for path in sorted((folder / WORKSPACE).glob("*")) if is_campaign(path))
+
+
+def _searched(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Sorted by name; none of a folder that may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _age(campaign: Path) -> float:
+    files = (campaign / LEDGER, campaign / STATUS)
+    return max(file.stat().st_mtime for file in files if file.is_file())
+
+
+# Where a browser finds a campaign: the pages of a `ridgeline serve` that runs, or of the address that the user gives.
+
+VARIABLE = "RIDGELINE_URL"
+"""Address of the server as the user's own browser reaches it, where that is not the one it listens on."""
+
+
+@contextlib.contextmanager
+def announced(url: str, folders: Sequence[Path]) -> Iterator[None]:
+    """Lets the campaigns of these folders link their pages while it lasts. `url`: without a token."""
+    folder = cache_folder("serve")
+    place = folder / f"{os.getpid()}.json" if folder else None
+    roots = [str(root) for given in folders for root in (given.resolve(), repository(given.resolve())) if root]
+    with contextlib.suppress(OSError):  # a link less
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            overwrite(place, json.dumps({"url": url, "folders": roots}).encode())
+    try:
+        yield
+    finally:
+        if place is not None:
+            place.unlink(missing_ok=True)
+
+
+def link(
+    campaign: Path,
+    *,
+    round: int | None = None,
+    question: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> str | None:
+    """Address of a campaign's page, of one of its rounds or of an open question; None where no server shows it."""
+    campaign = campaign.resolve()
+    base = environment.get(VARIABLE, "").strip() or _server(campaign)
+    if not base:
+        return None
+    name = id_of(campaign)
+    place = f"queue/{name}/{question}" if question else f"c/{name}" + (f"/r/{round}" if round else "")
+    return f"{base.rstrip('/')}/{place}"
+
+
+def _server(campaign: Path) -> str | None:
+    folder = cache_folder("serve")
+    for place in sorted(folder.glob("*.json")) if folder else ():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(place.read_bytes())
+            alive = is_alive({"pid": int(place.stem)})
+            if alive and any(campaign.is_relative_to(root) for root in found["folders"]):
+                return str(found["url"])
+    return None

@@ -1,0 +1,436 @@
+"""How a campaign stands when `run` or `resume` returns: the one JSON object those commands print."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ridgeline.agent.campaign.approvals import question_of, wanted
+from ridgeline.agent.campaign.folders import link
+from ridgeline.agent.campaign.notify import hook
+from ridgeline.agent.console import note
+from ridgeline.graph.documents.noise import seen_noise
+from ridgeline.graph.documents.result import accepted_line, best_in_short, notice
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.result import Result, result
+from ridgeline.graph.policy.spent import elapsed_minutes
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import (
+    BaselineClosed,
+    Body,
+    Calibrated,
+    Concluded,
+    Opened,
+    Restarted,
+    Reviewed,
+    Rooflined,
+    RoundClosed,
+)
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import State
+from ridgeline.graph.trial import Drafted, find, proposed
+from ridgeline.graph.values import Cost, Value
+from ridgeline.sandbox.store.durable import overwrite
+
+Status = Literal["running", "stopped", "concluded", "waiting", "decided", "interrupted", "no_device"]
+"""decided: a person answered what it waited for, and nobody has resumed it."""
+
+
+class Seen(Value):
+    """What the campaign's measurements can tell apart."""
+
+    sigma: float
+    """Standard deviation of one process pair of identical versions, as a share."""
+    visible_gain: float
+    """Smallest gain, as a share, that is kept nine times in ten."""
+    pairs: int
+    engine: str
+    alarms: int
+    """How often the noise was found changed, and measured again."""
+
+
+class Outcome(Value):
+    """Everything about the gain is of `result`, from the final test alone."""
+
+    campaign: str
+    dir: str
+    """Campaign directory, absolute."""
+    status: Status
+    stop_reason: str
+    """Empty while the campaign has not concluded."""
+    rounds: int
+    """Closed rounds after the baseline."""
+    accepted: int
+    rolled_back: int
+    metric: str
+    speedup: float | None
+    """Time of the original / time of the best version, from the final test; None when there was none."""
+    speedup_lower: float | None
+    """Lower confidence bound of `speedup`."""
+    best_commit: str | None
+    branch: str
+    cost: Cost
+    result: Result | None
+    """What was kept, how sure that is, what is not settled, and how to merge it; None before the first event."""
+    report: str
+    """Path of the final report."""
+    noise: Seen | None
+    """None where identical versions were not timed against each other."""
+    preset: str
+    planner: str
+    request: str | None = None
+    """The open request that a waiting campaign wants answered."""
+    problem: str = ""
+    """Why a campaign without an idle device could not go on."""
+
+
+# What a running campaign tells whoever watches it. No decision reads it.
+
+
+class Progress(Protocol):
+    """Called by the campaign runner, in order, from one thread; must not raise and must not block."""
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """A phase of the loop began, for example `("measure", 4, "unroll the inner loop")`."""
+        ...
+
+    def closed(self, body: Body) -> None:
+        """A line reached the ledger. The first is always `Opened`."""
+        ...
+
+    def finished(self, outcome: Outcome) -> None:
+        """The command is about to return; called once, also after an interruption."""
+        ...
+
+    def close(self) -> None:
+        """Give the terminal back; may be called twice."""
+        ...
+
+
+class SilentProgress:
+    """Nobody is watching."""
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Say nothing."""
+
+    def closed(self, body: Body) -> None:
+        """Say nothing."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+# What a running campaign shows of itself: `status.json` for other terminals, progress for this one.
+
+CLOSING = frozenset(
+    {"recall", "baseline", "calibrate", "accept", "rollback", "canary", "review", "restart", "conclude"}
+)
+"""Nodes that append to the ledger."""
+
+INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "format", "revalidate"})
+"""Nodes that are over before anybody has read their name."""
+
+
+class StatusView:
+    """A view, overwritten at every phase; nothing decides by it."""
+
+    def __init__(self, campaign_dir: Path, ports: Ports, progress: Progress) -> None:
+        self._folder = campaign_dir
+        self._ports = ports
+        self._progress = progress
+        self._hook = hook(campaign_dir)
+        self._seen = 0
+        self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
+        self._tell()  # a resumed campaign first says what has been, and notifies nobody of it
+        self._begun = self._seen
+
+    def entered(self, node: str, state: State) -> None:
+        """A node begins."""
+        number, detail = _about(state)
+        self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
+        if node not in INSTANT:
+            self._write("running")
+            self._progress.phase(node, self._now["round"], detail)
+
+    def left(self, node: str) -> None:
+        """A node ended."""
+        for body in self._tell() if node in CLOSING else ():
+            if isinstance(body, RoundClosed) and body.accepted:
+                verdict = body.judged.verdict
+                change = proposed(body.judged).hypothesis.change
+                about = {"round": body.round, "change": change, "link": link(self._folder, round=body.round)}
+                self._hook.tell("accepted", **about, said=accepted_line(body), gain=verdict.gain)
+
+    def _tell(self) -> list[Body]:
+        """What the ledger has gained."""
+        lines = self._ports.ledger.lines()
+        fresh = [line.body for line in lines[self._seen :]]
+        for body in fresh:
+            self._progress.closed(body)
+        self._seen = len(lines)
+        return fresh
+
+    def ended(self, status: Status, *, problem: str = "") -> None:
+        """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
+        self._write(status, problem=problem if status == "stopped" else "")
+        about = {"round": self._now["round"], "change": self._now["detail"], "said": problem}
+        about |= {"next": f"ridgeline resume {self._folder}"}
+        if status == "stopped":
+            self._hook.tell("stopped", **about)
+        elif status == "waiting":
+            page = wanted(self._folder)
+            self._hook.tell("waiting", **about, request=page, link=link(self._folder, question=question_of(page)))
+        elif status == "concluded" and self._seen > self._begun:
+            self._concluded()
+
+    def _concluded(self) -> None:
+        """Of this run; a campaign that had concluded before has been told of."""
+        done = self._ports.ledger.lines()[-1].body
+        if isinstance(done, Concluded):
+            about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
+            known = fold(self._ports.ledger.lines())
+            assert known is not None
+            self._hook.tell("concluded", **about, said=notice(result(known)), speedup=done.speedup)
+
+    def _rounds(self) -> int:
+        return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))
+
+    def _write(self, status: Status, *, problem: str = "") -> None:
+        view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
+        overwrite(self._folder / "status.json", json.dumps(view).encode())
+
+
+class NoView(StatusView):
+    """A campaign that nobody watches."""
+
+    def __init__(self) -> None:
+        pass
+
+    def entered(self, node: str, state: State) -> None:
+        """Nothing is shown."""
+
+    def left(self, node: str) -> None:
+        """Nothing is shown."""
+
+
+def _about(state: State) -> tuple[int, str]:
+    """Round and hypothesis of the open trial."""
+    trial = state.get("trial")
+    if trial is None:
+        seen = state.get("analysis")
+        return (seen.round if seen else 0), ""
+    first = proposed(trial)
+    drafted = find(trial, Drafted)
+    repairs = f" (repair {len(drafted.repairs)})" if drafted and drafted.repairs else ""
+    return first.round, first.hypothesis.change + repairs
+
+
+# The spectators of a running campaign: a live line on a terminal, plain lines anywhere else.
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+QUIET_S = 10.0
+"""Plain output repeats a phase only when nothing was said for this long."""
+
+
+class Course:
+    """What the bodies of a ledger amount to for somebody who watches: best so far, counts, time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        """`clock`: seconds since anything; `before_s`: seconds that the campaign had worked when this watching began."""
+        self._clock = clock
+        self._began = clock() - before_s
+        self._history: History | None = None
+        self._best = "best so far 1x"
+
+    def take(self, body: Body) -> str:
+        """Fold one body; the line worth showing for it."""
+        self._history = _with(self._history, body)
+        self._best = best_in_short(result(self._history))  # once an event: a live line asks four times a second
+        match body:
+            case Opened():
+                return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
+            case Rooflined():
+                return f"ceilings: {', '.join(_measured(body)) or body.note or 'none measured here'}"
+            case BaselineClosed():
+                return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
+            case Calibrated():
+                return seen_noise(body, self._history)
+            case RoundClosed():
+                return f"{accepted_line(body)} [{self.best}]"
+            case Reviewed():
+                # a direction begins with its kind; the reasons are in the report
+                kinds = ", ".join(direction.partition(":")[0] for direction in body.directions)
+                return f"review after round {body.after_round} ({body.trigger}), next: {kinds}"
+            case Restarted():
+                return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
+            case Concluded():
+                return f"concluded: {body.stop_reason}"
+
+    def pass_over(self, body: Body) -> None:
+        """Fold one body that nobody is shown a line of."""
+        self._history = _with(self._history, body)
+
+    @property
+    def best(self) -> str:
+        """The best version against the original: the final test's number, before it the product of paired gains."""
+        return self._best
+
+    @property
+    def elapsed(self) -> str:
+        """Minutes and seconds since the campaign or, where it is resumed, the command began."""
+        return _minutes(self._clock() - self._began)
+
+    @property
+    def left(self) -> str:
+        """Time left, where the campaign has a time limit."""
+        allowed = self._history.limits.max_minutes if self._history else None
+        if allowed is None or self._history is None:
+            return ""
+        spent_s = worked_s(self._history) if self._history.baseline else self._clock() - self._began
+        return f", {_minutes(max(0.0, allowed * 60 - spent_s))} left"
+
+    @property
+    def summary(self) -> str:
+        """Best so far, counts and time in one phrase."""
+        rounds = self._history.rounds if self._history else ()
+        kept = sum(closed.accepted for closed in rounds)
+        return f"{self.best}, {kept} kept, {len(rounds) - kept} rolled back{self.left}"
+
+
+class PlainProgress:
+    """Lines for a log file or a pipe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        self._course = Course(clock, before_s=before_s)
+        self._clock = clock
+        self._said = -QUIET_S
+        self._round = -1
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Said at the start of a round, and later when nothing was said for a while."""
+        now = self._clock()
+        if round == self._round and now - self._said < QUIET_S:
+            return
+        self._round = round
+        self._line(f"round {round}: {name}" + (f": {detail}" if detail else ""))
+
+    def closed(self, body: Body) -> None:
+        """Always said."""
+        self._line(self._course.take(body))
+
+    def finished(self, outcome: Outcome) -> None:
+        """The last line."""
+        self._line(f"{outcome.status}: {self._course.summary}")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _line(self, text: str) -> None:
+        self._said = self._clock()
+        note(f"[{self._course.elapsed}] {text}")
+
+
+class ConsoleProgress:
+    """A live line at the bottom of a terminal; what has closed scrolls above it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
+        self._course = Course(clock, before_s=before_s)
+        self._now = ("starting", 0, "")
+        self._live: Live | None = None
+
+    def phase(self, name: str, round: int, detail: str = "") -> None:
+        """Shown until the next one."""
+        self._now = (name, round, detail)
+        if self._live is None:
+            self._live = _live(self._rendered)
+
+    def closed(self, body: Body) -> None:
+        """Printed above the live line."""
+        line = f"[{self._course.elapsed}] {self._course.take(body)}"
+        if self._live is None:
+            note(line)
+        else:
+            self._live.console.print(line, markup=False, highlight=False)
+
+    def finished(self, outcome: Outcome) -> None:
+        """Give the terminal back and say the last line."""
+        self.close()
+        note(f"[{self._course.elapsed}] {outcome.status}: {self._course.summary}")
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _rendered(self) -> Any:
+        from rich.text import Text
+
+        name, number, detail = self._now
+        # what a narrow terminal cuts off is the detail, never the standing
+        text = f"[{self._course.elapsed}] round {number}: {name} ({self._course.summary})"
+        return Text(text + (f" {detail}" if detail else ""), style="cyan", no_wrap=True, overflow="ellipsis")
+
+
+def progress(*, before_s: float = 0.0) -> PlainProgress | ConsoleProgress:
+    """The one that fits standard error. `before_s`: seconds that the campaign had worked when this watching began."""
+    return ConsoleProgress(before_s=before_s) if sys.stderr.isatty() else PlainProgress(before_s=before_s)
+
+
+def worked_s(history: History) -> float:
+    """Seconds that count towards the campaign's `max_minutes`, until now or its end; 0 before its first round."""
+    if history.baseline is None:
+        return 0.0
+    end = history.concluded.closed_at if history.concluded else datetime.now(UTC).isoformat()
+    return 60 * elapsed_minutes(history.baseline.opened_at, end, history.rounds)
+
+
+def _live(render: Callable[[], Any]) -> "Live":
+    from rich.console import Console
+    from rich.live import Live
+
+    live = Live(get_renderable=render, console=Console(stderr=True), refresh_per_second=4, transient=True)
+    live.start()
+    return live
+
+
+def _measured(body: Rooflined) -> list[str]:
+    """What was measured here; what the system reports is in the report."""
+    return [
+        f"{spec.metric} {spec.value:.3g} {spec.unit}"
+        for spec in body.specs
+        if spec.value is not None and spec.source.startswith("measured")
+    ]
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
+
+
+def _with(history: History | None, body: Body) -> History:
+    """The history one event later."""
+    if isinstance(body, Opened):
+        return History(opened=body)
+    assert history is not None
+    match body:
+        case Rooflined():
+            return history.model_copy(update={"roofline": body})
+        case BaselineClosed():
+            return history.model_copy(update={"baseline": body, "roofline": body.roofline or history.roofline})
+        case Calibrated():
+            return history.model_copy(update={"calibrations": (*history.calibrations, body)})
+        case RoundClosed():
+            return history.model_copy(update={"rounds": (*history.rounds, body)})
+        case Concluded():
+            return history.model_copy(update={"concluded": body})
+        case _:
+            return history

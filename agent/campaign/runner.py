@@ -1,0 +1,661 @@
+"""Start a campaign, or go on with one after any stop."""
+
+import errno
+import gc
+import json
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ridgeline.agent.campaign.approvals import wanted
+from ridgeline.agent.campaign.notify import keep
+from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, Status, StatusView
+from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.campaign.wiring import Place, connect
+from ridgeline.agent.contract_file import LoadedContract, load
+from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.knowledge_folders import roots
+from ridgeline.agent.providers.choice import Choice, elsewhere
+from ridgeline.agent.version import VERSION
+from ridgeline.graph.build import CHECKPOINTED, build
+from ridgeline.graph.contract import Knowledge
+from ridgeline.graph.documents.performance import performance
+from ridgeline.graph.errors import (
+    BranchTaken,
+    CampaignError,
+    DetachedHead,
+    DeviceBusy,
+    DirtyTree,
+    DiskFull,
+    NeedsAnswer,
+    NotAGitRepository,
+    ProgramMissing,
+    SchemaMismatch,
+)
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.nodes.close.publish import restore_files
+from ridgeline.graph.policy.calibration import alarms
+from ridgeline.graph.policy.define import Questions, resolve
+from ridgeline.graph.policy.history import accepted, fold, rolled_back
+from ridgeline.graph.policy.history import noise as folded_noise
+from ridgeline.graph.policy.result import result
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import BRANCHES, Request, State, initial
+from ridgeline.graph.stats.sequential import smallest_visible_gain
+from ridgeline.graph.values import SCHEMA, Cost
+from ridgeline.prompts.render import render
+from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
+
+# A start that is refused before anything was measured leaves nothing behind: no folder, no branch.
+
+REFUSALS = (UserError, CampaignError, NotAGitRepository, DetachedHead, DirtyTree, BranchTaken, ProgramMissing)
+"""What a person mends in the contract or the repository; a later start begins from the mended state."""
+
+
+@contextmanager
+def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
+    """Around the whole of a first run: takes back what a refusal leaves, until the baseline is in the ledger.
+
+    Every error goes on to the caller; a disk that is full before anything was recorded becomes a `UserError`.
+    """
+    made = [folder for folder in (campaign_dir, *campaign_dir.parents) if not folder.exists()]
+    try:
+        yield
+    except Exception as error:
+        recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy | Waiting)  # can be resumed
+        if not recorded or (isinstance(error, REFUSALS) and not _measured(campaign_dir)):
+            _take_back(campaign_dir, repository, made)
+        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+        if full and not recorded:
+            raise UserError(
+                f"{campaign_dir}: no space left before the campaign began; free some and start it again"
+            ) from error
+        raise
+
+
+def _measured(campaign_dir: Path) -> bool:
+    return any(isinstance(line.body, BaselineClosed) for line in JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+
+
+def _take_back(campaign_dir: Path, repository: Path, made: list[Path]) -> None:
+    if (campaign_dir / "ledger.jsonl").exists():
+        opened = JsonlLedger(campaign_dir / "ledger.jsonl").lines()[0].body
+        assert isinstance(opened, Opened)
+        # only while it still points where the campaign put it
+        Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{opened.branch}", opened.base_commit)
+    for inside in [*campaign_dir.iterdir()] if campaign_dir.is_dir() else []:
+        if inside.is_dir() and not inside.is_symlink():
+            shutil.rmtree(inside, ignore_errors=True)
+        else:
+            inside.unlink(missing_ok=True)
+    for folder in made:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+# May a campaign go on here, with what it began with? Asked once, when it is resumed.
+
+logger = logging.getLogger(__name__)
+
+
+def going_on(campaign_dir: Path, request: Request, contract_file: Path) -> str | None:
+    """Fingerprint of this machine when the campaign began on another one; None when it began here.
+
+    Raises UserError when request and ledger disagree, or when this machine's times would be compared with recorded
+    ones of the other: only preset `evidence`, which times both versions side by side, can go on elsewhere.
+    """
+    known = fold(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    if known is None or known.concluded is not None:
+        return None
+    if (known.contract, known.limits) != (request.contract, request.limits):
+        raise UserError(
+            f"{campaign_dir / 'request.json'}: request: differs from what the ledger says the campaign began with;"
+            " restore it from a copy, or start a new campaign"
+        )
+    tell_of_edits(contract_file, request)
+    here = LocalDevice(request.contract).machine()
+    if here.fingerprint == known.opened.machine.fingerprint:
+        return None
+    if why := _bound(known):
+        raise UserError(
+            f"{campaign_dir.name}: began on {known.opened.machine.name} ({known.opened.machine.fingerprint[:12]}), this"
+            f" is {here.name} ({here.fingerprint[:12]}): {why}; resume it there, or start a new campaign here"
+        )
+    logger.warning(
+        "%s: began on another machine (%s); the open round is measured afresh here",
+        campaign_dir.name,
+        known.opened.machine.name,
+    )
+    return here.fingerprint
+
+
+def _bound(known: History) -> str:
+    """Why the campaign is bound to the machine it began on; empty when it is not."""
+    if known.baseline is None:
+        return "its baseline is half measured"
+    if known.limits.preset != "evidence":
+        return f"preset {known.limits.preset} would compare new times with times that were recorded on the other"
+    return ""
+
+
+def tell_of_edits(contract_file: Path, request: Request) -> None:
+    """Log a warning where the file is no longer what the campaign began with, which is what it keeps to."""
+    if not contract_file.is_file():
+        return
+    try:
+        now, then = load(contract_file).contract, request.contract
+        # folders that `run --wiki` attached come after the file's own
+        own = then.knowledge.wiki[: len(now.knowledge.wiki)]
+        same = then.model_copy(update={"knowledge": Knowledge(wiki=own)}) == now
+    except UserError:
+        same = False
+    if not same:
+        logger.warning(
+            "%s: was changed after the campaign began, which goes on with the contract it began with;"
+            " start a new campaign for the new one",
+            contract_file,
+        )
+
+
+# What the command line asks of the campaign runner.
+
+__all__ = ["Outcome", "StartRequest"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRequest:
+    """A campaign to start. `limits` are resolved; `overrides` are parameters of the target that win over all else."""
+
+    contract: LoadedContract
+    instruction: str
+    """Free text of the user; empty when there is none."""
+    limits: Limits
+    planner: str
+    """Name of the planner, for example `catalog`."""
+    model: Choice | None = None
+    """The language model that thinks instead of a planner that needs none."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    progress: Progress
+    notify: tuple[str, ...] = ()
+    """Command that is told of events, its program as a path; empty for none."""
+    campaign_dir: Path | None = None
+    """Where to keep the campaign; None means `<repository>/agent/workspace/<campaign>`."""
+
+
+REQUEST = "request.json"
+THREAD = "campaign"
+FUSE = 20_000
+"""LangGraph's recursion limit: a fuse, not a stop rule."""
+
+
+def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
+    """Run a campaign to its end. Raises errors with an `exit_code` and a one-line message."""
+    repository = find_repository(asked.contract.path.parent)
+    inside = PurePosixPath(asked.contract.path.parent.resolve().relative_to(repository).as_posix())
+    created = _recorded(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    request = _request(asked, created, str(inside / asked.contract.path.name))
+    place = Place(
+        repository=repository,
+        contract_dir=inside,
+        campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
+        recording=recording.resolve() if recording else None,
+    )
+    specs = _recorded(recording).specs if recording else _stated(asked.contract)
+    request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
+    _require_empty(place.campaign_dir)
+    with nothing_left(place.campaign_dir, repository):
+        _make(place, request, asked)
+        ports = connect(place, request.contract, request.planner, request.limits, model=asked.model)
+        return _run(place, request, ports, asked.progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a campaign's folder says of how it began."""
+
+    place: Place
+    request: Request
+    contract_file: Path
+    model: Choice | None
+
+
+def kept(campaign_dir: Path) -> Kept:
+    """Raises UserError or SchemaMismatch where the folder is not one to go on with."""
+    found = _read(campaign_dir)
+    return Kept(
+        place=Place(
+            repository=_repository(campaign_dir, Path(found["repository"])),
+            contract_dir=PurePosixPath(found["contract_dir"]),
+            campaign_dir=campaign_dir,
+            recording=Path(found["recording"]) if found["recording"] else None,
+        ),
+        request=Request.model_validate(found["request"]),
+        contract_file=Path(found["contract_file"]),
+        model=Choice.model_validate(found["model"]) if found.get("model") else None,
+    )
+
+
+def resume(campaign_dir: Path, progress: Progress) -> Outcome:
+    """Go on where the campaign stopped. A concluded one is only summed up."""
+    found = kept(campaign_dir)
+    place, request = found.place, found.request
+    if place.recording is None:
+        place = replace(place, moved_to=going_on(campaign_dir, request, found.contract_file))
+    model = elsewhere(found.model, os.environ) if found.model else None
+    ports = connect(place, request.contract, request.planner, request.limits, model=model)
+    return _run(place, request, ports, progress)
+
+
+def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
+    live = StatusView(place.campaign_dir, ports, progress)
+    with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
+        try:
+            release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
+            restore_files(ports)
+            if place.moved_to:
+                # the open round holds times of the other machine; what the ledger holds is closed
+                saver.delete_thread(THREAD)
+            drive(saver, request, ports, live)
+        except BaseException as stop:
+            person = isinstance(stop, KeyboardInterrupt)
+            ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
+            live.ended(ended, problem=str(stop))
+            progress.close()
+            if isinstance(stop, DeviceBusy):
+                add_stop_summary(ports, str(stop))
+                return _told(without_device(place, request, ports, str(stop)), progress)
+            if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
+                raise
+            reached = outcome(place, ports, status=ended)
+            progress.finished(reached)
+            if ended != "waiting":
+                raise
+            return reached
+    live.ended("concluded")
+    return _told(outcome(place, ports, status="concluded"), progress)
+
+
+def _told(ended: Outcome, progress: Progress) -> Outcome:
+    progress.finished(ended)
+    return ended
+
+
+def _branch(ports: Ports) -> str | None:
+    """The campaign's branch, once the ledger knows it."""
+    lines = ports.ledger.lines()
+    return lines[0].body.branch if lines and isinstance(lines[0].body, Opened) else None
+
+
+def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) -> None:
+    """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end."""
+    graph = build(saver)
+    gc.collect()
+    gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
+    gc.set_threshold(100_000, 20, 20)
+    config: Any = {"configurable": {"thread_id": THREAD}, "recursion_limit": FUSE}
+    given: State | None = initial(request)
+    saved = graph.get_state(config)
+    if saved.values:
+        if saved.values.get("schema") != SCHEMA:
+            raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
+        given = None if saved.next else initial(request)
+    # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
+    stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="exit")
+    asks: Sequence[Any] = ()
+    for number, event in enumerate(stream):
+        if number == 0:
+            saver.delete_thread(THREAD)  # it has been read, and must not be gone on from once the ledger is beyond it
+        if not isinstance(event, dict):
+            continue
+        asks = event.get("interrupts") or asks
+        if "input" in event:
+            live.entered(event["name"], event["input"])
+        else:
+            live.left(event["name"])
+    if asks:
+        raise Waiting(_asks(asks[0]))
+
+
+def _asks(asked: Any) -> str:
+    """What an interrupt of the graph wants to know, and how to tell it."""
+    told = asked["value"] if isinstance(asked, dict) else asked.value
+    place = "" if told["gate"] == "target" else f" of round {told['round']}"
+    return (
+        f"waits for a person: {told['gate']}{place}: {told['title']}; see `ridgeline queue`, then `ridgeline approve`"
+    )
+
+
+def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
+    return Request(
+        contract=asked.contract.contract,
+        contract_path=contract_path,
+        instruction=asked.instruction,
+        overrides=tuple(sorted(asked.overrides.items())),
+        limits=asked.limits,
+        planner=asked.planner,
+        created=created,
+        version=VERSION,
+    )
+
+
+def _name(asked: StartRequest, request: Request, repository: Path) -> str:
+    """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
+    from ridgeline.sandbox.devices.machine import LocalDevice
+
+    target = resolve(
+        request.contract,
+        instruction=request.instruction,
+        created=request.created,
+        contract_path=request.contract_path,
+        machine=LocalDevice(request.contract).machine(),
+        overrides=dict(asked.overrides),
+        branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
+    )
+    if isinstance(target, Questions):
+        given = {name: f"--target {name}" for name in asked.overrides}
+        where = f"{asked.contract.path.name}: "
+        raise NeedsAnswer("\n".join(f"{given.get(q.field, where + q.field)}: {q.message}" for q in target.questions))
+    names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
+    git, workspace = Repository(repository).git, repository / "agent" / "workspace"
+
+    def free(name: str) -> bool:
+        branch = target.git_branch.replace(target.campaign, name)
+        return not (workspace / name).exists() and (
+            target.campaign not in target.git_branch or git.tip(f"refs/heads/{branch}") is None
+        )
+
+    return next(name for name in names if free(name))
+
+
+def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
+    """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
+    from ridgeline.agent.roofline.roofline import of_machine
+    from ridgeline.sandbox.devices.machine import LocalDevice
+    from ridgeline.sandbox.devices.values import device_kind
+
+    contract = loaded.contract
+    if device_kind(contract) == "cpu":
+        return ()
+    return of_machine(LocalDevice(contract).machine(), contract, roots(contract, loaded.root))
+
+
+def _require_empty(folder: Path) -> None:
+    """A campaign's folder is wholly its own: refused starts clear it, so nobody's files may lie in it."""
+    if (folder / REQUEST).exists():
+        raise UserError(f"--dir: {folder}: holds a campaign already; `ridgeline resume` it or give another folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
+
+
+def _make(place: Place, request: Request, asked: StartRequest) -> None:
+    place.campaign_dir.mkdir(parents=True, exist_ok=True)
+    keep(place.campaign_dir, asked.notify)
+    kept = {
+        "schema": SCHEMA,
+        "repository": str(place.repository),
+        "contract_dir": str(place.contract_dir),
+        "contract_file": str(asked.contract.path),
+        "recording": str(place.recording) if place.recording else None,
+        "request": request.model_dump(mode="json"),
+        "model": asked.model.model_dump(mode="json") if asked.model else None,
+    }
+    write_whole(place.campaign_dir / REQUEST, json.dumps(kept, indent=1).encode() + b"\n")
+
+
+def _read(campaign_dir: Path) -> dict[str, Any]:
+    path = campaign_dir / REQUEST
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: not found; give the folder of a campaign") from error
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: is not JSON any more ({error.msg}); restore it from a copy") from error
+    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
+        found = kept.get("schema") if isinstance(kept, dict) else None
+        raise SchemaMismatch(
+            f"{path}: schema: is {found}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
+        )
+    return kept
+
+
+def _recorded(recording: Path) -> Request:
+    return Request.model_validate(_read(recording)["request"])
+
+
+def _repository(campaign_dir: Path, noted: Path) -> Path:
+    """The repository that the campaign's folder lies in now, if it is the campaign's; else the one it began in.
+
+    So a repository that was copied whole, campaigns and all, is the one that its copy goes on in.
+    """
+    around = campaign_dir.resolve().parents
+    inside = around[2] if len(around) > 2 else noted
+    if not (inside / ".git").exists():
+        return noted
+    try:
+        base = json.loads((campaign_dir / "base.json").read_text(encoding="utf-8"))["commit"]
+    except FileNotFoundError:
+        return inside  # killed before the base was fixed: the place is all there is to go by
+    return inside if Repository(inside).git.has(base) else noted
+
+
+# SQLite checkpoints: a convenience for resuming inside a round. The ledger is the record.
+
+FILE = "checkpoints.sqlite"
+
+
+@contextmanager
+def checkpoints(folder: Path) -> Iterator[SqliteSaver]:
+    """The campaign's saver; a file that is not a database any more is moved aside and begun afresh."""
+    path = folder / FILE
+    connection = sqlite3.connect(path, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute("PRAGMA quick_check").fetchone()
+    except sqlite3.DatabaseError:
+        connection.close()
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        logger.warning("%s was damaged and is now %s; going on from the ledger", path.name, aside.name)
+        connection = sqlite3.connect(path, check_same_thread=False)
+    try:
+        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
+        saver.setup()
+        # a lost power supply may cost the open round's work, never a closed round: that is the ledger's to keep
+        connection.execute("PRAGMA synchronous=NORMAL")
+        yield saver
+    finally:
+        connection.close()
+
+
+# The one object that `run` and `resume` end in, folded from the ledger.
+
+
+def without_device(place: Place, request: Request, ports: Ports, why: str) -> Outcome:
+    """How a campaign stands that found no idle device; perhaps before it had anything to write down."""
+    if ports.ledger.lines():
+        return outcome(place, ports, status="no_device").model_copy(update={"problem": why})
+    return Outcome(
+        campaign=place.campaign_dir.name,
+        dir=str(place.campaign_dir),
+        status="no_device",
+        stop_reason="",
+        rounds=0,
+        accepted=0,
+        rolled_back=0,
+        metric=", ".join(request.contract.scoring.primary_metric),
+        speedup=None,
+        speedup_lower=None,
+        best_commit=None,
+        branch="",
+        cost=Cost(),
+        result=None,
+        report=str(place.campaign_dir / "performance.md"),
+        noise=None,
+        preset=request.limits.preset,
+        planner=request.planner,
+        problem=why,
+    )
+
+
+def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
+    """How the campaign stands now."""
+    known = fold(ports.ledger.lines())
+    assert known is not None
+    opened, found = known.opened, result(known)
+    final = found.final
+    return Outcome(
+        campaign=opened.target.campaign,
+        dir=str(place.campaign_dir),
+        status="concluded" if found.concluded else status,
+        stop_reason=found.stop_reason,
+        rounds=len(known.rounds),
+        accepted=len(accepted(known)),
+        rolled_back=len(rolled_back(known)),
+        metric=opened.target.primary_metric,
+        speedup=final.speedup if final else None,
+        speedup_lower=final.lower if final else None,
+        best_commit=found.best_commit if known.baseline else None,
+        branch=opened.branch,
+        cost=found.cost,
+        result=found,
+        report=str(place.campaign_dir / "final_report.md"),
+        noise=_seen(known),
+        preset=opened.limits.preset,
+        planner=opened.planner,
+        request=wanted(place.campaign_dir) if status == "waiting" and not found.concluded else None,
+    )
+
+
+def _seen(known: History) -> Seen | None:
+    noise = folded_noise(known)
+    if noise is None:
+        return None
+    return Seen(
+        sigma=noise.sd,
+        visible_gain=smallest_visible_gain(noise, known.limits),
+        pairs=noise.pairs,
+        engine=noise.engine,
+        alarms=len(alarms(known)),
+    )
+
+
+# The Stop Summary of a campaign that found no idle GPU: it is written, and the campaign can go on.
+
+
+def add_stop_summary(ports: Ports, why: str) -> None:
+    """Put a Stop Summary under `performance.md`.
+
+    The ledger gets no line, since the campaign has not concluded: the next resume renders the file without it.
+    """
+    history, now = fold(ports.ledger.lines()), datetime.now(UTC)
+    if history is None:
+        text = _alone(why, now)
+    elif history.concluded is None:
+        text = performance(history.model_copy(update={"concluded": _stopped(why, now)}))
+    else:
+        return
+    ports.files.write({"performance.md": text})
+
+
+def _stopped(why: str, now: datetime) -> Concluded:
+    return Concluded(
+        stop_reason=f"T6 {why}",
+        checks=(StopCheck(id="T6", description="no idle device", satisfied=True),),
+        final=None,
+        project=None,
+        attribution=None,
+        speedup=None,
+        speedup_lower=None,
+        closed_at=now.isoformat(),
+        cost=Cost(),
+    )
+
+
+def _alone(why: str, now: datetime) -> str:
+    """Of a campaign that could not even measure the ceilings: there is nothing else to say of it."""
+    return render(
+        "stop_summary.v1.md",
+        time=f"{now:%Y-%m-%d %H:%M} UTC",
+        reason="no idle GPU available",
+        detail=why,
+        commit="none: nothing was measured yet",
+        metric="-",
+        aggregate="-",
+        time_us="-",
+        regressions=[],
+    )
+
+
+# Goes on with a campaign that was just answered, as far as no measuring machine is needed.
+#
+# A round asks several questions in a row between two measurements. Where the campaign's folder was copied away from its
+# GPU to be answered, each of them would else cost a trip there and back.
+
+MEASURING = ("builder", "checker", "timer", "profiler")
+"""Ports that only the campaign's own machine can answer."""
+
+
+class NeedsDevice(Exception):
+    """The next step is to build, test or measure."""
+
+
+class Away:
+    """A port whose machine is not here."""
+
+    def __getattr__(self, name: str) -> Any:
+        def ask(*args: object, **kwargs: object) -> Any:
+            raise NeedsDevice(name)
+
+        return ask
+
+
+class Remembered(Away):
+    """The device, as the ledger knows it."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = lambda: machine
+
+
+def ahead(campaign_dir: Path) -> bool:
+    """Ask what can be asked without measuring; whether a new question lies in the mailbox now.
+
+    False, with nothing changed, while the campaign runs, before its baseline is known, and where its repository is
+    not: closing a round writes to both.
+    """
+    found = kept(campaign_dir)
+    known = fold(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    if known is None or known.baseline is None or known.concluded is not None or not found.place.repository.is_dir():
+        return False
+    try:
+        with lease("running", wait_s=0, folder=campaign_dir), checkpoints(campaign_dir) as saver:
+            drive(saver, found.request, _ports(found, Remembered(known.opened.machine)), NoView())
+    except Waiting:
+        return True
+    except (NeedsDevice, DeviceBusy):
+        return False
+    return False
+
+
+def _ports(found: Kept, device: Remembered) -> Ports:
+    model = elsewhere(found.model, os.environ) if found.model else None
+    ports = connect(found.place, found.request.contract, found.request.planner, found.request.limits, model=model)
+    tape = Tape(found.place.campaign_dir / "tape.jsonl")
+    profiled = found.request.contract.profile is not None  # else there is nothing that a profiler would have to run
+    away = {name: taped(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
+    return replace(ports, device=device, **away)

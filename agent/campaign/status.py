@@ -1,0 +1,108 @@
+"""How a campaign stands, read from its ledger and its status file without changing either."""
+
+from pathlib import Path
+
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.campaign.approvals import decided, said, wanted
+from ridgeline.agent.campaign.progress import Status
+from ridgeline.graph.policy.history import fold
+from ridgeline.graph.policy.result import claim, result
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
+
+
+class CampaignStatus(Value):
+    """The JSON object of `ridgeline status`."""
+
+    campaign: str
+    dir: str
+    status: Status
+    phase: str
+    """Phase of the loop that was last begun; empty when nothing says so."""
+    detail: str
+    """The hypothesis that is being worked on; empty between rounds."""
+    round: int
+    accepted: int
+    rolled_back: int
+    metric: str
+    speedup: float | None
+    """Time of the original / time of the best version: the final test's, before the end the product of the kept
+    rounds' paired gains; None where neither claims anything."""
+    speedup_lower: float | None
+    """Lower confidence bound of `speedup`; None where nothing bounds it."""
+    speedup_level: float | None
+    """Confidence of that bound as a share, for example 0.99."""
+    speedup_final: bool
+    """Whether the final test gave it."""
+    stop_reason: str
+    """Why the campaign ended; empty while it has not."""
+    ledger_lines: int
+    chain_ok: bool
+    problem: str
+    """What is wrong with the ledger, or why the last process ended; empty when nothing is."""
+    request: str | None
+    """The page that waits to be answered with `ridgeline answer` or decided on with `ridgeline approve`."""
+    decision: str
+    """What a person decided and nobody has gone on with: `change: approve by Ada at ...`; else empty."""
+    pid: int | None
+    updated: str
+    """ISO-8601 UTC."""
+
+
+def status_of(campaign: Path) -> CampaignStatus:
+    """Read-only. A damaged ledger is reported in `problem`, never raised."""
+    written = folders.read_status(campaign)
+    ledger = campaign / folders.LEDGER
+    checked = verify(ledger)
+    history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
+    rounds = history.rounds if history else ()
+    told = claim(result(history)) if history else None
+    begun = not checked.ok and not ledger.exists()
+    state = state_of(written, concluded=history is not None and history.concluded is not None)
+    answered = decided(campaign) if state not in ("running", "concluded") else None
+    return CampaignStatus(
+        campaign=history.opened.target.campaign if history else campaign.name,
+        dir=str(campaign),
+        status="decided" if answered else state,
+        phase=str(written.get("phase", "")),
+        detail=str(written.get("detail", "")),
+        round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
+        accepted=sum(closed.accepted for closed in rounds),
+        rolled_back=sum(not closed.accepted for closed in rounds),
+        metric=history.opened.target.primary_metric if history else "",
+        speedup=told.speedup if told else None,
+        speedup_lower=told.lower if told else None,
+        speedup_level=told.level if told else None,
+        speedup_final=bool(told and told.from_final),
+        stop_reason=history.concluded.stop_reason if history and history.concluded else "",
+        ledger_lines=checked.lines,
+        chain_ok=checked.ok or begun,
+        problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
+        request=None if state in ("running", "concluded") else wanted(campaign),
+        pid=written.get("pid"),
+        decision=f"{answered.request.gate}: {said(answered.decision)}" if answered else "",
+        updated=_moment(written.get("updated")),
+    )
+
+
+def _moment(written: object) -> str:
+    from datetime import UTC, datetime
+
+    if isinstance(written, int | float):
+        return datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
+    return str(written or "")
+
+
+def state_of(written: dict[str, object], *, concluded: bool) -> Status:
+    """What the files say; a process that is gone did not finish. `concluded`: whether the ledger has an end."""
+    if concluded:
+        return "concluded"
+    match written.get("status"):
+        case "waiting":
+            return "waiting"
+        case "stopped":
+            return "stopped"
+        case "running" if folders.is_alive(written):
+            return "running"
+        case _:
+            return "interrupted"

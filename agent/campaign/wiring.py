@@ -1,0 +1,278 @@
+"""The one place that knows which adapter plays which port."""
+
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.console import note
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.choice import Choice
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.ports import Planner, Ports, Profiler
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices.gate import CardGate, gate_of
+from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
+from ridgeline.sandbox.isolation.process import HangWatchdog, run
+from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
+from ridgeline.sandbox.store.durable import Unsynced, write_whole
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.timing.observation import TOTAL_S
+from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
+from ridgeline.sandbox.workspace.builder import ContractBuilder
+from ridgeline.sandbox.workspace.checker import ContractChecker
+from ridgeline.sandbox.workspace.checkouts import Trees
+from ridgeline.sandbox.workspace.commands import Commands, judge_of
+from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
+
+TIPS = PurePosixPath("agent/historical_experience")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a campaign lives."""
+
+    repository: Path
+    """Root of the user's repository; may be gone when the campaign's folder was copied elsewhere."""
+    contract_dir: PurePosixPath
+    """The contract's folder inside it."""
+    campaign_dir: Path
+    recording: Path | None = None
+    """Campaign whose tape answers instead of model and machine."""
+    moved_to: str | None = None
+    """Fingerprint of this machine when the campaign began on another one: its recorded times are asked for again."""
+
+
+def _catalog(contract: Contract) -> Planner:
+    from ridgeline.agent.planner.catalog import CatalogPlanner
+
+    return CatalogPlanner()
+
+
+PLANNERS: dict[str, Callable[[Contract], Planner]] = {"catalog": _catalog}
+
+
+def connect(
+    place: Place, contract: Contract, planner: str, limits: Limits | None = None, *, model: Choice | None = None
+) -> Ports:
+    """Real adapters, with everything that is asked of the outside world on the tape. `limits`: default the preset's.
+
+    `model` thinks instead of a planner of `PLANNERS`.
+    """
+    limits = limits or Limits()
+    if planner not in PLANNERS and model is None and place.recording is None:
+        raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
+    folder, later = place.campaign_dir, Unsynced()
+    artifacts = ArtifactStore(folder, later=later)
+    workspace = GitWorkspace(
+        repo_root=place.repository,
+        contract_dir=place.contract_dir,
+        campaign_dir=folder,
+        contract=contract,
+        artifacts=artifacts,
+    )
+    signals = StopFile(folder)
+    gate = _gate(contract, limits, signals)
+    commands = Commands(
+        contract=contract,
+        trees=Trees(workspace),
+        gate=gate,
+        patience=_patience(limits),
+        judge=judge_of(contract, gate),
+    )
+    builder = ContractBuilder(commands)
+    device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
+    live = Ports(
+        planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
+        workspace=workspace,
+        builder=builder,
+        checker=metered(ContractChecker(commands, builder), gate),
+        timer=metered(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+        profiler=metered(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
+        device=device,
+        approvals=ApprovalFiles(folder, artifacts),
+        clock=SystemClock(),
+        signals=signals,
+        ledger=JsonlLedger(folder / "ledger.jsonl", rests_on=later),
+        files=CampaignFiles(folder, tips_root=place.repository / TIPS),
+    )
+    return on_tape(live, place, later)
+
+
+def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | None:
+    """Of the contract's cards; a request to stop ends its waits too."""
+    return gate_of(
+        contract,
+        retry_s=min(limits.gpu_retry_interval_s, limits.poll_max_s),
+        max_s=limits.gpu_max_wait_s,
+        say=note,
+        stopped=lambda: signals.stop_requested(0),
+    )
+
+
+def _patience(limits: Limits) -> HangWatchdog:
+    return HangWatchdog(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
+
+
+def _timer(
+    commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice, limits: Limits
+) -> ContractTimer:
+    return ContractTimer(
+        commands,
+        builder,
+        artifacts=artifacts,
+        device=device,
+        wait_s=limits.gpu_max_wait_s,
+        bearing=Bearing(dropped_limit=limits.dropped_blocks_limit, quiet_s=quiet_s(os.environ)),
+    )
+
+
+def quiet_s(environment: Mapping[str, str]) -> float:
+    """How long a comparison waits for a disturbed core to rest: `RIDGELINE_QUIET_S`, seconds. Raises UserError."""
+    told = environment.get("RIDGELINE_QUIET_S", "")
+    try:
+        found = float(told or TOTAL_S)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise UserError(f"RIDGELINE_QUIET_S: is {told!r}; give seconds, 0 never waits")
+    return found
+
+
+def _profiler(
+    commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice
+) -> Profiler:
+    """By the kind of the contract's device."""
+    if commands.kind == "cpu":
+        return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
+    from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
+
+    return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
+
+
+def _planner(
+    name: str, model: Choice | None, workspace: GitWorkspace, *, place: Place, artifacts: ArtifactStore, limits: Limits
+) -> Planner:
+    """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
+    if model is None or place.recording:
+        return PLANNERS.get(name, _catalog)(workspace.contract)
+    from ridgeline.agent.knowledge_folders import attached, roots
+    from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
+    from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
+    from ridgeline.agent.providers.budget import opened
+    from ridgeline.sandbox.store.durable import cache_folder
+
+    wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
+    asked = opened(model, campaign=workspace.campaign_dir, limits=limits)
+    books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
+    inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
+    return FrugalPlanner(inner, heard=lambda: asked.heard)
+
+
+def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
+    """The same ports, asking the campaign's own tape first, or only the recording's."""
+    recorded = place.recording
+    if recorded:
+        _lend_artifacts(recorded / "artifacts", place.campaign_dir / "artifacts")
+    tape = (
+        Tape(recorded / "tape.jsonl", mode="replay")
+        if recorded
+        else Tape(place.campaign_dir / "tape.jsonl", machine=place.moved_to, later=later)
+    )
+    return replace(
+        live,
+        planner=taped("planner", live.planner, tape),
+        builder=taped("builder", live.builder, tape),
+        checker=taped("checker", live.checker, tape),
+        timer=taped("timer", live.timer, tape),
+        profiler=taped("profiler", live.profiler, tape),
+        device=taped("device", live.device, tape),
+        approvals=taped("approvals", live.approvals, tape),
+        clock=taped("clock", live.clock, tape),
+        signals=taped("signals", live.signals, tape),
+    )
+
+
+def _lend_artifacts(theirs: Path, ours: Path) -> None:
+    """What recorded answers refer to; a blob is named by its content, so one that is there is the same."""
+    for blob in theirs.glob("*/*"):
+        target = ours / blob.parent.name / blob.name
+        if not target.exists():
+            write_whole(target, blob.read_bytes())
+
+
+@contextmanager
+def measuring(loaded: LoadedContract) -> Iterator[tuple[Ports, str]]:
+    """Ports on a throwaway campaign of a contract, and the commit that is checked out now."""
+    with throwaway_ports(loaded) as ports:
+        yield ports, ports.workspace.open("none").commit
+
+
+@contextmanager
+def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
+    """Ports on a campaign that is removed afterwards: for commands that measure without keeping anything."""
+    repository = find_repository(loaded.root)
+    folder = Path(tempfile.mkdtemp(prefix="ridgeline-check-"))
+    place = Place(
+        repository=repository,
+        contract_dir=PurePosixPath(loaded.root.relative_to(repository.resolve()).as_posix()),
+        campaign_dir=folder,
+    )
+    try:
+        yield connect(place, loaded.contract, "catalog")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        # the checked-out trees are gone: let git forget them too
+        run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
+
+
+def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
+    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
+    said = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
+    return UserError(f"{loaded.path.name}: {_ends(said)} ({failed.reason}); correct the benchmark or the contract")
+
+
+def _ends(text: str) -> str:
+    """The first words name the command, the last ones the reason."""
+    return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
+
+
+# How long a card was held for each answer of a port: written into the evidence, where the costs are added up.
+
+Port = TypeVar("Port")
+
+
+class Metered:
+    """A port whose answers say the seconds that the gate's leases were held meanwhile."""
+
+    def __init__(self, inner: Any, gate: CardGate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    def __getattr__(self, method: str) -> Any:
+        call = getattr(self._inner, method)
+
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            before = self._gate.held_s
+            found = call(*args, **kwargs)
+            if isinstance(found, Value) and "gpu_s" in type(found).model_fields:
+                return found.model_copy(update={"gpu_s": round(self._gate.held_s - before, 3)})
+            return found
+
+        return asked
+
+
+def metered(port: Port, gate: CardGate | None) -> Port:
+    """The same port; on a processor, where nothing is leased for long, the port itself."""
+    return port if gate is None else Metered(port, gate)  # type: ignore[return-value]

@@ -1,0 +1,314 @@
+"""`run`, `resume`, `stop`: a campaign's life from the shell."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+
+if TYPE_CHECKING:
+    from ridgeline.agent.campaign.progress import Outcome
+    from ridgeline.agent.campaign.settings import Raw, Settings
+    from ridgeline.agent.contract_file import LoadedContract
+    from ridgeline.agent.providers.choice import Choice
+
+EXIT_CODES = {
+    "concluded": 0,
+    "stopped": 0,
+    "running": 0,
+    "waiting": 3,
+    "decided": 3,
+    "no_device": 4,
+    "interrupted": 130,
+}
+
+Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
+Campaign = Annotated[
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=folders.names
+    ),
+]
+Instruction = Annotated[str, typer.Option("--instruction", "-i", help="What to optimize, in your words.")]
+Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="The language model that thinks: litellm's provider/model, or mailbox. Env: RIDGELINE_MODEL."),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with --model openai/NAME.")
+]
+Fallbacks = Annotated[
+    list[str] | None, typer.Option("--fallback", help="Model to ask when the first gives no answer; may be repeated.")
+]
+Preset = Annotated[str | None, typer.Option(help="evidence (default), campaign, router or autonomous.")]
+MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
+MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
+Dollars = Annotated[float | None, typer.Option("--budget-usd", help="Stop before a model costs more than this.")]
+Tokens = Annotated[int | None, typer.Option("--budget-tokens", help="Stop before a model takes more tokens.")]
+GpuMinutes = Annotated[
+    float | None, typer.Option("--budget-gpu-minutes", help="Begin no round after this many minutes of GPU commands.")
+]
+Hours = Annotated[float | None, typer.Option("--budget-hours", help="Begin no round after this many hours.")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
+]
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Campaign directory; default: agent/workspace/ in the repository.")
+]
+Approve = Annotated[
+    str | None, typer.Option(help="Wait for a person at: target, hypothesis, change; several with commas.")
+]
+Notify = Annotated[
+    str | None,
+    typer.Option(
+        help="Who is told when it waits, keeps a change, stops or ends: ntfy:TOPIC, slack:URL of a webhook,"
+        " mailto:ADDRESS, or a command that reads a JSON object. Env: RIDGELINE_NOTIFY."
+    ),
+]
+NotifyTest = Annotated[bool, typer.Option("--notify-test", help="Send --notify a test message, and start nothing.")]
+Wiki = Annotated[
+    list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(run)
+    app.command()(resume)
+    app.command()(stop)
+
+
+def run(
+    contract: Contract,
+    instruction: Instruction = "",
+    planner: Planner = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    fallback: Fallbacks = None,
+    preset: Preset = None,
+    max_rounds: MaxRounds = None,
+    max_minutes: MaxMinutes = None,
+    budget_usd: Dollars = None,
+    budget_tokens: Tokens = None,
+    budget_gpu_minutes: GpuMinutes = None,
+    budget_hours: Hours = None,
+    approve: Approve = None,
+    assignments: Assignments = None,
+    target: Targets = None,
+    directory: Directory = None,
+    wiki: Wiki = None,
+    notify: Notify = None,
+    notify_test: NotifyTest = False,
+    as_json: Json = False,
+) -> None:
+    """Optimize the kernel of a contract. A campaign of rounds, each kept only if it is proven."""
+    if notify_test:
+        _try_out(notify, as_json=as_json)
+        return
+    loaded = _loaded(contract, wiki or [])
+    budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
+    minutes = _minutes(max_minutes, budget_hours)
+    plain = {"preset": preset, "max_rounds": max_rounds, "approve": approve, "max_minutes": minutes}
+    flags: dict[str, Raw] = {**plain, **budgets}
+    outcome = launch(
+        loaded,
+        settings=resolved(loaded, flags, assignments or []),
+        instruction=instruction,
+        planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
+        overrides=pairs("--target", target or []),
+        directory=directory,
+        model=thinker(planner, model, base_url, fallback or []),
+        notify=_notified(notify),
+    )
+    tell(outcome, as_json=as_json)
+
+
+def resume(campaign: Campaign = None, as_json: Json = False) -> None:
+    """Go on with a stopped campaign. Any stop will do: interruption, crash, another machine."""
+    found = folders.find(campaign)
+    if (found / folders.LEDGER).is_file() and folders.history(found).concluded is not None:
+        console.note(f"{found.name}: has concluded; nothing to resume. Read it with `ridgeline report {found.name}`")
+    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.runner import resume as go_on
+
+    tell(go_on(found, progress()), as_json=as_json)
+
+
+def stop(campaign: Campaign = None, as_json: Json = False) -> None:
+    """Ask a running campaign to conclude. It finishes its round and writes its report."""
+    from ridgeline.agent.campaign.status import status_of
+    from ridgeline.sandbox.store.campaign_folder import request_stop
+
+    found = folders.find(campaign)
+    before = status_of(found)
+    if before.status == "concluded":
+        raise UserError(f"{found.name}: has concluded already; read it with `ridgeline report {found.name}`")
+    request_stop(found)
+    acting = (
+        "concludes after its present round"
+        if before.status == "running"
+        else "concludes when it is resumed, without a new question; what waits undecided is then rolled back"
+    )
+    if as_json:
+        console.emit({"campaign": found.name, "dir": str(found), "status": before.status, "stop_requested": True})
+    else:
+        console.say(f"{found.name}: asked to stop; it {acting}")
+
+
+def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
+    """The limits of a campaign, layer by layer."""
+    from ridgeline.agent.campaign import settings
+
+    return settings.resolve(
+        [
+            settings.from_contract(loaded.contract, loaded.path.name),
+            settings.from_environment(os.environ),
+            settings.from_flags(flags),
+            settings.from_assignments(assignments),
+        ]
+    )
+
+
+def launch(
+    loaded: "LoadedContract",
+    *,
+    settings: "Settings",
+    instruction: str = "",
+    planner: str = "catalog",
+    overrides: dict[str, str] | None = None,
+    directory: Path | None = None,
+    model: "Choice | None" = None,
+    notify: tuple[str, ...] = (),
+) -> "Outcome":
+    """Start a campaign and watch it until it stops for any reason. Raises `UserError` for an unknown planner.
+
+    With a `model`, that thinks instead of the planner; what it may cost is said before anything is measured.
+    """
+    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.runner import StartRequest, start
+
+    if model is not None:
+        from ridgeline.agent.providers.budget import forecast
+
+        for line in forecast(model, settings.limits):
+            console.note(line)
+    else:
+        _require_known(planner)
+    return start(
+        StartRequest(
+            contract=loaded,
+            instruction=instruction,
+            limits=settings.limits,
+            planner=model.planner if model else planner,
+            model=model,
+            overrides=overrides or {},
+            progress=progress(),
+            notify=notify,
+            campaign_dir=directory.absolute() if directory else None,
+        )
+    )
+
+
+def _require_known(planner: str) -> None:
+    from ridgeline.agent.campaign.wiring import PLANNERS
+    from ridgeline.sandbox.store.yaml_file import nearest
+
+    if planner not in PLANNERS:
+        raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
+
+
+def tell(outcome: "Outcome", *, as_json: bool) -> None:
+    """Print how it ended and leave with the code that says so."""
+    if as_json:
+        console.emit(outcome)
+    elif not outcome.problem:
+        _summary(outcome)
+    if outcome.problem:
+        console.complain(outcome.problem)
+    if outcome.request:
+        from ridgeline.agent.campaign.approvals import how
+
+        console.complain(f"{outcome.campaign}: {how(outcome.dir, outcome.request)}")
+    if code := EXIT_CODES[outcome.status]:
+        raise typer.Exit(code)
+
+
+def _notified(command: str | None) -> tuple[str, ...]:
+    """The words of `--notify`, remembered as this user's own."""
+    if command is None:
+        return ()
+    from ridgeline.agent.campaign.notify import allow, parsed
+
+    words = parsed(command, "--notify")
+    allow(words)
+    return words
+
+
+def _try_out(command: str | None, *, as_json: bool) -> None:
+    from ridgeline.agent.campaign.notify import VARIABLE, Hook, parsed
+
+    text, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify")
+    Hook(parsed(text, origin) if text.strip() else (), Path.cwd()).try_out()
+    if as_json:
+        console.emit({"sent": True})
+    else:
+        console.say("sent; look whether it arrived")
+
+
+def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":
+    from ridgeline.agent.contract_file import load, with_wikis
+
+    return with_wikis(load(contract), wikis)
+
+
+def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
+    """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
+    from ridgeline.agent.providers.choice import choose
+
+    if planner is None:
+        return choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)
+    if model or base_url or fallback:
+        raise UserError("--planner: is given beside --model; a model is a planner: give one of the two")
+    return None
+
+
+def _minutes(minutes: float | None, hours: float | None) -> float | None:
+    if hours is None:
+        return minutes
+    if minutes is not None:
+        raise UserError("--budget-hours: is given beside --max-minutes, which means the same; give one of the two")
+    if not 0 < hours < 10_000:
+        raise UserError(f"--budget-hours: is {hours:g}; give hours above 0")
+    return 60 * hours
+
+
+def pairs(option: str, texts: list[str]) -> dict[str, str]:
+    """`key=value` words as a mapping. Raises `UserError` for a word without `=`."""
+    for text in texts:
+        if "=" not in text:
+            raise UserError(f"{option}: {text!r} is not key=value; write for example {option} git_branch=none")
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def _summary(outcome: "Outcome") -> None:
+    """The first screen: a line where one is enough, else a heading and its lines."""
+    from ridgeline.graph.documents.result import first_screen
+
+    console.say(f"campaign   {outcome.campaign} ({outcome.status})")
+    for name, lines in first_screen(outcome.result) if outcome.result else ():
+        if len(lines) == 1:
+            console.say(f"{name.lower():<10} {lines[0]}")
+            continue
+        console.say(name.lower())
+        for line in lines:
+            console.say(f"  {line}")
+    if outcome.best_commit:
+        console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
+    console.say(f"report     {outcome.report}")

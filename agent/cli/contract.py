@@ -1,0 +1,167 @@
+"""`init` and `check`: write a contract, and find out whether it holds."""
+
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+
+if TYPE_CHECKING:
+    from ridgeline.agent.scaffold.rehearsal import Rehearsal
+
+Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the kernel; with --task and --from, the folder to make.")]
+Task = Annotated[str | None, typer.Option(help="Copy a ready-made task instead, as a new git repository.")]
+Test = Annotated[str | None, typer.Option("--test-command", help="The correctness test, if you know it already.")]
+Bench = Annotated[str | None, typer.Option("--benchmark-command", help="The benchmark; {csv} is added if absent.")]
+Torch = Annotated[Path | None, typer.Option("--from-pytorch", help="Make a task of a PyTorch file with get_inputs().")]
+Kernelbench = Annotated[Path | None, typer.Option("--from-kernelbench", help="Make a task of a KernelBench problem.")]
+Entry = Annotated[str | None, typer.Option(help="Function or module of that file; default: Model, or the only one.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Take a task in which a wrong kernel may be called right.")]
+Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(init)
+    app.command()(check)
+    app.command()(graph)
+    app.command()(schema)
+
+
+def init(
+    path: Folder,
+    task: Task = None,
+    test: Test = None,
+    benchmark: Bench = None,
+    from_pytorch: Torch = None,
+    from_kernelbench: Kernelbench = None,
+    entry: Entry = None,
+    anyway: Anyway = False,
+) -> None:
+    """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
+
+    Exit code 1 where a task was written in which a wrong kernel may be called right.
+    """
+    _one_of(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
+    if (given := from_pytorch or from_kernelbench) is not None:
+        _made(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
+        return
+    if task is not None:
+        from ridgeline.agent.scaffold.contract import copy
+
+        folder = copy(task, path)
+        console.say(f"{folder}: task {task}, committed; run it with `ridgeline run {quote(str(folder))}`")
+        return
+    from ridgeline.agent.scaffold.contract import write
+
+    file = write(path, test=test, benchmark=benchmark)
+    console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
+
+
+def _made(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
+    from ridgeline.agent.scaffold.pytorch import write as made
+
+    written = made(path, given, entry=entry, kernelbench=kernelbench)
+    console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
+    for note in written.notes:
+        console.say(f"note: {note}")
+    for wrong in written.wrong:
+        console.say(f"wrong: {wrong}")
+    if written.wrong and not anyway:
+        console.complain(
+            f"{written.folder}: a wrong kernel may be called right there; mend what is `wrong` in {given} and make it "
+            f"again, or in task.yaml until `ridgeline judge lint` finds nothing wrong; --anyway takes it as it is"
+        )
+        raise typer.Exit(1)
+
+
+def _one_of(**given: object) -> None:
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise UserError(f"{' and '.join(names)}: give one of them")
+
+
+def check(contract: Contract, static: Static = False, as_json: Json = False) -> None:
+    """Try a contract on the unmodified kernel. Validate, build, test and benchmark once; estimate noise and time."""
+    import os
+
+    from ridgeline.agent.campaign import settings
+    from ridgeline.agent.contract_file import load
+
+    loaded = load(contract)
+    layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
+    found = settings.resolve(layers)
+    if static:
+        if as_json:
+            console.emit({"contract": str(loaded.path), "ok": True, "warnings": list(loaded.warnings)})
+        else:
+            console.say(f"{loaded.path}: valid")
+        return
+    from ridgeline.agent.scaffold.rehearsal import rehearse
+
+    rehearsal = rehearse(loaded, found.limits, console.note)
+    if as_json:
+        origins = dict(found.origins)
+        console.emit({**rehearsal.model_dump(mode="json"), "ok": not rehearsal.failing, "settings": origins})
+    else:
+        _show(rehearsal)
+    if rehearsal.failing:
+        raise typer.Exit(2)
+
+
+def _show(found: "Rehearsal") -> None:
+    low, high = found.minutes_per_round
+    built = "nothing to build" if found.build_s is None else f"{found.build_s:.1f} s"
+    console.say(f"contract   {found.contract} at {found.commit[:12]}, on {found.machine}")
+    console.say(f"build      {built}")
+    console.say(f"test       passes, {found.test_s:.1f} s")
+    console.say(f"benchmark  {len(found.shapes)} shapes, {found.benchmark_s:.1f} s: {', '.join(found.shapes)}")
+    if found.failing:
+        console.say(f"FAILING    {', '.join(found.failing)}: the unmodified kernel must pass every Check")
+    if found.noise_percent:
+        seen = ", ".join(f"{value:+.2f} %" for value in found.noise_percent)
+        console.say(f"noise      the kernel against itself, per process pair: {seen} (truth: 0)")
+    console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
+    for warning in found.warnings:
+        console.say(f"advice     {warning}")
+
+
+# `graph` and `schema`: the machine-readable descriptions of what Ridgeline does and reads.
+
+DiagramJson = Annotated[bool, typer.Option("--json", help="Print nodes and edges as one JSON object.")]
+Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (one line of ledger.jsonl) or outcome.")]
+
+
+def graph(as_json: DiagramJson = False) -> None:
+    """The loop, drawn from the compiled graph (Mermaid)."""
+    from ridgeline.graph.build import build
+
+    drawn = build().get_graph()
+    if not as_json:
+        console.say(drawn.draw_mermaid())
+        return
+    edges = [
+        {"from": edge.source, "to": edge.target, "conditional": edge.conditional, "label": str(edge.data or "")}
+        for edge in drawn.edges
+    ]
+    console.emit({"nodes": list(drawn.nodes), "edges": edges})
+
+
+def schema(which: Which = "contract") -> None:
+    """JSON Schema of a file that Ridgeline reads or writes."""
+    from pydantic import BaseModel
+
+    from ridgeline.agent.campaign.progress import Outcome
+    from ridgeline.graph.contract import Contract
+    from ridgeline.graph.record import Line
+    from ridgeline.sandbox.store.yaml_file import nearest
+
+    known: dict[str, type[BaseModel]] = {"contract": Contract, "ledger": Line, "outcome": Outcome}
+    if which not in known:
+        raise UserError(f"WHICH: no schema {which!r}; {nearest(which, known)}")
+    console.emit(known[which].model_json_schema())

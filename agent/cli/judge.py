@@ -1,0 +1,205 @@
+"""`judge`: a task's candidate, judged in a process that never runs its code."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from ridgeline.agent import console
+
+if TYPE_CHECKING:
+    from ridgeline.graph.judgment import JudgeFailed, Judgment
+    from ridgeline.sandbox.judge.options import Options
+
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its folder has the reference.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Csv = Annotated[Path, typer.Option(help="Where to write the rows.")]
+Shapes = Annotated[str, typer.Option(help="Labels of timed sizes, separated by commas; default: all.")]
+Candidate = Annotated[Path | None, typer.Option(help="Folder with the task's sources; default: the task's own.")]
+Against = Annotated[Path | None, typer.Option(help="Folder with the version to beat; default: the task's own.")]
+Device = Annotated[
+    str, typer.Option(help="cpu, cuda (AMD too) or auto: a card where the language is of cards and there is one.")
+]
+Without = Annotated[list[str] | None, typer.Option(help="Switch a defence off, to see what it keeps out.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        help="Judge a task's candidate: correct? faster? its own work? Its code runs apart, on values nobody has seen.",
+        no_args_is_help=True,
+    )
+    group.command(name="candidate")(candidate)
+    group.command(name="test")(check)
+    group.command(name="bench")(bench)
+    group.command(name="pair")(pair)
+    group.command(name="lint")(lint)
+    app.add_typer(group, name="judge")
+    app.command()(audit)
+
+
+def candidate(
+    task: TaskFile,
+    candidate: Candidate = None,
+    against: Against = None,
+    pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs before the first look.")] = 4,
+    margin: Annotated[float, typer.Option(min=0, help="Least gain that counts, as a share.")] = 0.005,
+    without: Without = None,
+    device: Device = "auto",
+    anyway: Annotated[bool, typer.Option("--anyway", help="Judge a task with known holes as if it had none.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The whole judgement: tests on sizes and values it could not know, then timings of which every call is judged.
+
+    Exit code 0 when the candidate is accepted, 1 when it is not. In a task whose known holes let a wrong kernel pass,
+    as `judge lint` tells them, nothing is accepted.
+    """
+    from ridgeline.agent.verification import WRONG, judged, opened, require_device
+
+    require_device(device)
+    opened(task)
+    options = _options(without, pairs=pairs, margin=margin, device=device)
+    found = judged(task, candidate, against, options, anyway=anyway)
+    if as_json:
+        console.emit(found)
+    else:
+        _print_judgment(found)
+        console.say("accepted" if found.accepted else "not accepted")
+    if not found.accepted:
+        raise typer.Exit(WRONG)
+
+
+def check(task: TaskFile, candidate: Candidate = None, without: Without = None, as_json: Json = False) -> None:
+    """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
+    from ridgeline.agent.verification import WRONG
+    from ridgeline.sandbox.judge.task_judge import HERE, judge_correctness
+
+    found = judge_correctness(task, candidate, _options(without), HERE)
+    if as_json:
+        console.emit(found)
+    else:
+        _print_judgment(found)
+    if not found.passed:
+        if not as_json:
+            own_only = ": the result is not the candidate's own work" if found.correct.answer == "yes" else ""
+            console.say(f"MISMATCH{own_only}")
+        raise typer.Exit(WRONG)
+
+
+def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
+    """Time each size in fresh processes; every timed call is judged."""
+    from ridgeline.agent.verification import write_bench
+    from ridgeline.graph.judgment import JudgeFailed
+    from ridgeline.sandbox.judge.task_judge import HERE, time_version
+
+    found = time_version(task, None, shapes=_labels(shapes), options=_options(None), surroundings=HERE)
+    if isinstance(found, JudgeFailed):
+        _refuse(found)
+    write_bench(csv, found)
+
+
+def pair(
+    task: TaskFile,
+    a: Annotated[Path, typer.Argument(help="Folder of one version.")],
+    b: Annotated[Path, typer.Argument(help="Folder of the other.")],
+    csv: Csv,
+    shapes: Shapes = "",
+    blocks: Annotated[int, typer.Option(min=1, help="A B B A blocks per size.")] = 8,
+    seed: Annotated[int, typer.Option(help="Accepted and not used: order and values come from the system.")] = 0,
+) -> None:
+    """Time two versions against each other, A B B A, in one process pair; every timed call is judged."""
+    from ridgeline.agent.verification import write_pairs
+    from ridgeline.graph.judgment import JudgeFailed
+    from ridgeline.sandbox.judge.task_judge import HERE, time_pair
+
+    options = _options(None)
+    found = time_pair(task, a, b, shapes=_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
+    if isinstance(found, JudgeFailed):
+        _refuse(found)
+    write_pairs(csv, found)
+
+
+def lint(task: TaskFile, as_json: Json = False) -> None:
+    """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
+    from ridgeline.agent.verification import WRONG, linted
+
+    found = linted(task)
+    if as_json:
+        console.emit({"findings": [one.model_dump(mode="json") for one in found]})
+    else:
+        for one in found:
+            console.say(f"{'wrong' if one.wrong else 'weak'}: {one.rule}: {one.text}")
+        console.say("the task is sound" if not found else f"{len(found)} findings")
+    if any(one.wrong for one in found):
+        raise typer.Exit(WRONG)
+
+
+def _labels(shapes: str) -> tuple[str, ...]:
+    return tuple(word for word in shapes.split(",") if word)
+
+
+def _options(without: list[str] | None, **more: float | str) -> "Options":
+    from ridgeline.agent.verification import defences
+    from ridgeline.sandbox.judge.options import Options
+
+    return Options.model_validate({"without": defences(without or ()), **more})
+
+
+def _refuse(found: "JudgeFailed") -> NoReturn:
+    console.complain(f"MISMATCH: side {found.side}: {found.detail}")
+    raise typer.Exit(1)
+
+
+def _print_judgment(found: "Judgment") -> None:
+    for line in found.lines:
+        console.say(line)
+
+
+# `audit`: read a candidate's source, never run it, and name what could fool a benchmark.
+
+if TYPE_CHECKING:
+    from ridgeline.agent.verification import Audited
+
+Source = Annotated[
+    str, typer.Argument(metavar="PATH|DIFF", help="A source, a folder, a unified diff, or - for standard input.")
+]
+Contract = Annotated[Path | None, typer.Option(help="A ridgeline.yaml: what may be changed, and the data's type.")]
+Python = Annotated[
+    str | None, typer.Option(help="Interpreter with torch, in which caches are tried with fresh tensors.")
+]
+
+HEADER = ("SEVERITY", "RULE", "PLACE", "SETTLED BY", "CODE")
+MEANINGS = {
+    "clean": "clean: nothing here needs a closer look",
+    "routes": "routes: nothing convicts; a closer check settles each finding",
+    "convicted": "convicted: this does what no honest kernel does; a campaign would roll it back unbuilt",
+}
+
+
+def audit(path: Source, contract: Contract = None, python: Python = None, as_json: Json = False) -> None:
+    """Caches, replaced clocks, hidden streams, lost precision: what a candidate's source says before it is run.
+
+    Exit code 0 whatever the verdict is: it stands in the answer.
+    """
+    from ridgeline.agent.verification import audited
+
+    text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else None
+    found = audited(path, text=text, contract=contract, python=python)
+    if as_json:
+        console.emit(found)
+        return
+    _print_findings(found)
+
+
+def _print_findings(found: "Audited") -> None:
+    from ridgeline.agent.verification import rows
+
+    if found.findings:
+        console.table(HEADER, rows(found.findings))
+        console.say()
+    for rule, meaning in dict.fromkeys((one.rule, one.meaning) for one in found.findings):
+        console.say(f"{rule}: {meaning}")
+    for cache in found.caches:
+        console.say(f"{cache.path}:{cache.line} {cache.rule}: {cache.answer}, {cache.why} ({cache.method})")
+    console.say(f"{MEANINGS[found.verdict]} ({len(found.examined)} files read)")

@@ -1,0 +1,146 @@
+"""`knowledge ...`: ask for facts and levers, read a hardware number with its source, check that all can be trusted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.knowledge_folders import attached
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ridgeline.knowledge.documents import Problem
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.specs import Spec
+
+app = typer.Typer(
+    help="Facts, levers and hardware numbers, each with its source: search them, read one, check them.",
+    no_args_is_help=True,
+)
+
+Query = Annotated[str, typer.Argument(help="What you would ask a colleague; empty for the reading order of a route.")]
+Op = Annotated[str | None, typer.Option(help="Operator, for example gemm or gemm_fp8_blockwise.")]
+Gpu = Annotated[str | None, typer.Option(help="Product or architecture, for example MI300X or gfx942.")]
+Lang = Annotated[str | None, typer.Option(help="triton, hip, cuda, ck, flydsl, cutedsl or c.")]
+Phase = Annotated[str | None, typer.Option(help="analyze, propose, draft or diagnose: what suits it comes earlier.")]
+Limit = Annotated[int, typer.Option(min=1, help="Answers at most.")]
+Budget = Annotated[int, typer.Option(min=1, help="Tokens of all excerpts together.")]
+Used = Annotated[list[str] | None, typer.Option("--exclude", help="path#heading that was read before; repeatable.")]
+Product = Annotated[str, typer.Argument(help="For example 'MI300X' or 'H100 SXM'; exact, siblings are not guessed.")]
+Metric = Annotated[str | None, typer.Argument(help="For example bf16_dense or hbm_bandwidth; without it, all of them.")]
+Campaign = Annotated[str | None, typer.Argument(help="Campaign whose numbers are checked; without it, the knowledge.")]
+Wiki = Annotated[list[Path] | None, typer.Option("--wiki", help="Another folder in the same layout; repeatable.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output, logs on standard error.")
+]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="knowledge")
+
+
+@app.command()
+def search(
+    query: Query = "",
+    op: Op = None,
+    gpu: Gpu = None,
+    lang: Lang = None,
+    phase: Phase = None,
+    limit: Limit = 5,
+    budget: Budget = 2400,
+    exclude: Used = None,
+    wiki: Wiki = None,
+    as_json: Json = False,
+) -> None:
+    """Sections and levers that answer, best first, each with file and line."""
+    from ridgeline.knowledge.index import opened
+    from ridgeline.knowledge.search import Route, Search
+    from ridgeline.sandbox.store.durable import cache_folder
+
+    try:
+        route = Route(op=op, gpu=gpu, lang=lang, phase=phase)
+    except ValueError as error:
+        raise UserError(f"--{error}") from error
+    with Search(opened(_library(wiki), cache_folder("knowledge"))) as base:
+        hits = base.find(query, route, limit=limit, budget=budget, used=exclude or ())
+    if as_json:
+        console.emit([{name: getattr(hit, name) for name in hit.__slots__} for hit in hits])
+        return
+    for hit in hits:
+        console.say(f"{hit.path}:{hit.line}  {hit.heading}  ({hit.score:.2f})")
+        for line in hit.excerpt.splitlines():
+            console.say(f"    {line}".rstrip())
+        console.say()
+    if not hits:
+        console.note("nothing found; ask in other words, or leave out --op, --gpu or --lang")
+
+
+@app.command()
+def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Json = False) -> None:
+    """A hardware number and the line it stands at. What no document gives is UNKNOWN, never inferred."""
+    from ridgeline.knowledge.specs import Products
+
+    products = Products(_library(wiki))
+    found = (products.spec(product, metric),) if metric else products.all(product)
+    if as_json:
+        plain = [_plain(one) for one in found]
+        console.emit(plain[0] if metric else {"product": product, "specs": plain})
+    else:
+        for one in found:
+            console.say(one.text)
+    for note in dict.fromkeys(one.note for one in found if one.note):
+        console.note(note)
+    if not found:
+        console.note(products.spec(product, "arch").note)
+
+
+@app.command()
+def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -> None:
+    """Whether every fact has a source that exists, or every number in a campaign's files stands where it says."""
+    if campaign is None:
+        from ridgeline.knowledge.check import check as checked
+
+        library = _library(wiki)
+        base = checked(library)
+        counts = {name: getattr(base, name) for name in ("documents", "facts", "specs", "cards", "sources")}
+        problems: Sequence[Problem] = base.problems
+        extra: dict[str, object] = {"unused_sources": list(base.unused)}
+    else:
+        from ridgeline.agent.knowledge_folders import numbers, wikis_of
+
+        library = _library((*wikis_of(campaign), *(wiki or ())))
+        claims = numbers(campaign, library)
+        counts = {name: getattr(claims, name) for name in ("files", "registered", "unknown")}
+        problems, extra = claims.problems, {"campaign": campaign}
+    if as_json:
+        listed = [{name: getattr(problem, name) for name in problem.__slots__} for problem in problems]
+        console.emit({"ok": not problems, **counts, **extra, "problems": listed})
+    else:
+        console.say(", ".join(f"{count} {name}" for name, count in counts.items()))
+        for problem in problems:
+            console.say(str(problem))
+    if problems:
+        raise UserError(f"knowledge check: {len(problems)} problem{'s' * (len(problems) > 1)}")
+
+
+def _library(wikis: "Sequence[Path] | None") -> "Library":
+    from ridgeline.knowledge.library import Library
+
+    return Library(attached(wikis or (), "--wiki"))
+
+
+def _plain(found: "Spec") -> dict[str, object]:
+    return {
+        "metric": found.metric,
+        "value": found.written if found.value is None and found.written else found.value,
+        "unit": found.unit,
+        "source_path": found.source_path if found.written else None,
+        "source_line": found.source_line if found.written else None,
+        "text": found.text,
+        "product": found.product,
+        "sources": [f"{one.source}, {one.place}" if one.place else one.source for one in found.citations],
+    }

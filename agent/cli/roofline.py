@@ -1,0 +1,232 @@
+"""`roofline`: what a machine allows at most, and how far from it a contract, a campaign or one operator is."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.knowledge_folders import attached
+
+if TYPE_CHECKING:
+    from ridgeline.agent.roofline.picture import Picture, ShapeStands
+    from ridgeline.agent.roofline.roofline import Asked, Measured, Placed, Shown
+
+Target = Annotated[
+    str | None, typer.Argument(metavar="[CONTRACT|CAMPAIGN]", help="A ridgeline.yaml or its folder, or a campaign.")
+]
+Op = Annotated[str | None, typer.Option(help="An operator instead, from documents alone: see --list-ops.")]
+Shape = Annotated[str | None, typer.Option(help="Its sizes: 4096,4096,4096 in its order, or M=4096,... by name.")]
+Dtype = Annotated[str | None, typer.Option(help="What it reads: bf16, fp8, ...")]
+OutDtype = Annotated[
+    str | None, typer.Option(help="What it writes; default: as it reads, 16 bits for narrow products.")
+]
+Gpu = Annotated[
+    str | None, typer.Option(help="Product, for example H100 or 'MI300X'; exact, siblings are not guessed.")
+]
+Tile = Annotated[str | None, typer.Option(help="BM,BN of a matrix product: what its waves leave of the peak.")]
+Grid = Annotated[int | None, typer.Option(help="The same for any operator, of so many equal tiles.")]
+Listed = Annotated[bool, typer.Option("--list-ops", help="Print every operator with its sizes and formula.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the roofline into this .png or .svg.")]
+Wiki = Annotated[list[Path] | None, typer.Option("--wiki", help="Another folder of documents; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+HEADER = ("SHAPE", "GFLOP", "MB", "FLOP/BYTE", "BOUND", "FLOOR us", "NOW us", "OF CEILING")
+
+STANDS = ("SHAPE", "FLOP/BYTE", "BOUND", "FLOOR us", "ORIGINAL us", "OF CEILING", "BEST us", "OF CEILING")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(roofline)
+
+
+def roofline(
+    target: Target = None,
+    op: Op = None,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    out_dtype: OutDtype = None,
+    gpu: Gpu = None,
+    tile: Tile = None,
+    grid: Grid = None,
+    list_ops: Listed = False,
+    plot: Plot = None,
+    wiki: Wiki = None,
+    as_json: Json = False,
+) -> None:
+    """How far each shape is from its floor. Measures this machine's ceilings; an operator alone measures nothing."""
+    own = {"--shape": shape, "--dtype": dtype, "--out-dtype": out_dtype, "--gpu": gpu, "--tile": tile, "--grid": grid}
+    if list_ops:
+        _list(as_json=as_json)
+    elif op is not None:
+        if target is not None or plot is not None:
+            raise UserError(f"--op: not together with {target or '--plot'}; leave one of them out")
+        _operation(_asked(op, own, wiki), as_json=as_json)
+    elif given := [name for name, value in own.items() if value is not None]:
+        raise UserError(f"{given[0]}: is for --op; name the operator, for example --op gemm")
+    elif target is None:
+        raise UserError("CONTRACT: missing; give a ridgeline.yaml, a campaign, or --op with --shape and --dtype")
+    else:
+        _measured(target, plot, as_json=as_json)
+
+
+def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+    from ridgeline.agent.roofline.roofline import Asked
+
+    for name in ("--shape", "--dtype"):
+        if own[name] is None:
+            raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
+    given = {name.removeprefix("--").replace("-", "_"): value for name, value in own.items()}
+    return Asked.model_validate({"op": op, "wikis": attached(wikis or (), "--wiki"), **given})
+
+
+def _operation(asked: "Asked", *, as_json: bool) -> None:
+    from ridgeline.agent.roofline.roofline import place
+
+    placed = place(asked)
+    if as_json:
+        console.emit(placed)
+    else:
+        _tell(placed)
+    for note in placed.notes:
+        console.note(note)
+
+
+def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
+    """A campaign where the word names one, else a contract."""
+    if plot is not None:
+        from ridgeline.agent.roofline.picture import check
+
+        check(plot)
+    try:
+        folder = folders.find(target) if not _is_contract(Path(target)) else None
+    except UserError:
+        if Path(target).exists():
+            folder = None
+        else:
+            raise
+    if folder is not None:
+        from ridgeline.agent.roofline.picture import stands
+
+        found, picture = stands(folder, folders.history(folder))
+        if as_json:
+            console.emit(found)
+        else:
+            _lines(found.specs, found.note)
+            console.table(STANDS, [_standing(shape) for shape in found.shapes])
+            console.say(f"\n{found.said}")
+    else:
+        picture = _contract(Path(target), as_json=as_json)
+    if plot is not None:
+        from ridgeline.agent.roofline.picture import draw
+
+        draw(plot, picture)
+        console.note(f"drawn: {plot}")
+
+
+def _is_contract(path: Path) -> bool:
+    """A folder of a contract may hold campaigns too: then the contract is meant."""
+    return path.is_file() or (path.is_dir() and (path / "ridgeline.yaml").is_file() and not folders.is_campaign(path))
+
+
+def _contract(path: Path, *, as_json: bool) -> "Picture":
+    from ridgeline.agent.campaign import settings
+    from ridgeline.agent.contract_file import load
+    from ridgeline.agent.roofline.roofline import measure
+
+    loaded = load(path)
+    layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
+    found, picture = measure(loaded, settings.resolve(layers).limits, console.note)
+    if as_json:
+        console.emit(found)
+        return picture
+    _show(found)
+    if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
+        console.note("work: the contract gives no formulas for operations and bytes, so no floor can be computed")
+    return picture
+
+
+def _list(*, as_json: bool) -> None:
+    from ridgeline.graph.policy.operations.families import FAMILIES, usage
+
+    if as_json:
+        console.emit([family.model_dump(mode="json") for family in FAMILIES.values()])
+        return
+    rows = [(usage(family).replace(" takes ", "  "), family.formula) for family in FAMILIES.values()]
+    console.table(("OPERATOR AND SIZES", "OPERATIONS; BYTES (r, w: width of what is read and written)"), rows)
+
+
+def _tell(found: "Placed") -> None:
+    console.say(f"{found.op} {', '.join(f'{name}={size}' for name, size in found.shape.items())}, {found.dtype} in,")
+    console.say(f"{found.out_dtype} out: {found.formula}\n")
+    for line in found.sources:
+        console.say(line)
+    target = "UNKNOWN" if found.target is None else f">= {found.target:g} {found.target_unit} (90 % of the ceiling)"
+    told = (
+        ("work", f"{_number(found.flops, 1e9)} GFLOP, {_number(found.bytes, 1e6)} MB"),
+        ("intensity", f"{_number(found.intensity)} FLOP/byte, ridge {_number(found.ridge)}"),
+        ("bound", found.bound),
+        ("floor", f"{_number(found.floor_us)} us"),
+        ("target", target),
+    )
+    for name, text in told:
+        console.say(f"{name:<10} {text}")
+    if found.wave is not None:
+        seen = found.wave
+        console.say(
+            f"{'waves':<10} {seen.grid} tiles on {seen.units} units ({seen.fill}): {seen.waves} waves, "
+            f"{seen.filled:.1%} filled, at most {seen.ceiling_gflops / 1e3:.4g} TFLOPS; without reuse in a cache "
+            f"{_number(seen.no_reuse_gflops, 1e3)} TFLOPS"
+        )
+
+
+def _show(found: "Measured") -> None:
+    _lines(found.specs, found.note)
+    console.say(f"the benchmark as a whole is bound by: {found.bound}\n")
+    console.table(HEADER, [_cells(shape) for shape in found.shapes])
+    console.say(f"\n{found.said}")
+
+
+def _lines(specs: tuple[str, ...], note: str) -> None:
+    for line in specs:
+        console.say(line)
+    if note:
+        console.say(note)
+    console.say()
+
+
+def _cells(shape: "Shown") -> tuple[str, ...]:
+    return (
+        shape.label,
+        _number(shape.flops, 1e9),
+        _number(shape.bytes, 1e6),
+        _number(shape.intensity),
+        shape.bound,
+        _number(shape.floor_us),
+        _number(shape.now_us),
+        _share(shape.share),
+    )
+
+
+def _standing(shape: "ShapeStands") -> tuple[str, ...]:
+    return (
+        shape.label,
+        _number(shape.intensity),
+        shape.bound,
+        _number(shape.floor_us),
+        _number(shape.original_us),
+        _share(shape.original_share),
+        _number(shape.best_us),
+        _share(shape.best_share),
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None, unit: float = 1.0) -> str:
+    return "-" if value is None else f"{value / unit:.4g}"

@@ -1,0 +1,96 @@
+"""`serve`: campaigns and the approval queue in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.campaign import folders as campaigns
+from ridgeline.agent.errors import UserError
+
+ShownFolders = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders or campaigns to show; default: the campaigns of this repository."),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Address to listen on; any but this machine's own needs a token, and is not encrypted: prefer ssh -L."
+    ),
+]
+Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RIDGELINE_TOKEN",
+        help="What every visitor must show; made and printed for other hosts. Wise where others use this machine.",
+    ),
+]
+Name = Annotated[list[str] | None, typer.Option(help="A further host name by which browsers reach this server.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with a campaign once its question is decided on the page or by its time-out: starts `ridgeline"
+        " resume` on this machine with what this server may do; the page shows what it says. Default: store only.",
+    ),
+]
+SHORTEST = 16
+"""Characters of a token."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(serve)
+    app.command()(mcp)
+
+
+def serve(
+    folders: ShownFolders = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = None,
+    name: Name = None,
+    resume: Resume = False,
+) -> None:
+    """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
+    try:
+        from ridgeline.agent.web.server import Listening, listen
+    except ModuleNotFoundError as error:
+        raise UserError(f"serve: needs the package {error.name}; install `ridgeline[web]`", exit_code=5) from None
+    if token is not None and len(token) < SHORTEST:
+        raise UserError(f"--token: is shorter than {SHORTEST} characters; leave it out and one is made")
+    for folder in folders or []:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
+    where = Listening(
+        folders=tuple(folders or [Path.cwd()]),
+        host=host,
+        port=port,
+        token=token,
+        names=tuple(name or ()),
+        resume=resume,
+    )
+    listen(where, console.say)
+
+
+# `mcp`: campaigns for coding agents.
+
+NamedFolders = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders whose campaigns may be named; default: this repository."),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer neither `approve` nor `answer`.")]
+
+
+def mcp(folders: NamedFolders = None, read_only: ReadOnly = False) -> None:
+    """Serve status, queue, approve, answer, report and parse_bench_csv to a coding agent, on standard input and output.
+
+    The protocol is MCP; a client starts this command itself.
+    """
+    from ridgeline.agent.mcp.desk import Roots
+    from ridgeline.agent.mcp.server import serve
+
+    here = Path.cwd()
+    serve(Roots(folders or [campaigns.repository(here) or here]), read_only=read_only)

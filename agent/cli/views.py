@@ -1,0 +1,143 @@
+"""`status`, `watch`, `report`: look at a campaign without touching it."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+
+if TYPE_CHECKING:
+    from ridgeline.agent.campaign.status import CampaignStatus
+
+Campaign = Annotated[
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=folders.names
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as one self-contained page instead.")]
+Pack = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write an evidence pack: patches, raw samples, report, ledger, checksums."),
+]
+Stay = Annotated[bool, typer.Option("--stay", help="Stay while it waits, until it concludes.")]
+Every = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(status)
+    app.command()(watch)
+    app.command()(report)
+
+
+def status(campaign: Campaign = None, as_json: Json = False) -> None:
+    """Where a campaign stands. Also whether its ledger is whole."""
+    from ridgeline.agent.campaign.status import status_of
+
+    found = status_of(folders.find(campaign))
+    if as_json:
+        console.emit(found)
+    else:
+        for name, value in found.model_dump().items():
+            console.say(f"{name:<14} {value if value is not None else '-'}")
+    if not found.chain_ok:
+        raise UserError(found.problem)
+
+
+def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
+    """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
+    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.status import status_of
+    from ridgeline.sandbox.store.ledger import JsonlLedger
+
+    found = folders.find(campaign)
+    view = progress(before_s=_worked_s(found))
+    shown, told = 0, ""
+    while True:
+        now = status_of(found)
+        if not now.chain_ok:
+            raise UserError(now.problem)
+        lines = JsonlLedger(found / folders.LEDGER).lines() if now.ledger_lines else ()
+        for line in lines[shown:]:
+            view.closed(line.body)
+        shown = len(lines)
+        if now.status == "running":
+            view.phase(now.phase, now.round, now.detail)
+        elif now.status == "concluded" or not stay:
+            break
+        elif told != (told := _stands(now)):
+            view.close()
+            console.note(told)
+        time.sleep(every)
+    view.close()
+    console.note(_stands(now))
+
+
+def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_json: Json = False) -> None:
+    """Print the report. In the middle of a campaign, what is known so far."""
+    found = folders.find(campaign)
+    if html is None and pack is None:
+        _told(found, as_json=as_json)
+        return
+    written: dict[str, object] = {}
+    if html is not None:
+        from ridgeline.agent.campaign.evidence_pack import page
+
+        try:
+            html.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that exists") from None
+        written["html"] = str(html)
+    if pack is not None:
+        from ridgeline.agent.campaign.evidence_pack import write_pack
+
+        made = write_pack(found, pack)
+        written["pack"] = made.model_dump(mode="json")
+        if made.missing:
+            console.note(f"{len(made.missing)} raw files are lost; the pack's README.md names them")
+    if as_json:
+        console.emit(written)
+    else:
+        console.say("\n".join(str(path) for path in (html, pack) if path is not None))
+
+
+def _told(found: Path, *, as_json: bool) -> None:
+    from ridgeline.graph.documents import report as render
+
+    text = render(folders.history(found))
+    if as_json:
+        from ridgeline.agent.campaign.status import status_of
+
+        console.emit({**status_of(found).model_dump(mode="json"), "text": text})
+    else:
+        console.say(text)
+
+
+def _worked_s(campaign: Path) -> float:
+    """Seconds that the campaign has worked; 0 where its ledger is damaged, which the first look tells."""
+    from ridgeline.agent.campaign.progress import worked_s
+    from ridgeline.graph.policy.history import fold
+    from ridgeline.sandbox.store.ledger import JsonlLedger, verify
+
+    ledger = campaign / folders.LEDGER
+    known = fold(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
+    return worked_s(known) if known else 0.0
+
+
+def _stands(now: "CampaignStatus") -> str:
+    """Why there is nothing to follow, and what to do about it."""
+    if now.status == "concluded":
+        return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
+    if now.request:
+        from ridgeline.agent.campaign.approvals import how
+
+        return f"{now.campaign}: {how(now.campaign, now.request)}"
+    if now.decision:
+        return f"{now.campaign}: decided, not resumed: {now.decision}; go on with `ridgeline resume {now.campaign}`"
+    return f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`"

@@ -1,0 +1,119 @@
+"""Check the hardware numbers in a campaign's files against the knowledge base and against what its ledger holds."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.agent.campaign import folders as campaigns
+from ridgeline.agent.errors import UserError
+
+if TYPE_CHECKING:
+    from ridgeline.knowledge.claims import ClaimsChecked
+    from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.registered import Measured
+
+FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performance.md", "final_report.md")
+"""What a person or a planner writes or reads there; logs and profiles hold raw output of tools."""
+
+
+def numbers(given: str, library: "Library") -> "ClaimsChecked":
+    """Check one campaign, a folder or a name. Raises `UserError` where there are no such files."""
+    from ridgeline.knowledge.claims import check_files
+
+    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
+    files = {path.relative_to(folder).as_posix(): _text(path) for glob in FILES for path in sorted(folder.glob(glob))}
+    if not files:
+        raise UserError(f"{given}: holds none of {', '.join(FILES)}; give a campaign's directory")
+    return check_files(files, library, tuple(measured(folder / campaigns.LEDGER)))
+
+
+def wikis_of(given: str) -> tuple[Path, ...]:
+    """Folders that the campaign's contract attached. Raises `UserError` for one that cannot be read any more."""
+    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
+    request = folder / "request.json"
+    kept = json.loads(_text(request)) if request.is_file() else {}
+    named = kept.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
+    found = [Path(kept["repository"]) / kept["contract_dir"] / one for one in named]
+    return attached(found, f"{folder.name}: knowledge.wiki")
+
+
+def measured(ledger: Path) -> Iterator["Measured"]:
+    """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
+    from ridgeline.knowledge.registered import Measured
+
+    if not ledger.is_file():
+        return
+    for line in _text(ledger).splitlines():
+        body = _body(line)
+        # the baseline's line has the ceilings that were measured a second time, where any were
+        found = body if body.get("kind") == "roofline" else body.get("roofline") or {}
+        for spec in found.get("specs", ()):
+            if isinstance(spec.get("value"), int | float):
+                yield Measured(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
+
+
+def _body(line: str) -> dict[str, Any]:
+    """Body of a ledger's line; empty for one that was cut off by a crash."""
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    body = found.get("body") if isinstance(found, dict) else None
+    return body if isinstance(body, dict) else {}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+# Other folders of knowledge, attached by a contract or on the command line: readable, and under the same rules.
+
+if TYPE_CHECKING:
+    from ridgeline.graph.contract import Contract
+
+LAYOUT = "ops/, hardware/, backends/ or cards/"
+RULES = "`ridgeline knowledge check --wiki {folder}` names every line"
+
+
+def roots(contract: "Contract", root: Path) -> tuple[Path, ...]:
+    """Folders that a contract attaches; relative ones are below `root`, the contract's folder."""
+    return tuple(root / folder for folder in contract.knowledge.wiki)
+
+
+def attached(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
+    """The same folders. Raises `UserError` naming `field`, the folder and the mend for one that cannot be read."""
+    for folder in folders:
+        if why := unreadable(folder):
+            raise UserError(f"{field}: {folder}: {why}")
+    return tuple(folders)
+
+
+def unreadable(folder: Path) -> str:
+    """Why a folder is no readable wiki, and what to do; empty for one that is."""
+    from ridgeline.knowledge.library import paths
+
+    if not folder.is_dir():
+        return f"no such folder; give one that holds {LAYOUT}"
+    try:
+        found = [path.read_bytes() for path in paths(folder)]
+    except OSError as error:
+        return f"{error.filename}: cannot be read ({error.strerror}); mend it or leave the folder out"
+    return "" if found else f"holds no documents; give a folder that holds {LAYOUT}"
+
+
+def unsound(folder: Path) -> str:
+    """The first rule of the knowledge base that a readable wiki breaks, and how often; empty for none.
+
+    A planner rests its hypotheses on it: a number there needs its source as much as one that ships with Ridgeline.
+    """
+    from ridgeline.knowledge.check import check
+    from ridgeline.knowledge.library import Library
+
+    library = Library((folder,))
+    name = library.roots[-1].name
+    broken = [problem for problem in check(library).problems if problem.path.startswith(f"{name}/")]
+    if not broken:
+        return ""
+    more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return f"{broken[0]}{more}; {RULES.format(folder=folder)}"

@@ -1,0 +1,159 @@
+"""Write a commented `ridgeline.yaml` for a folder, with what can be seen filled in and the rest as examples."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.extensions import tasks
+from ridgeline.graph.errors import GitFailed
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.store.yaml_file import nearest
+
+SOURCES: Mapping[str, str] = {".cu": "CUDA", ".hip": "HIP", ".py": "TRITON", ".c": "C", ".cpp": "HIP"}
+"""Backend by extension, the most telling extension first."""
+MARKS: Mapping[str, str] = {".py": "@triton.jit", ".cpp": "__global__"}
+"""Text without which a file of that extension is no kernel."""
+SKIPPED = ("test", "bench")
+MAX_BYTES = 1_000_000
+
+TEMPLATE = """\
+# What Ridgeline must know about this kernel. Check it: `ridgeline check .`; all fields: `ridgeline schema contract`.
+# Commands run without a shell, in this folder, with a scrubbed environment. Paths are relative to this folder.
+
+target_op: {op}              # operator and precision, for example gemm_fp8_blockwise
+target_backend: {backend}          # TRITON, CK, HIPBLASLT, TURBO, FLYDSL, HIP, CUDA, CUTEDSL or C
+target_gpu: {gpu}              # product or architecture, for example MI300X or gfx942; cpu for this processor
+dtype: fp32
+
+# 1. The kernel. Only these files may be changed, unless `editable` names others.
+kernel_source: [{sources}]
+# protected: [tests/**]    # nobody may change these, over and above everything that is not editable
+
+# 2. The focused correctness test: exit code 0 is right. Draw fresh inputs in every run.
+test_command: {test}
+
+# 3. The focused benchmark over all shapes; it writes one CSV row per shape to {{csv}}.
+benchmark_command: {benchmark}
+
+# 4. The same for some shapes: {{shapes}} is a comma list of labels.
+quick_command: {benchmark} --shapes {{shapes}}
+
+# Strongly advised: time two builds in one process, A B B A. Without it runs alternate between processes: noisier.
+# paired_command: build/bench --pair {{a}} {{b}} --csv {{csv}} --shapes {{shapes}} --blocks {{blocks}} --seed {{seed}}
+
+# 5. The header of that CSV, in order. Check says PASS, FAIL or ERROR for each row.
+benchmark_output:
+  columns: [label, Check, "Forward GFLOPS", "Forward Time (ms)"]
+
+# 6. The column that decides.
+scoring:
+  primary_metric: Forward GFLOPS
+  higher_is_better: true
+  time_ms: Forward Time (ms)
+
+# 7. repo: small changes, fast builds. workspace: heavy builds.
+execution_mode: repo
+
+# 8. Whether a changed source must be built, and how.
+rebuild: {rebuild}
+
+# work: {{flops: "2*M*N*K", bytes: "4*(M*K + K*N + M*N)"}}   # over the row's columns: lets the roofline be computed
+# profile: {{command: build/bench --profile medium, kernel: my_kernel}}
+# knowledge: {{wiki: [docs/kernels]}}   # more facts for a model to look up, in the layout of Ridgeline's knowledge/
+# audit: {{allow: [file-access]}}       # rules of `ridgeline audit` that this kernel has honest reasons for
+# max_iterations: 20
+# limits: {{margin: 0.01, max_minutes: 60}}
+"""
+
+
+def write(folder: Path, *, test: str | None = None, benchmark: str | None = None) -> Path:
+    """Write the file; returns its path. Raises `UserError` when there is one, or no folder."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the folder of the kernel")
+    file = folder / FILE_NAME
+    if file.exists():
+        raise UserError(f"{file}: exists already; edit it, or move it away first")
+    file.write_text(_text(folder, test=test, benchmark=benchmark), encoding="utf-8")
+    return file
+
+
+def guess(folder: Path) -> tuple[tuple[str, ...], str]:
+    """Kernel files and backend: all files of the most telling extension that look like kernels."""
+    for extension, backend in SOURCES.items():
+        found = sorted(path for path in folder.glob(f"*{extension}") if _is_kernel(path))
+        if found:
+            return tuple(path.name for path in found), backend
+    return (), "C"
+
+
+def _is_kernel(path: Path) -> bool:
+    if path.name.lower().startswith(SKIPPED) or path.stat().st_size > MAX_BYTES:
+        return False
+    mark = MARKS.get(path.suffix)
+    return mark is None or mark in path.read_text(encoding="utf-8", errors="replace")
+
+
+def _text(folder: Path, *, test: str | None, benchmark: str | None) -> str:
+    sources, backend = guess(folder)
+    compiled = backend != "TRITON"
+    return TEMPLATE.format(
+        op="my_kernel_f32",
+        backend=backend,
+        gpu="cpu" if backend == "C" else "null",
+        sources=", ".join(sources) or ("kernel.py" if backend == "TRITON" else "kernel.c"),
+        test=test or ("./test_kernel.sh" if compiled else "python test_kernel.py"),
+        benchmark=_with_csv(benchmark)
+        or ("./bench_kernel.sh" if compiled else "python bench_kernel.py") + " --csv {csv}",
+        rebuild="{required: true, command: make}" if compiled else "{required: false}",
+    )
+
+
+def _with_csv(benchmark: str | None) -> str | None:
+    if benchmark is None:
+        return None
+    return benchmark if "{csv}" in benchmark else f"{benchmark} --csv {{csv}}"
+
+
+# Ready-made tasks: copy one into a fresh git repository, where a campaign can work on it.
+
+IDENTITY = ("-c", "user.name=Ridgeline", "-c", "user.email=ridgeline@localhost")
+"""Given for this one commit: nobody's git configuration is read or written."""
+GIT_S = 60.0
+
+
+def copy(name: str, destination: Path) -> Path:
+    """Copy the task of that name into a new folder, make it a repository with one commit; returns the folder.
+
+    Raises `UserError` for an unknown task or a folder that is not empty.
+    """
+    known = tasks()
+    if name not in known:
+        raise UserError(f"--task: unknown task {name!r}; {nearest(name, known)}")
+    return compose(name, known[name], destination)
+
+
+def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
+    """Put the files of all folders into a new one, make it a repository with one commit; returns the new folder.
+
+    Raises `UserError` for a folder that is not empty.
+    """
+    if destination.exists() and any(destination.iterdir()):
+        raise UserError(f"{destination}: is not empty; name a folder that does not exist yet")
+    ignored = shutil.ignore_patterns("build", "__pycache__")
+    for folder in folders:
+        shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)
+    ignore = destination / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("build/\n", encoding="utf-8")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", f"Task {name} as shipped")):
+        _git(destination, *arguments)
+    return destination
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    argv = ("git", *IDENTITY, "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", *arguments)
+    done = run(argv, cwd=folder, timeout_s=GIT_S)
+    if not done.ok:
+        raise GitFailed(f"git {arguments[0]} in {folder}: {done.output.strip() or f'exit code {done.returncode}'}")

@@ -1,0 +1,153 @@
+"""Rehearse a contract: build, test, benchmark and time the unmodified kernel against itself, for real."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
+from ridgeline.agent.contract_file import LoadedContract
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.roofline.roofline import known_of, sure, verdict
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.policy.early import silent
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.values import Value
+
+PAIRS = 2
+"""Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
+Say = Callable[[str], None]
+
+
+class Rehearsal(Value):
+    """What `ridgeline check` found out; times in seconds."""
+
+    contract: str
+    commit: str
+    machine: str
+    build_s: float | None
+    """None when nothing needs building."""
+    test_s: float
+    benchmark_s: float
+    shapes: tuple[str, ...]
+    failing: tuple[str, ...]
+    """Shapes whose Check is not PASS."""
+    pair_s: float | None
+    """One process pair of the comparison; None when the benchmark already failed a shape."""
+    noise_percent: tuple[float, ...]
+    """Apparent gain of the kernel over itself, per process pair; the truth is 0."""
+    minutes_per_round: tuple[float, float]
+    """From the earliest decision to the last look, without the planner's time."""
+    nothing_to_gain: bool
+    """Whether a campaign would end before its first round: the kernel stands at its ceiling."""
+    warnings: tuple[str, ...]
+
+
+def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
+    """Run everything once. Raises `UserError` naming the contract's field that failed."""
+    file = loaded.path.name
+    with throwaway_ports(loaded) as ports:
+        base = ports.workspace.open("none")
+        machine = ports.device.machine()
+        say("building")
+        built = ports.builder.build(base.commit)
+        if not built.ok:
+            raise UserError(f"{file}: rebuild.command: {_end(built.exit)}; make the unmodified kernel build")
+        say("testing")
+        test = ports.checker.check(base.commit, purpose="rehearsal")
+        if not test.passed:
+            raise UserError(
+                f"{file}: test_command: the unmodified kernel does not pass ({test.kind}): {_last(test.detail)};"
+                " a campaign needs a test that passes"
+            )
+        say("benchmarking all shapes")
+        full = _measured(ports, base.commit, loaded)
+        failing = tuple(row.label for row in full.rows if row.check != "PASS")
+        left = None if failing else _left(ports, full, loaded, limits)
+        say(f"timing the kernel against itself ({PAIRS} process pairs)")
+        noise = None if failing else _noise(ports, full, loaded, limits)
+    build_s = built.exit.seconds if built.exit else None
+    return Rehearsal(
+        contract=str(loaded.path),
+        commit=base.commit,
+        machine=machine.name,
+        build_s=build_s,
+        test_s=test.seconds,
+        benchmark_s=full.seconds,
+        shapes=tuple(row.label for row in full.rows),
+        failing=failing,
+        pair_s=noise.seconds / PAIRS if noise else None,
+        noise_percent=_apparent(noise) if noise else (),
+        minutes_per_round=_minutes((build_s or 0.0) + test.seconds + full.seconds, noise, limits),
+        nothing_to_gain=left is not None and left[0],
+        warnings=(*loaded.warnings, *_advice(loaded, test), *([left[1]] if left else [])),
+    )
+
+
+def _measured(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
+    full = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="rehearsal")
+    if isinstance(full, BenchmarkFailed):
+        raise unusable(loaded, full)
+    return full
+
+
+def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | None:
+    shapes = tuple(row.label for row in full.rows)
+    compared = ports.timer.compare(
+        best=full.commit,
+        candidate=full.commit,
+        shapes=shapes,
+        first_pair=0,
+        pairs=PAIRS,
+        blocks=limits.blocks,
+        purpose="rehearsal",
+    )
+    if isinstance(compared, BenchmarkFailed):
+        raise unusable(loaded, compared)
+    return compared
+
+
+def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> tuple[bool, str] | None:
+    """Whether there is nothing to gain, and what to say; None where the contract has no formulas to say it by."""
+    contract = loaded.contract
+    if contract.work.flops is None and contract.work.bytes is None:
+        return None
+    from ridgeline.graph.policy.reach import reach
+
+    device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
+    return verdict(reach(full.rows, contract, device), contract, limits)
+
+
+def _apparent(compared: Comparison) -> tuple[float, ...]:
+    """Per process pair: mean over shapes of the mean log-ratio, as per cent."""
+    found = []
+    for pair in range(min(len(shape.pairs) for shape in compared.shapes)):
+        means = [sum(shape.pairs[pair]) / len(shape.pairs[pair]) for shape in compared.shapes]
+        found.append(100 * (math.exp(sum(means) / len(means)) - 1))
+    return tuple(found)
+
+
+def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[float, float]:
+    each = noise.seconds / PAIRS if noise else 0.0
+    return ((fixed_s + limits.looks[0] * each) / 60, (fixed_s + limits.looks[-1] * each) / 60)
+
+
+def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
+    if said := silent(test.printed):
+        yield f"test_command: {said}"
+    if loaded.contract.paired_command is None:
+        yield "paired_command: not given; runs of two processes are compared, which needs more of them"
+    if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
+        yield "work: not given; no roofline, and no bound on what can still be gained"
+
+
+def _end(exit: Exit | None) -> str:
+    if exit is None:
+        return "no build command ran"
+    how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
+    return f"{' '.join(exit.argv)} {how}: {_last(exit.output)}"
+
+
+def _last(text: str) -> str:
+    """The most telling line of a program's output: its last one that is not empty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no output"

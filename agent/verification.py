@@ -1,0 +1,282 @@
+"""What `ridgeline judge` does: a task's test, benchmark and paired timing, with candidates in other processes."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.finding import Finding, Simulation
+from ridgeline.graph.judgment import Judgment, SizeTime, TimedCall
+from ridgeline.graph.policy import caches
+from ridgeline.graph.policy.audit import Standing, overall
+from ridgeline.graph.task import Task
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.audit import diffs
+from ridgeline.sandbox.audit.examine import added, audit, examined
+from ridgeline.sandbox.audit.rules import Hit, finding
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
+from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
+from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.timing.benchmark_csv import csv_of
+from ridgeline.sandbox.workspace.edits import CONTRACT_FILE
+from ridgeline.sandbox.workspace.globs import matches
+
+WRONG = 1
+"""Exit code: the candidate is not right, or not measurable by its own doing."""
+DEVICES = ("auto", "cpu", "cuda")
+PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
+
+
+def opened(task_file: Path) -> tuple[Task, Path]:
+    """The task and its folder. Raises UserError for a file that is none."""
+    try:
+        return load_task(task_file)
+    except TaskError as error:
+        raise UserError(str(error)) from None
+
+
+def judged(
+    task_file: Path, candidate: Path | None, against: Path | None, options: Options, *, anyway: bool = False
+) -> Judgment:
+    """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
+    holes = () if anyway else known(task_file, options)
+    return doubted(judge(task_file, candidate=candidate, against=against, options=options), holes)
+
+
+def known(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
+    """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
+    task, folder = opened(task_file)
+    with open_reference(task, folder, options.with_device(task)) as reference:
+        return find_known_defects(task, reference)
+
+
+def doubted(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
+    """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
+    if not holes:
+        return found
+    lines = [f"the task itself: {one.rule}: {one.text}" for one in holes]
+    kept = found.correct if found.correct.answer == "no" else answer_unverified(*found.correct.evidence)
+    correct = kept.model_copy(update={"evidence": (*lines, *kept.evidence)})
+    return found.model_copy(update={"correct": correct, "accepted": False})
+
+
+def write_bench(path: Path, times: Sequence[SizeTime]) -> None:
+    """One row per size; the time is the median of its calls."""
+    path.write_bytes(csv_of(times))
+
+
+def write_pairs(path: Path, slots: Sequence[TimedCall]) -> None:
+    """One row per timed call, in the order in which they ran."""
+    rows = [(s.label, s.block, s.slot, s.side, f"{s.time_us:.4f}", f"{s.at_us:.1f}") for s in slots]
+    _write(path, PAIR_COLUMNS, rows)
+
+
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def defences(names: Sequence[str]) -> frozenset[str]:
+    """The defences with these names. Raises UserError for an unknown one."""
+    if unknown := sorted(set(names) - DEFENCES):
+        raise UserError(f"--without: {', '.join(unknown)}: no such defence; there are {', '.join(sorted(DEFENCES))}")
+    return frozenset(names)
+
+
+def require_device(name: str) -> None:
+    """Raises UserError for a device that there is not."""
+    if name not in DEVICES:
+        raise UserError(f"--device: {name!r}: is none; use {', '.join(DEVICES)}")
+
+
+def linted(task_file: Path) -> tuple[LintFinding, ...]:
+    """Findings about the task itself, its starting version included."""
+    task, folder = opened(task_file)
+    options = Options().with_device(task)
+    with open_reference(task, folder, options) as reference, freeze_sources(task, folder) as version:
+        judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
+        return lint_task(task, reference, opened=judged.opener(version))
+
+
+# What `ridgeline audit` is asked to read, and the answer in one object.
+
+SKIPPED = frozenset({".git", "__pycache__", "node_modules", "build", "dist", ".venv", "venv", "workspace"})
+MOST_FILES = 2000
+STDIN = "<stdin>"
+
+
+class CacheCheck(Value):
+    """What the trace, or the simulation with tensors, says about one cache that was found."""
+
+    path: str
+    line: int
+    rule: str
+    hit_rate: str | None
+    """Hits over steps of the 4-step trace; None where the key does not tell."""
+    answer: caches.Answer
+    why: str
+    method: str
+
+
+class Audited(Value):
+    """The whole answer."""
+
+    source: str
+    verdict: Standing
+    findings: tuple[Finding, ...]
+    caches: tuple[CacheCheck, ...]
+    examined: tuple[str, ...]
+    """Files that were read, by path."""
+
+
+def audited(path: str, *, text: str | None = None, contract: Path | None = None, python: str | None = None) -> Audited:
+    """Audit of a file, a folder, a diff, or `text` given on standard input. Raises UserError for what is none.
+
+    `python`: an interpreter with torch, in which caches are tried with fresh tensors.
+    """
+    loaded = _contract(path, contract)
+    found, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
+    return Audited(
+        source=path if text is None else STDIN,
+        verdict=overall(found),
+        findings=tuple(found),
+        caches=tuple(_checked(one, python) for one in found if one.key),
+        examined=tuple(names),
+    )
+
+
+def _contract(path: str, given: Path | None) -> LoadedContract | None:
+    """The contract that was named, or the one in the folder that is audited."""
+    if given is not None:
+        return load(given)
+    folder = Path(path)
+    return load(folder) if path != "-" and folder.is_dir() and (folder / FILE_NAME).is_file() else None
+
+
+def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    if path.is_dir():
+        return _of_folder(path, loaded)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file or folder; name a source, a folder, a diff, or - for standard input")
+    text = _read(path)
+    if path.suffix in {".diff", ".patch"} or diffs.looks_like_diff(text):
+        return _of_diff(str(path), text, loaded)
+    return list(audit(str(path), text, dtype=_dtype(loaded))), [str(path)]
+
+
+def _of_text(path: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    if diffs.looks_like_diff(text):
+        return _of_diff(STDIN, text, loaded)
+    suffix = ".py" if _is_python(text) else ".cu"
+    found = audit(f"stdin{suffix}", text, dtype=_dtype(loaded))
+    return [one.model_copy(update={"path": STDIN}) for one in found], [STDIN]
+
+
+def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    """Every source below a folder; with a contract only what a candidate may change."""
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
+    inside = {file.relative_to(folder).as_posix(): file for file in files}
+    chosen = {
+        name: file for name, file in inside.items() if not SKIPPED & set(Path(name).parts[:-1]) and examined(name)
+    }
+    if loaded is not None and loaded.root.resolve() == folder.resolve():
+        globs = loaded.contract.editable_globs
+        chosen = {name: file for name, file in inside.items() if matches(name, globs) and examined(name)}
+    if not chosen:
+        raise UserError(f"{folder}: has no source that the audit reads; it reads Python, C, C++, CUDA and HIP")
+    if len(chosen) > MOST_FILES:
+        raise UserError(f"{folder}: has {len(chosen)} sources; name a folder with at most {MOST_FILES}")
+    found = [one for name, file in chosen.items() for one in audit(name, _read(file), dtype=_dtype(loaded))]
+    return found, list(chosen)
+
+
+def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    """What a diff adds, against the files of the contract's folder or of this one where they are there."""
+    try:
+        files = diffs.parse(text)
+    except diffs.NoDiff as error:
+        raise UserError(f"{source}: {error}; give a unified diff, as `git diff` writes it") from None
+    root = loaded.root if loaded else Path()
+    found: list[Finding] = []
+    for file in files:
+        before, after, shift = diffs.sides(file, lambda name: _beside(root, name))
+        found += _protected(file.path, loaded)
+        new = added({file.path: before}, {file.path: after}, dtype=_dtype(loaded))
+        found += [one.model_copy(update={"line": one.line + shift}) for one in new]
+    return found, [file.path for file in files]
+
+
+def _protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
+    """A change to what the contract protects, or does not let a candidate change."""
+    if loaded is None:
+        return []
+    contract = loaded.contract
+    allowed = matches(path, contract.editable_globs) and not matches(path, (*contract.protected, CONTRACT_FILE))
+    return [] if allowed else [finding(Hit(rule="protected-path", line=1, code=path), path, [])]
+
+
+def _checked(one: Finding, python: str | None) -> CacheCheck:
+    rate, told, method = caches.trace(one.key), caches.answer(one), "4-step trace"
+    if python is not None:
+        simulation = _simulated(one, python)
+        told, method = caches.judge(simulation), f"8-step simulation ({simulation.method})"
+    return CacheCheck(
+        path=one.path,
+        line=one.line,
+        rule=one.rule,
+        hit_rate=str(rate) if rate else None,
+        answer=told.answer,
+        why=told.why,
+        method=method,
+    )
+
+
+def _simulated(one: Finding, python: str) -> Simulation:
+    from ridgeline.sandbox.audit.simulation import simulate
+
+    return simulate(one.key, python=python)
+
+
+def _beside(root: Path, name: str) -> str | None:
+    """Text of a file below a folder; None for what is not there, lies elsewhere or is no text."""
+    place = (root / name).resolve()
+    if not place.is_relative_to(root.resolve()) or not place.is_file():
+        return None
+    return place.read_text(encoding="utf-8", errors="replace")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a file that can be read") from None
+
+
+def _is_python(text: str) -> bool:
+    marks = ("def ", "import ", "@triton", "class ", "from ")
+    return any(line.startswith(marks) for line in text.splitlines())
+
+
+def _dtype(loaded: LoadedContract | None) -> str:
+    return loaded.contract.dtype if loaded else "fp32"
+
+
+def rows(found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+    """Severity, rule, place, code and closer check of each finding, convicting ones first."""
+    order: Mapping[str, int] = {"convicts": 0, "routes": 1, "notes": 2}
+    ranked = sorted(found, key=lambda one: (order[one.severity], one.path, one.line))
+    return [
+        (
+            one.severity,
+            one.rule + (f" ({one.bucket})" if one.bucket else ""),
+            f"{one.path}:{one.line}",
+            one.closer.replace("_", " "),
+            one.code[:80],
+        )
+        for one in ranked
+    ]
