@@ -8,8 +8,8 @@ from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.finding import Finding, Simulation
 from ridgeline.graph.judgment import Judgment, SizeTime, TimedCall
-from ridgeline.graph.policy import caches
-from ridgeline.graph.policy.audit import Standing, overall
+from ridgeline.graph.rules import audit as caches
+from ridgeline.graph.rules.audit import AuditState, summarize_findings
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit import diffs
@@ -118,7 +118,7 @@ class CacheCheck(Value):
     rule: str
     hit_rate: str | None
     """Hits over steps of the 4-step trace; None where the key does not tell."""
-    answer: caches.Answer
+    answer: caches.CacheVerdict
     why: str
     method: str
 
@@ -127,7 +127,7 @@ class Audited(Value):
     """The whole answer."""
 
     source: str
-    verdict: Standing
+    verdict: AuditState
     findings: tuple[Finding, ...]
     caches: tuple[CacheCheck, ...]
     examined: tuple[str, ...]
@@ -143,7 +143,7 @@ def audited(path: str, *, text: str | None = None, contract: Path | None = None,
     found, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
     return Audited(
         source=path if text is None else STDIN,
-        verdict=overall(found),
+        verdict=summarize_findings(found),
         findings=tuple(found),
         caches=tuple(_checked(one, python) for one in found if one.key),
         examined=tuple(names),
@@ -221,10 +221,10 @@ def _protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
 
 
 def _checked(one: Finding, python: str | None) -> CacheCheck:
-    rate, told, method = caches.trace(one.key), caches.answer(one), "4-step trace"
+    rate, told, method = caches.trace_key(one.key), caches.judge_cache(one), "4-step trace"
     if python is not None:
         simulation = _simulated(one, python)
-        told, method = caches.judge(simulation), f"8-step simulation ({simulation.method})"
+        told, method = caches.judge_simulation(simulation), f"8-step simulation ({simulation.method})"
     return CacheCheck(
         path=one.path,
         line=one.line,

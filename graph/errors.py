@@ -116,3 +116,7 @@ class DeviceBusy(WorldError):
 
 class StopAsked(DeviceBusy):
     """A campaign that waits for an idle GPU was asked to stop: it cannot close its round without one."""
+
+
+class TargetRefused(CampaignError):
+    """A person does not want this target; nothing has been made yet."""

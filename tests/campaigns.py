@@ -11,11 +11,11 @@ from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
-from ridgeline.graph.build import CHECKPOINTED
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.nodes.close.publish import restore_files
-from ridgeline.graph.policy.history import fold
+from ridgeline.graph.loop.build import CHECKPOINTED
+from ridgeline.graph.loop.context import restore_files
 from ridgeline.graph.ports import Ports
+from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import Request
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -52,7 +52,7 @@ class Campaign:
         drive(self.saver, self.request, self.ports, NoView())
 
     def history(self) -> History:
-        found = fold(self.ports.ledger.lines())
+        found = fold_ledger(self.ports.ledger.lines())
         assert found is not None
         return found
 

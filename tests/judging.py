@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ridgeline.graph.evidence import Benchmark, Measured, Profiled
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.accept import judge
-from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.rules.acceptance import choose_measurement, decide_verdict
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
 from ridgeline.graph.trial import Timed, Traced
 from ridgeline.graph.values import Hypothesis
@@ -32,12 +31,12 @@ def drive(
     start = make_traced(hypothesis=hypothesis, split=split).timed.verified
     trial = Timed(verified=start, evidence=())
     asked: list[tuple] = []
-    while (want := wanted(trial if trial.evidence else start, standing, limits)) is not None:
+    while (want := choose_measurement(trial if trial.evidence else start, standing, limits)) is not None:
         asked.append(_short(want))
         assert len(asked) <= MOST_MEASUREMENTS
         trial = Timed(verified=start, evidence=(*trial.evidence, world(want)))
     traced = Traced(timed=trial, profile=profile)
-    return judge(traced, standing, limits, best_profile=best_profile), asked
+    return decide_verdict(traced, standing, limits, best_profile=best_profile), asked
 
 
 def by_gain(gains: dict[tuple, float] | float, *, checks: str = "PASS") -> World:

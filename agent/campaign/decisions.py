@@ -16,8 +16,8 @@ from ridgeline.agent.providers.base import plain
 from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, judged, open_request
 from ridgeline.agent.providers.tape import FILE, ModelTape, counted
 from ridgeline.graph.approval import ApprovalRequest, Decision
-from ridgeline.graph.policy.history import fold
-from ridgeline.graph.policy.sentence import CAUSES
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.outcome import CAUSES
 from ridgeline.graph.trial import Failed
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -150,7 +150,7 @@ def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> N
 
 def _edits(campaign: Path, given: Path) -> tuple[FileEdit, ...]:
     """The editable files that were given: all of a folder, or the one whose name an editable file has."""
-    known = fold(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    known = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
     assert known is not None
     globs = known.contract.editable_globs
     if given.is_dir():
@@ -203,8 +203,8 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
     """
     from ridgeline.agent.campaign.runner import going_on, kept
     from ridgeline.agent.campaign.wiring import connect
-    from ridgeline.graph.nodes.round.tried import tried
-    from ridgeline.graph.policy.edited import edited
+    from ridgeline.graph.loop.round import try_draft
+    from ridgeline.graph.rules.person_edit import make_edit
     from ridgeline.sandbox.devices.lease import lease
 
     if one.request.edit is None:
@@ -216,7 +216,7 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
         moved = going_on(campaign, found.request, found.contract_file)
         # no planner is asked: which one the campaign has says nothing here
         ports = connect(replace(found.place, moved_to=moved), found.request.contract, "catalog", found.request.limits)
-        trial = tried(ports, edited(one.request.edit, decision))
+        trial = try_draft(ports, make_edit(one.request.edit, decision))
     if isinstance(trial, Failed):
         raise UserError(f"--edit: {CAUSES[trial.reason]}: {line_of(trial.detail)}; the question stays open")
 

@@ -104,7 +104,7 @@ def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[st
 
 def _patches(store: ArtifactStore, known: "History") -> dict[str, str]:
     """The kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
-    from ridgeline.graph.policy.history import lineage
+    from ridgeline.graph.rules.history import lineage
 
     kept = lineage(known)
     return {
@@ -139,7 +139,7 @@ def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of:
 def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
     from ridgeline.graph.documents.conclusion import headline
     from ridgeline.graph.documents.final_report import comparison, reproduce
-    from ridgeline.graph.policy.history import best_round
+    from ridgeline.graph.rules.history import best_round
     from ridgeline.prompts.render import render
 
     opened, best = known.opened, best_round(known)

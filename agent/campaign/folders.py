@@ -75,10 +75,10 @@ def is_alive(status: dict[str, Any]) -> bool:
 
 def history(campaign: Path) -> "History":
     """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
-    from ridgeline.graph.policy.history import fold
+    from ridgeline.graph.rules.history import fold_ledger
     from ridgeline.sandbox.store.ledger import JsonlLedger
 
-    found = fold(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
+    found = fold_ledger(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
     if found is None:
         raise UserError(f"{campaign}: has no closed event yet; see `ridgeline status {campaign.name}`")
     return found

@@ -15,9 +15,6 @@ from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.console import note
 from ridgeline.graph.documents.noise import seen_noise
 from ridgeline.graph.documents.result import accepted_line, best_in_short, notice
-from ridgeline.graph.policy.history import fold
-from ridgeline.graph.policy.result import Result, result
-from ridgeline.graph.policy.spent import elapsed_minutes
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import (
     BaselineClosed,
@@ -30,6 +27,9 @@ from ridgeline.graph.record import (
     Rooflined,
     RoundClosed,
 )
+from ridgeline.graph.rules.cost import elapsed_minutes
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State
 from ridgeline.graph.trial import Drafted, find, proposed
@@ -195,9 +195,9 @@ class StatusView:
         done = self._ports.ledger.lines()[-1].body
         if isinstance(done, Concluded):
             about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
-            known = fold(self._ports.ledger.lines())
+            known = fold_ledger(self._ports.ledger.lines())
             assert known is not None
-            self._hook.tell("concluded", **about, said=notice(result(known)), speedup=done.speedup)
+            self._hook.tell("concluded", **about, said=notice(compute_result(known)), speedup=done.speedup)
 
     def _rounds(self) -> int:
         return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))
@@ -254,7 +254,7 @@ class Course:
     def take(self, body: Body) -> str:
         """Fold one body; the line worth showing for it."""
         self._history = _with(self._history, body)
-        self._best = best_in_short(result(self._history))  # once an event: a live line asks four times a second
+        self._best = best_in_short(compute_result(self._history))  # once an event: a live line asks four times a second
         match body:
             case Opened():
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"

@@ -27,7 +27,6 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.knowledge_folders import roots
 from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.version import VERSION
-from ridgeline.graph.build import CHECKPOINTED, build
 from ridgeline.graph.contract import Knowledge
 from ridgeline.graph.documents.performance import performance
 from ridgeline.graph.errors import (
@@ -43,14 +42,15 @@ from ridgeline.graph.errors import (
     SchemaMismatch,
 )
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.nodes.close.publish import restore_files
-from ridgeline.graph.policy.calibration import alarms
-from ridgeline.graph.policy.define import Questions, resolve
-from ridgeline.graph.policy.history import accepted, fold, rolled_back
-from ridgeline.graph.policy.history import noise as folded_noise
-from ridgeline.graph.policy.result import result
+from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
+from ridgeline.graph.loop.context import restore_files
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
+from ridgeline.graph.rules.calibration import list_alarms
+from ridgeline.graph.rules.define import Questions, resolve_target
+from ridgeline.graph.rules.history import accepted_rounds, fold_ledger, rolled_back_rounds
+from ridgeline.graph.rules.history import noise as folded_noise
+from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.stats.sequential import smallest_visible_gain
@@ -120,7 +120,7 @@ def going_on(campaign_dir: Path, request: Request, contract_file: Path) -> str |
     Raises UserError when request and ledger disagree, or when this machine's times would be compared with recorded
     ones of the other: only preset `evidence`, which times both versions side by side, can go on elsewhere.
     """
-    known = fold(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    known = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
     if known is None or known.concluded is not None:
         return None
     if (known.contract, known.limits) != (request.contract, request.limits):
@@ -304,7 +304,7 @@ def _branch(ports: Ports) -> str | None:
 
 def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) -> None:
     """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end."""
-    graph = build(saver)
+    graph = build_loop(saver)
     gc.collect()
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
     gc.set_threshold(100_000, 20, 20)
@@ -358,7 +358,7 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
     from ridgeline.sandbox.devices.machine import LocalDevice
 
-    target = resolve(
+    target = resolve_target(
         request.contract,
         instruction=request.instruction,
         created=request.created,
@@ -515,9 +515,9 @@ def without_device(place: Place, request: Request, ports: Ports, why: str) -> Ou
 
 def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     """How the campaign stands now."""
-    known = fold(ports.ledger.lines())
+    known = fold_ledger(ports.ledger.lines())
     assert known is not None
-    opened, found = known.opened, result(known)
+    opened, found = known.opened, compute_result(known)
     final = found.final
     return Outcome(
         campaign=opened.target.campaign,
@@ -525,8 +525,8 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         status="concluded" if found.concluded else status,
         stop_reason=found.stop_reason,
         rounds=len(known.rounds),
-        accepted=len(accepted(known)),
-        rolled_back=len(rolled_back(known)),
+        accepted=len(accepted_rounds(known)),
+        rolled_back=len(rolled_back_rounds(known)),
         metric=opened.target.primary_metric,
         speedup=final.speedup if final else None,
         speedup_lower=final.lower if final else None,
@@ -551,7 +551,7 @@ def _seen(known: History) -> Seen | None:
         visible_gain=smallest_visible_gain(noise, known.limits),
         pairs=noise.pairs,
         engine=noise.engine,
-        alarms=len(alarms(known)),
+        alarms=len(list_alarms(known)),
     )
 
 
@@ -563,7 +563,7 @@ def add_stop_summary(ports: Ports, why: str) -> None:
 
     The ledger gets no line, since the campaign has not concluded: the next resume renders the file without it.
     """
-    history, now = fold(ports.ledger.lines()), datetime.now(UTC)
+    history, now = fold_ledger(ports.ledger.lines()), datetime.now(UTC)
     if history is None:
         text = _alone(why, now)
     elif history.concluded is None:
@@ -639,7 +639,7 @@ def ahead(campaign_dir: Path) -> bool:
     not: closing a round writes to both.
     """
     found = kept(campaign_dir)
-    known = fold(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    known = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
     if known is None or known.baseline is None or known.concluded is not None or not found.place.repository.is_dir():
         return False
     try:

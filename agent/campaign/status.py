@@ -5,8 +5,8 @@ from pathlib import Path
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.approvals import decided, said, wanted
 from ridgeline.agent.campaign.progress import Status
-from ridgeline.graph.policy.history import fold
-from ridgeline.graph.policy.result import claim, result
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.result import claim_speedup, compute_result
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
@@ -54,9 +54,9 @@ def status_of(campaign: Path) -> CampaignStatus:
     written = folders.read_status(campaign)
     ledger = campaign / folders.LEDGER
     checked = verify(ledger)
-    history = fold(JsonlLedger(ledger).lines()) if checked.ok else None
+    history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
     rounds = history.rounds if history else ()
-    told = claim(result(history)) if history else None
+    told = claim_speedup(compute_result(history)) if history else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
     answered = decided(campaign) if state not in ("running", "concluded") else None

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from langgraph.graph.state import CompiledStateGraph
 
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.build import build
+from ridgeline.graph.loop.build import build_loop
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Nowhere:
 
 def graph() -> CompiledStateGraph[Any, Any, Any, Any]:
     """The loop. A run of it ends at once; the server's log has one line that says how to begin a campaign."""
-    shown: CompiledStateGraph[Any, Any, Any, Any] = build()
+    shown: CompiledStateGraph[Any, Any, Any, Any] = build_loop()
     shown.name = "ridgeline"
     shown.context_schema = Nowhere
     return shown

@@ -139,9 +139,9 @@ Which = Annotated[str, typer.Argument(help="contract (ridgeline.yaml), ledger (o
 
 def graph(as_json: DiagramJson = False) -> None:
     """The loop, drawn from the compiled graph (Mermaid)."""
-    from ridgeline.graph.build import build
+    from ridgeline.graph.loop.build import build_loop
 
-    drawn = build().get_graph()
+    drawn = build_loop().get_graph()
     if not as_json:
         console.say(drawn.draw_mermaid())
         return

@@ -150,7 +150,7 @@ def _contract(path: Path, *, as_json: bool) -> "Picture":
 
 
 def _list(*, as_json: bool) -> None:
-    from ridgeline.graph.policy.operations.families import FAMILIES, usage
+    from ridgeline.graph.rules.operations import FAMILIES, usage
 
     if as_json:
         console.emit([family.model_dump(mode="json") for family in FAMILIES.values()])

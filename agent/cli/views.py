@@ -122,11 +122,11 @@ def _told(found: Path, *, as_json: bool) -> None:
 def _worked_s(campaign: Path) -> float:
     """Seconds that the campaign has worked; 0 where its ledger is damaged, which the first look tells."""
     from ridgeline.agent.campaign.progress import worked_s
-    from ridgeline.graph.policy.history import fold
+    from ridgeline.graph.rules.history import fold_ledger
     from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
     ledger = campaign / folders.LEDGER
-    known = fold(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
+    known = fold_ledger(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
     return worked_s(known) if known else 0.0
 
 

@@ -193,7 +193,7 @@ class Desk:
 
     def parse_bench_csv(self, asked: AboutCsv) -> Told:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
-        from ridgeline.graph.policy.score import ScoreError, aggregates
+        from ridgeline.graph.rules.score import ScoreError, aggregates
         from ridgeline.sandbox.timing.benchmark_csv import Problem, read
 
         if bool(asked.file) == bool(asked.text):

@@ -9,10 +9,10 @@ from itertools import islice
 from typing import get_args
 
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
-from ridgeline.graph.policy import predict
-from ridgeline.graph.policy.change import forbidden
-from ridgeline.graph.policy.sentence import cause, measured, worst_shape
 from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
+from ridgeline.graph.rules import lessons as predict
+from ridgeline.graph.rules.change import explain_forbidden
+from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, explain_failure
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, proposed
 from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, filled, load
@@ -306,7 +306,7 @@ class CatalogPlanner:
 
 def _forbidden(item: Candidate, briefing: Briefing) -> str | None:
     """What rule 11 says of it; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
-    return None if item.card.bucket.startswith("K") else forbidden(hypothesis(item, briefing))
+    return None if item.card.bucket.startswith("K") else explain_forbidden(hypothesis(item, briefing))
 
 
 # Which lever first: expected gain, weighed by the bottleneck and by what this campaign has already shown.
@@ -465,7 +465,7 @@ def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Refl
     """Attribution from prediction against profile; a lesson only where the round settled something."""
     asked = proposed(judged).hypothesis
     traced = find(judged, Traced)
-    checked = predict.check(asked.prediction, briefing.profile, traced.profile if traced else None)
+    checked = predict.check_prediction(asked.prediction, briefing.profile, traced.profile if traced else None)
     verdict = judged.verdict
     clear = verdict.accepted or (verdict.reason == "not_better" and checked.outcome == "refuted")
     return Reflection(
@@ -483,7 +483,7 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
     if failed is not None:
         first = (failed.detail.strip().splitlines() or [""])[0][:200]
         return f"Ended before it could be measured ({failed.reason}): {first}"
-    time = measured(judged.verdict)
+    time = describe_gain(judged.verdict)
     if checked.before is None or checked.after is None:
         return f"{checked.counter} was expected {checked.expected} and was not measured here; result {time}."
     ratio = f" ({checked.after / checked.before:.2f}x)" if checked.before else ""
@@ -494,10 +494,10 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
 def _cause(judged: Judged, checked: PredictionCheck) -> str:
     failed = find(judged, Failed)
     if failed is not None:
-        return cause(failed)
+        return explain_failure(failed)
     verdict = judged.verdict
-    seen = f"{measured(verdict)} ({verdict.reason})"
-    if lost := worst_shape(verdict):
+    seen = f"{describe_gain(verdict)} ({verdict.reason})"
+    if lost := describe_worst_shape(verdict):
         return f"{lost}; all shapes together {seen}"
     if verdict.faster == "yes":
         return f"{seen}; not kept because {verdict.sentence.partition(' because ')[2]}"

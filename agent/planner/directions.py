@@ -13,9 +13,9 @@ from ridgeline.agent.planner.edits import edited
 from ridgeline.agent.planner.history import disturbed, explored
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.graph.briefing import Briefing
-from ridgeline.graph.policy.change import forbidden, single_change
-from ridgeline.graph.policy.lesson import contradiction
 from ridgeline.graph.record import Reflection, RoundClosed
+from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
+from ridgeline.graph.rules.lessons import find_contradiction
 from ridgeline.graph.trial import Failed, Judged, find
 from ridgeline.graph.values import Bucket, Category, Hypothesis, Prediction, Value
 from ridgeline.prompts.render import render
@@ -230,7 +230,7 @@ def complaint(error: ValidationError) -> str:
 
 def _barred(direction: Direction, asked: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
     """The first rule that drops a direction, decided by code whatever the model says of it."""
-    if why := forbidden(asked) or single_change(asked) or repeated(asked, checks.tried):
+    if why := explain_forbidden(asked) or explain_several_changes(asked) or repeated(asked, checks.tried):
         return why
     if not any(names(step.measured, checks) for step in direction.evidence):
         return f"cites no measurement; `measured` must name one of: {accepted(checks)}"
@@ -362,7 +362,7 @@ def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[Roun
         return said
     hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
     lesson = _words(said.lesson or "") if judged.verdict.reason in SETTLED else ""
-    denied = contradiction(lesson, judged, rounds) if lesson else ""
+    denied = find_contradiction(lesson, judged, rounds) if lesson else ""
     dropped = f"dropped, because it {denied}: {lesson}" if denied else ""
     lesson = "" if denied else lesson
     return Reflection(

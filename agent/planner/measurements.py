@@ -8,9 +8,9 @@ from ridgeline.agent.planner.conversation import clipped
 from ridgeline.graph.briefing import Briefing, ShapeNow
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
-from ridgeline.graph.policy import predict
-from ridgeline.graph.policy.score import higher_wins
 from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
+from ridgeline.graph.rules import lessons as predict
+from ridgeline.graph.rules.score import higher_wins
 from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Timed, Traced, find, proposed
 from ridgeline.graph.values import Engine, FileEdit, Hypothesis
 
@@ -380,7 +380,7 @@ def by_class(judged: Judged) -> str:
 
 def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
     said, traced = proposed(judged).hypothesis.prediction, find(judged, Traced)
-    checked = predict.check(said, briefing.profile, traced.profile if traced else None)
+    checked = predict.check_prediction(said, briefing.profile, traced.profile if traced else None)
     size = f" to {said.ratio:g} of it" if said.ratio else ""
     moved = "not measured"
     if is_metric(said.counter, briefing.contract.scoring):

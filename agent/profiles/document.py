@@ -19,7 +19,7 @@ from ridgeline.graph.kernel_profile import (
     ThreadTrace,
     TracedKind,
 )
-from ridgeline.graph.policy.bound import classify
+from ridgeline.graph.rules.bound import classify_bound
 from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.names import own_name
@@ -126,7 +126,7 @@ class Document(RecordingRow):
 
 def judged(profiles: Sequence[KernelProfile]) -> tuple[Judged, ...]:
     """Each profile with its class."""
-    return tuple(Judged(profile=profile, bound=classify(profile)) for profile in profiles)
+    return tuple(Judged(profile=profile, bound=classify_bound(profile)) for profile in profiles)
 
 
 def document(recordings: Sequence[Recording], profiles: Sequence[Judged]) -> Document:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Ceilings, Row
-from ridgeline.graph.policy.history import best_round
-from ridgeline.graph.policy.reach import Reach, of_best
-from ridgeline.graph.policy.roofline import Bound, bound_of, shape_roofs, shares
-from ridgeline.graph.policy.stop import hardware
 from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.rules.headroom import Headroom, compute_best_headroom
+from ridgeline.graph.rules.history import best_round
+from ridgeline.graph.rules.roofline import RooflineBound, bound_of, compute_shape_roofs, compute_shares
+from ridgeline.graph.rules.stop import check_hardware
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
 
@@ -88,13 +88,15 @@ def series(
 def of_campaign(history: History, said: str) -> Picture:
     """Original, every measured round, and the best version last."""
     from ridgeline.graph.documents import figures
-    from ridgeline.graph.policy.roofline import shape_roofs
+    from ridgeline.graph.rules.roofline import compute_shape_roofs
 
     ceilings = history.roofline.ceilings if history.roofline else None
     contract = history.contract
 
     def one(name: str, rows: Sequence[Row], accepted: bool | None = None) -> Series:
-        return series(name, rows, shape_roofs(rows, contract.work, ceilings), contract.scoring, accepted=accepted)
+        return series(
+            name, rows, compute_shape_roofs(rows, contract.work, ceilings), contract.scoring, accepted=accepted
+        )
 
     runs = [(closed, run) for closed in history.rounds if (run := figures.candidate(closed)) is not None]
     found = [one("original", history.baseline.quick.rows)] if history.baseline else []
@@ -129,10 +131,10 @@ class Stands(Value):
     ceilings: Ceilings | None
     """What bounds the shapes: measured where it could be, else stated."""
     note: str
-    bound: Bound
-    original: Reach | None
+    bound: RooflineBound
+    original: Headroom | None
     """The lower of its two runs; None where it cannot be said."""
-    best: Reach | None
+    best: Headroom | None
     best_round: int
     said: str
     """T2 of the stop check, as the campaign itself decides it."""
@@ -143,8 +145,8 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
     """Read from the ledger; nothing is measured."""
     roof, best = history.roofline, best_round(history)
     original = history.model_copy(update={"rounds": ()})
-    first, last = of_best(original), of_best(history)
-    said = hardware(history).description
+    first, last = compute_best_headroom(original), compute_best_headroom(history)
+    said = check_hardware(history).description
     shapes = _shapes(history)
     found = Stands(
         campaign=history.opened.target.campaign,
@@ -154,8 +156,8 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
         ceilings=roof.ceilings if roof else None,
         note=roof.note if roof else "",
         bound=bound_of(shapes),
-        original=first if isinstance(first, Reach) else None,
-        best=last if isinstance(last, Reach) else None,
+        original=first if isinstance(first, Headroom) else None,
+        best=last if isinstance(last, Headroom) else None,
         best_round=best.round if best else 1,
         said=said,
         shapes=shapes,
@@ -169,9 +171,12 @@ def _shapes(history: History) -> tuple[ShapeStands, ...]:
     baseline, best, contract = history.baseline, figures.best(history), history.contract
     if baseline is None or best is None:
         return ()
-    roofs = shape_roofs(baseline.quick.rows, contract.work, history.roofline.ceilings if history.roofline else None)
+    roofs = compute_shape_roofs(
+        baseline.quick.rows, contract.work, history.roofline.ceilings if history.roofline else None
+    )
     sides = [
-        (_times(rows, contract), shares(rows, roofs, contract.scoring)) for rows in (baseline.quick.rows, best[1].rows)
+        (_times(rows, contract), compute_shares(rows, roofs, contract.scoring))
+        for rows in (baseline.quick.rows, best[1].rows)
     ]
     (first, first_share), (last, last_share) = sides
     return tuple(

@@ -12,18 +12,29 @@ from ridgeline.agent.roofline.picture import Picture, series
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy import ends
-from ridgeline.graph.policy.ceilings import CACHES, MIB, CeilingError, bandwidth_of, bounds, peak_of, units_of
-from ridgeline.graph.policy.goal import GoalError, parse_goal
-from ridgeline.graph.policy.operations import families
-from ridgeline.graph.policy.operations.amount import Amount, Types, canonical
-from ridgeline.graph.policy.operations.families import Family, SizeError, Units
-from ridgeline.graph.policy.reach import Device, Reach, reach
-from ridgeline.graph.policy.roofline import Bound, bound_of, ridge, roof, shape_roofs, shares, specs
-from ridgeline.graph.policy.stop import nothing_left
-from ridgeline.graph.policy.waves import Wave, tiles, wave
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import ShapeRoof, Spec
+from ridgeline.graph.rules import goal as ends
+from ridgeline.graph.rules import operations as families
+from ridgeline.graph.rules.goal import GoalError, parse_goal
+from ridgeline.graph.rules.headroom import Device, Headroom, compute_headroom, describe_nothing_left
+from ridgeline.graph.rules.operations import Amount, Family, SizeError, Types, Units, Wave, canonical, tiles, wave
+from ridgeline.graph.rules.roofline import (
+    CACHES,
+    MIB,
+    CeilingError,
+    RooflineBound,
+    bandwidth_of,
+    bound_of,
+    choose_ceilings,
+    compute_roof,
+    compute_shape_roofs,
+    compute_shares,
+    list_specs,
+    peak_of,
+    ridge,
+    units_of,
+)
 from ridgeline.graph.target import Goal
 from ridgeline.graph.values import Value
 
@@ -50,9 +61,9 @@ class Measured(Value):
     """What bounds the shapes: measured where it could be, else stated."""
     note: str
     """What was refused, and what is not known and therefore off."""
-    bound: Bound
+    bound: RooflineBound
     shapes: tuple[Shown, ...]
-    reach: Reach | None
+    reach: Headroom | None
     nothing_to_gain: bool
     said: str
     """What that means for a campaign, in one sentence."""
@@ -68,8 +79,8 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         if isinstance(run, BenchmarkFailed):
             raise unusable(loaded, run)
         device, note = sure(ports, loaded, limits, rows=run.rows, known=(device, note))
-    roofs = shape_roofs(run.rows, loaded.contract.work, device.ceilings)
-    found = reach(run.rows, loaded.contract, device)
+    roofs = compute_shape_roofs(run.rows, loaded.contract.work, device.ceilings)
+    found = compute_headroom(run.rows, loaded.contract, device)
     nothing, said = verdict(found, loaded.contract, limits)
     measured = Measured(
         contract=str(loaded.path),
@@ -79,7 +90,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         note=note,
         bound=bound_of(roofs),
         shapes=_shown(run.rows, roofs, loaded.contract),
-        reach=found if isinstance(found, Reach) else None,
+        reach=found if isinstance(found, Headroom) else None,
         nothing_to_gain=nothing,
         said=said,
     )
@@ -97,8 +108,8 @@ def known_of(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tu
     machine, dtype = ports.device.machine(), loaded.contract.dtype
     stated: tuple[Spec, ...] = of_machine(machine, loaded.contract, roots(loaded.contract, loaded.root))
     measured = ports.device.ceilings(dtype, fresh=True) if fresh else ports.device.ceilings(dtype)
-    found = bounds(measured, stated, machine.fingerprint)
-    registered = specs(found.measured, machine, stated)
+    found = choose_ceilings(measured, stated, machine.fingerprint)
+    registered = list_specs(found.measured, machine, stated)
     return Device(ceilings=found.ceilings, machine=machine, specs=registered), found.note
 
 
@@ -108,17 +119,17 @@ def sure(
     """What is known, measured again where a kept measurement would say that there is nothing to gain."""
     (device, _), contract = known, loaded.contract
     kept = device.ceilings is not None and device.ceilings.kept
-    if not kept or not verdict(reach(rows, contract, device), contract, limits)[0]:
+    if not kept or not verdict(compute_headroom(rows, contract, device), contract, limits)[0]:
         return known
     return known_of(ports, loaded, fresh=True)
 
 
-def verdict(found: Reach | str, contract: Contract, limits: Limits) -> tuple[bool, str]:
+def verdict(found: Headroom | str, contract: Contract, limits: Limits) -> tuple[bool, str]:
     """Whether a campaign would end before its first round, and the sentence that says so or what is left."""
     if isinstance(found, str):
         return False, f"what is left to gain cannot be said: {found}"
     fraction = ends.peak_fraction(limits, _goal(contract))
-    said = nothing_left(found, fraction) if fraction is not None else ""
+    said = describe_nothing_left(found, fraction) if fraction is not None else ""
     if said:
         return True, f"{said}; --set target_peak_fraction=none searches all the same"
     return False, f"the kernel reaches {found.text}: at most {found.left:.3g}x is left"
@@ -135,7 +146,7 @@ def _goal(contract: Contract) -> Goal | None:
 
 
 def _shown(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[Shown, ...]:
-    share, column = shares(rows, roofs, contract.scoring), contract.scoring.time_ms
+    share, column = compute_shares(rows, roofs, contract.scoring), contract.scoring.time_ms
     times = {row.label: 1e3 * row.metric(column) for row in rows} if column else {}
     return tuple(
         Shown(**roof.model_dump(), now_us=times.get(roof.label), share=share.get(roof.label)) for roof in roofs
@@ -248,7 +259,7 @@ class Placed(Value):
     intensity: float | None
     """FLOP per byte."""
     ridge: float | None
-    bound: Bound
+    bound: RooflineBound
     floor_us: float | None
     target: float | None
     """Rules 5.2.4: 90 % of the ceiling that bounds the call."""
@@ -269,8 +280,8 @@ def place(asked: Asked) -> Placed:
     except SizeError as error:
         raise UserError(f"--shape: {error}") from error
     specs, notes = _specs(asked, found, types)
-    ceilings = bounds(None, specs, asked.gpu or "").ceilings
-    at = roof(found.name, call.flops, call.bytes, ceilings)
+    ceilings = choose_ceilings(None, specs, asked.gpu or "").ceilings
+    at = compute_roof(found.name, call.flops, call.bytes, ceilings)
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     target, unit = _target(at.bound, specs)
     notes += _cached(call, specs)
@@ -333,7 +344,7 @@ def _cached(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
     return [f"{call.bytes / MIB:.4g} MiB fit {where}: on warm data memory bandwidth does not bound the call"]
 
 
-def _target(bound: Bound, specs: tuple[Spec, ...]) -> tuple[float | None, str | None]:
+def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None, str | None]:
     """In the unit of the document; to four digits, as the documents' own numbers have no more."""
     spec = {"compute": peak_of(specs), "memory": bandwidth_of(specs)}.get(bound)
     if spec is None or spec.value is None:
@@ -349,7 +360,7 @@ def _wave(
     option = "--tile" if asked.tile is not None else "--grid"
     grid, tile = _tiling(asked, found, types, sizes, call)
     units, peak = units_of(specs), peak_of(specs)
-    ceilings = bounds(None, specs, asked.gpu or "").ceilings
+    ceilings = choose_ceilings(None, specs, asked.gpu or "").ceilings
     if units is None or units.value is None or peak is None or ceilings is None:
         raise UserError(f"{option}: needs a --gpu whose documents give a compute peak and the number of its units")
     try:

@@ -9,8 +9,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.roofline.roofline import known_of, sure, verdict
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.early import silent
 from ridgeline.graph.ports import Ports
+from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.values import Value
 
 PAIRS = 2
@@ -111,10 +111,10 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
     contract = loaded.contract
     if contract.work.flops is None and contract.work.bytes is None:
         return None
-    from ridgeline.graph.policy.reach import reach
+    from ridgeline.graph.rules.headroom import compute_headroom
 
     device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
-    return verdict(reach(full.rows, contract, device), contract, limits)
+    return verdict(compute_headroom(full.rows, contract, device), contract, limits)
 
 
 def _apparent(compared: Comparison) -> tuple[float, ...]:
@@ -132,7 +132,7 @@ def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[
 
 
 def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
-    if said := silent(test.printed):
+    if said := note_silent_test(test.printed):
         yield f"test_command: {said}"
     if loaded.contract.paired_command is None:
         yield "paired_command: not given; runs of two processes are compared, which needs more of them"

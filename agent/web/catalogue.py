@@ -18,9 +18,9 @@ from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import WorldError
-from ridgeline.graph.policy.history import fold
-from ridgeline.graph.policy.result import Claim, Result, claim, result
 from ridgeline.graph.record import Body
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.result import Claim, Result, claim_speedup, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -209,7 +209,7 @@ class Catalogue:
         if held is not None:
             return held
         lines = JsonlLedger(path / campaigns.LEDGER).lines()
-        found = Whole(fold(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
+        found = Whole(fold_ledger(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
         self._whole.put(id, stamp, found)
         return found
 
@@ -252,7 +252,7 @@ class Catalogue:
         """`hold`: its page is next, so the whole of it is held."""
         stamp = stamp_of(path)
         try:
-            history = self.whole(id).history if hold else fold(JsonlLedger(path / campaigns.LEDGER).lines())
+            history = self.whole(id).history if hold else fold_ledger(JsonlLedger(path / campaigns.LEDGER).lines())
         except (WorldError, ValueError) as error:
             record = Record(name=path.name, problem=str(error))
         else:
@@ -338,7 +338,7 @@ def _of(folder: Path) -> list[Path]:
 def _recorded(path: Path, history: History | None) -> Record:
     if history is None:
         return Record(name=path.name)
-    opened, done, found = history.opened, history.concluded, result(history)
+    opened, done, found = history.opened, history.concluded, compute_result(history)
     ends = [done.closed_at] if done else [closed.closed_at for closed in history.rounds[-1:]]
     return Record(
         name=opened.target.campaign,
@@ -347,7 +347,7 @@ def _recorded(path: Path, history: History | None) -> Record:
         begun=opened.target.created[:16],
         closed_at=ends[0] if ends else history.baseline.opened_at if history.baseline else "",
         result=found,
-        claim=claim(found),
+        claim=claim_speedup(found),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar, get_args
 from ridgeline.agent.web.catalogue import Row
 from ridgeline.graph.documents.result import LONGEST, MERGE, first_screen
 from ridgeline.graph.documents.text import clip
-from ridgeline.graph.policy.result import Result
+from ridgeline.graph.rules.result import Result
 from ridgeline.graph.values import Cost, Value
 
 State = Literal["", "asks", "running", "waiting", "decided", "concluded", "stopped", "interrupted"]

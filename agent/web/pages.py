@@ -27,8 +27,8 @@ from ridgeline.graph.documents.roofline import nothing_to_gain
 from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.documents.text import clip, interval
 from ridgeline.graph.errors import ArtifactLost
-from ridgeline.graph.policy.result import result
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.values import Artifact
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
@@ -143,7 +143,7 @@ def _course(whole: Whole) -> dict[str, object]:
     return {
         "log": log,
         "ended": history.concluded.stop_reason if history.concluded else "",
-        "first": screen(result(history), said=nothing_to_gain(history)),
+        "first": screen(compute_result(history), said=nothing_to_gain(history)),
         "facts": facts(history),
         "trend": trend_plot(history),
         "roofline": roofline_plot(history),

@@ -15,8 +15,8 @@ from ridgeline.evals.recordings.recording import WORKSPACE, Folder
 from ridgeline.evals.recordings.replay import ToldWorkspace, playing
 from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.policy import history as fold
 from ridgeline.graph.record import Line, RoundClosed
+from ridgeline.graph.rules import history as fold
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import proposed
 from ridgeline.graph.values import Hypothesis, Value
@@ -69,7 +69,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     """In the order of asking. Raises UserError for no recording, TapeMiss where the repository's answers lack one."""
     folder = Folder(path)
     lines = folder.lines()
-    known = fold.fold(lines)
+    known = fold.fold_ledger(lines)
     assert known is not None
     tape = ModelTape(folder.path / FILE, repaired=False)
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
@@ -108,7 +108,7 @@ def _asked(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
 
 def _before(lines: Sequence[Line], round: int) -> History | None:
     """The campaign as it was when that round began."""
-    return fold.fold(tuple(takewhile(lambda line: line.key != f"round-{round}", lines)))
+    return fold.fold_ledger(tuple(takewhile(lambda line: line.key != f"round-{round}", lines)))
 
 
 def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:

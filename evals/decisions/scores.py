@@ -15,7 +15,7 @@ from ridgeline.agent.planner.directions import MOST, Direction, checked, cited, 
 from ridgeline.agent.planner.edits import edited
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.evals.decisions.points import Decision
-from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.values import Hypothesis, Value
 
 FEW = 30
@@ -93,7 +93,7 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
     cites = statistics.fmean([_cites(item) for item in given]) if given else None
     if not asked:
         return Score(parses=False, directions=len(given), usable=usable, cites=cites, tokens=tokens)
-    kept = [one for one in asked if not (forbidden(one) or single_change(one))]
+    kept = [one for one in asked if not (explain_forbidden(one) or explain_several_changes(one))]
     places = [place for place, one in enumerate(asked, start=1) if any(alike(one, good) for good in decision.good)]
     predicted, measured = _prediction(decision, asked)
     return Score(

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.policy.history import fold
 from ridgeline.graph.record import Line
+from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA, Artifact, Value
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
@@ -241,7 +241,7 @@ def _sha256(path: Path) -> str:
 
 def card_of(folder: Path, name: str, licence: str) -> Card:
     """Without digests. The folder holds a whole ledger and a request."""
-    known = fold(JsonlLedger(folder / LEDGER).lines())
+    known = fold_ledger(JsonlLedger(folder / LEDGER).lines())
     assert known is not None
     kept = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     done, contract = known.concluded, known.contract

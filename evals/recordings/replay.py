@@ -28,7 +28,7 @@ from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder
 from ridgeline.graph import ports as declared
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing
-from ridgeline.graph.build import CHECKPOINTED
+from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.graph.ports import Applied, Base, Ports, Refused, Workspace
 from ridgeline.graph.record import Line, Opened, RoundClosed
 from ridgeline.graph.state import Request

@@ -8,10 +8,10 @@ from ridgeline.graph.documents.rounds import profile_table
 from ridgeline.graph.documents.text import cell, interval, line, quantity, table
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.edited import edit_of
-from ridgeline.graph.policy.history import total_cost
-from ridgeline.graph.policy.predict import check
-from ridgeline.graph.policy.spent import so_far
+from ridgeline.graph.rules.cost import cost_so_far
+from ridgeline.graph.rules.history import total_cost
+from ridgeline.graph.rules.lessons import check_prediction
+from ridgeline.graph.rules.person_edit import begin_edit
 from ridgeline.graph.standing import History
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, proposed
@@ -55,7 +55,7 @@ def of_change(options: Sequence[Judged], history: History, *, before: Profiled |
         _checked(trial),
         Section(heading="Counters", text=_counters(start.hypothesis, before, _profile(trial))),
         *([_audit(applied)] if applied else []),
-        _cost(sum(map(so_far, options), Cost()), history),
+        _cost(sum(map(cost_so_far, options), Cost()), history),
     )
     content: Value = start
     if applied:
@@ -70,7 +70,7 @@ def of_change(options: Sequence[Judged], history: History, *, before: Profiled |
         sections=sections,
     )
     newest = next(found for one in reversed(options) if (found := _applied(one)) is not None)
-    shown = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": edit_of(options)}
+    shown = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": begin_edit(options)}
     return request.model_copy(update={**shown, "options": tuple(map(_option, options)) if several else ()})
 
 
@@ -189,7 +189,7 @@ def _cost(now: Cost, history: History) -> Section:
 
 def _counters(told: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
     """What the hypothesis said would be seen, what was, and every other counter."""
-    seen = check(told.prediction, before, after)
+    seen = check_prediction(told.prediction, before, after)
     moved = f"{quantity(seen.before)} -> {quantity(seen.after)}"
     said = f"Predicted: {cell(told.prediction.counter)} {told.prediction.direction}; seen: {moved}: {seen.outcome}."
     return f"{said}\n\n{profile_table(before, after)}"

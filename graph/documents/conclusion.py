@@ -10,13 +10,11 @@ from ridgeline.graph.documents.roofline import nothing_to_gain
 from ridgeline.graph.documents.text import cell, interval, line, minute, table
 from ridgeline.graph.evidence import Benchmark
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.policy.attribution import overfit_in_lineage
-from ridgeline.graph.policy.attribution import table as attribution_rows
-from ridgeline.graph.policy.audit import settled
-from ridgeline.graph.policy.budgets import device_minutes
-from ridgeline.graph.policy.history import accepted, rolled_back, total_cost
-from ridgeline.graph.policy.result import Result, result
 from ridgeline.graph.record import Attribution, Concluded, RoundClosed
+from ridgeline.graph.rules.audit import describe_settlement
+from ridgeline.graph.rules.cost import device_minutes
+from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
+from ridgeline.graph.rules.result import Result, attribution_rows, compute_result, overfit_in_lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
 from ridgeline.prompts.render import render
@@ -35,8 +33,8 @@ def termination(history: History, concluded: Concluded) -> str:
         reason=line(concluded.stop_reason),
         headline=headline(history),
         versus=versus_text(history),
-        accepted=len(accepted(history)),
-        rolled_back=len(rolled_back(history)),
+        accepted=len(accepted_rounds(history)),
+        rolled_back=len(rolled_back_rounds(history)),
         effective=effective(history),
         ineffective=ineffective(history),
         next_steps=next_steps(history),
@@ -60,12 +58,12 @@ def satisfied(concluded: Concluded) -> str:
 
 def headline(history: History) -> str:
     """The one number: champion against original, from the pre-registered final test; or why there is none."""
-    return nothing_to_gain(history) or said_of(result(history))
+    return nothing_to_gain(history) or said_of(compute_result(history))
 
 
 def first(history: History) -> str:
     """The first screen of every page."""
-    return first_screen_markdown(result(history), nothing_to_gain(history))
+    return first_screen_markdown(compute_result(history), nothing_to_gain(history))
 
 
 def versus_text(history: History) -> str:
@@ -75,7 +73,7 @@ def versus_text(history: History) -> str:
         return "There is no baseline yet."
     if best[0] == 1:
         return "The original is still the best version: no change was kept."
-    found = result(history)
+    found = compute_result(history)
     text = f"{shapes_table(found.final)}\n\n{shapes_note(found.final)}" if found.final else _without_test(found)
     return f"{text}\n\n{_readings(history, best)}"
 
@@ -117,7 +115,7 @@ def effective(history: History) -> str:
             f"`{closed.commit[:12]}`" if closed.commit else "not committed",
             cell(closed.reflection.attribution),
         )
-        for closed in accepted(history)
+        for closed in accepted_rounds(history)
     ]
     return (
         table(("Version", "Change", "Kind", "Gain over the best before", "Commit", "Why"), rows)
@@ -157,7 +155,7 @@ def next_steps(history: History) -> list[str]:
 
 def audit(history: History) -> str:
     """Rules 14.12: where the gain comes from, and what of it a training step would see."""
-    known = result(history)
+    known = compute_result(history)
     found = known.attribution
     if found is None:
         return "Nothing was kept: there is no gain to attribute."
@@ -170,7 +168,7 @@ def _sources(history: History) -> str:
     """What reading the kept changes sends to a closer check; empty where nothing was found."""
     body = [
         (f"round-{closed.round}", one.rule, cell(f"{one.path}:{one.line}"), one.bucket or "-", _settled(one, history))
-        for closed in accepted(history)
+        for closed in accepted_rounds(history)
         for one in _found(closed)
     ]
     if not body:
@@ -179,7 +177,7 @@ def _sources(history: History) -> str:
 
 
 def _settled(one: Finding, history: History) -> str:
-    return settled(one, history.contract).removeprefix("settled by ")
+    return describe_settlement(one, history.contract).removeprefix("settled by ")
 
 
 def _found(closed: RoundClosed) -> tuple[Finding, ...]:

@@ -6,9 +6,9 @@ from math import inf
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.documents.text import unit
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
-from ridgeline.graph.policy import score
-from ridgeline.graph.policy.history import best_round, standing
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules import score
+from ridgeline.graph.rules.history import best_round, standing
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
 from ridgeline.graph.values import Artifact, Hypothesis, Value

@@ -5,9 +5,9 @@ from ridgeline.graph.documents.noise import noise_lines
 from ridgeline.graph.documents.roofline import against
 from ridgeline.graph.documents.text import cell, command, line, minute, table
 from ridgeline.graph.evidence import TestResult
-from ridgeline.graph.policy.attribution import overfit_in_lineage
-from ridgeline.graph.policy.early import silent
-from ridgeline.graph.policy.history import accepted, rolled_back
+from ridgeline.graph.rules.early_end import note_silent_test
+from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds
+from ridgeline.graph.rules.result import overfit_in_lineage
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
 
@@ -26,8 +26,8 @@ def report(history: History) -> str:
         rounds=len(history.rounds),
         first=conclusion.first(history),
         versus=conclusion.versus_text(history),
-        accepted=len(accepted(history)),
-        rolled_back=len(rolled_back(history)),
+        accepted=len(accepted_rounds(history)),
+        rolled_back=len(rolled_back_rounds(history)),
         effective=conclusion.effective(history),
         ineffective=conclusion.ineffective(history),
         predictions=conclusion.predictions(history),
@@ -37,7 +37,7 @@ def report(history: History) -> str:
         noise=noise_lines(history),
         costs=conclusion.costs(history),
         suite=_suite(ended.suite) if ended else "runs at the end",
-        silent=silent(history.baseline.test.printed if history.baseline else None),
+        silent=note_silent_test(history.baseline.test.printed if history.baseline else None),
         environment=environment_table(history),
         ceilings=_ceilings(history),
         roofline=against(history),

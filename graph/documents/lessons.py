@@ -2,8 +2,8 @@
 
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.text import clip
-from ridgeline.graph.policy.history import masked
 from ridgeline.graph.record import Restarted, RoundClosed
+from ridgeline.graph.rules.history import masked_versions
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 
@@ -63,5 +63,5 @@ def restart_notes(history: History, version: int) -> list[Json]:
 
 def latest_unmasked(history: History, restart: Restarted) -> int:
     """Highest version that existed at a restart and that no restart has masked."""
-    hidden = masked(history)
+    hidden = masked_versions(history)
     return next((v for v in range(restart.after_round - 1, 0, -1) if v not in hidden), 0)

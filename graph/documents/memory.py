@@ -9,8 +9,8 @@ from ridgeline.graph.documents.lessons import WORDS, Entry, Json
 from ridgeline.graph.documents.text import clip
 from ridgeline.graph.documents.transfer import transfer_check
 from ridgeline.graph.evidence import Benchmark, Profiled
-from ridgeline.graph.policy.history import best_profile, masked
 from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.rules.history import best_profile, masked_versions
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Bottleneck, Hypothesis
@@ -27,7 +27,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
     ]
     memory: Entry = {
         "version": "v0",
-        "masked": 0 in masked(history),
+        "masked": 0 in masked_versions(history),
         "timestamp": baseline.opened_at,
         "performance": _performance(history, baseline.quick, None),
         "optimization": {**empty, "risks_and_rollback": "", "performance_validated": "YES", "improvement_summary": ""},
@@ -61,7 +61,7 @@ def round_memory(history: History, closed: RoundClosed) -> str:
     commit = closed.commit or (chosen.commit if chosen else "")
     memory: Entry = {
         "version": f"v{closed.round - 1}",
-        "masked": closed.round - 1 in masked(history),
+        "masked": closed.round - 1 in masked_versions(history),
         "timestamp": closed.closed_at,
         "performance": _performance(history, figures.candidate(closed), verdict.gain),
         "optimization": _optimization(hypothesis, closed),

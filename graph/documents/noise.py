@@ -5,9 +5,9 @@ import math
 from ridgeline.graph.documents.memo import once
 from ridgeline.graph.documents.text import line
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.calibration import alarms
 from ridgeline.graph.record import Calibrated
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.calibration import list_alarms
 from ridgeline.graph.standing import History
 from ridgeline.graph.stats.noise import Noise
 from ridgeline.graph.stats.sequential import smallest_visible_gain
@@ -57,7 +57,7 @@ def noise_lines(known: History) -> list[str]:
         f"{seen[:1].upper()}{seen[1:]}",
         f"On this machine {once(resolution, noise, known.limits)}",
         *(line(note) for note in notes),
-        *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in alarms(known)),
+        *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in list_alarms(known)),
     ]
 
 

@@ -10,8 +10,8 @@ from ridgeline.graph.documents.result import product_line
 from ridgeline.graph.documents.results import aggregate_table, readings, shape_table
 from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, table
 from ridgeline.graph.evidence import Benchmark
-from ridgeline.graph.policy.result import Product, products
 from ridgeline.graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
+from ridgeline.graph.rules.result import Product, compute_products
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
 
@@ -58,7 +58,7 @@ def _entries(history: History) -> list[str]:
     since: list[RoundClosed] = []
     opened, baseline = history.opened, history.baseline
     assert baseline is not None
-    for closed, so_far in zip(history.rounds, products(history)[1:], strict=True):
+    for closed, so_far in zip(history.rounds, compute_products(history)[1:], strict=True):
         since.append(closed)
         entries.append(once(_round, opened, closed))
         if closed.accepted:

@@ -5,9 +5,9 @@ from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.memo import once
 from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, number, percent, quantity, row
 from ridgeline.graph.evidence import Benchmark, Profiled
-from ridgeline.graph.policy.counters import Regression, recent_regressions
-from ridgeline.graph.policy.history import accepted
 from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
+from ridgeline.graph.rules.history import accepted_rounds
+from ridgeline.graph.rules.stagnation import Regression, recent_regressions
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.prompts.render import render
@@ -32,7 +32,7 @@ def performance(history: History) -> str:
     """Rules 15.4: ten columns, status `baseline` or `keep`."""
     contract = history.contract
     rows = [] if history.baseline is None else [_baseline(history.opened, history.baseline)]
-    rows += [once(_keep, contract, closed) for closed in accepted(history)]
+    rows += [once(_keep, contract, closed) for closed in accepted_rounds(history)]
     return render(
         "performance.v1.md",
         campaign=history.opened.target.campaign,

@@ -4,8 +4,8 @@ from ridgeline.graph.documents.noise import noise_lines
 from ridgeline.graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
 from ridgeline.graph.documents.text import cell, code, command, line
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy import ends
-from ridgeline.graph.policy.roofline import stop_conditions
+from ridgeline.graph.rules.goal import active_goal, budget_limits, peak_fraction, regression_limit, round_limit
+from ridgeline.graph.rules.roofline import stop_conditions
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
 
@@ -123,12 +123,12 @@ def _specs(history: History) -> list[str]:
 
 
 def _stops(history: History) -> list[str]:
-    """What the stop check decides by, read from the same place (`ridgeline.graph.policy.ends`)."""
+    """What the stop check decides by, read from the same place (`ridgeline.graph.rules.goal`)."""
     limits, target = history.limits, history.opened.target
-    share, rounds = ends.peak_fraction(limits, target.performance_target), ends.rounds(limits, target)
+    share, rounds = peak_fraction(limits, target.performance_target), round_limit(limits, target)
     ceilings = history.roofline.ceilings if history.roofline else None
-    asked = ", ".join(f"{amount:g} {unit}" for amount, unit in ends.budgets(limits))
-    streak = ends.regressions(limits)
+    asked = ", ".join(f"{amount:g} {unit}" for amount, unit in budget_limits(limits))
+    streak = regression_limit(limits)
     efficiency = f"{100 * share:g}% of the bounding ceiling" if share is not None else "off"
     return [
         *(stop_conditions(ceilings, share) if share is not None else ()),
@@ -149,5 +149,5 @@ def _goal(history: History) -> str:
     asked = history.opened.target.performance_target
     if asked is None:
         return "none"
-    stops = ends.goal(history.limits, history.opened.target) is not None
+    stops = active_goal(history.limits, history.opened.target) is not None
     return cell(asked.text) if stops else f"{cell(asked.text)}, off: the campaign is endless"

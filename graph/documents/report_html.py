@@ -12,10 +12,10 @@ from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plo
 from ridgeline.graph.documents.report_html_text import diff, markdown, plain
 from ridgeline.graph.documents.roofline import against, ceiling_lines
 from ridgeline.graph.documents.text import cell, interval, line, minute, number, quantity, table, times
-from ridgeline.graph.policy.budgets import device_minutes
-from ridgeline.graph.policy.history import accepted, total_cost
-from ridgeline.graph.policy.result import Claim, claim, result
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.cost import device_minutes
+from ridgeline.graph.rules.history import accepted_rounds, total_cost
+from ridgeline.graph.rules.result import Claim, claim_speedup, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, Value
 from ridgeline.prompts.render import render
@@ -71,8 +71,8 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
 def facts(history: History) -> list[tuple[str, str]]:
     """The numbers that a reader looks for first."""
     spent = _spent(history)
-    kept = len(accepted(history))
-    told = claim(result(history))
+    kept = len(accepted_rounds(history))
+    told = claim_speedup(compute_result(history))
     speed = _told(told) if told else []
     return [
         *speed,

@@ -1,11 +1,11 @@
 """The result of a campaign in words: the first thing that every page, summary and notification says.
 
-Everything here renders `ridgeline.graph.policy.result.Result`; no number is computed.
+Everything here renders `ridgeline.graph.rules.result.Result`; no number is computed.
 """
 
 from ridgeline.graph.documents.text import cell, clip, code, interval, line, number, percent, table, times
-from ridgeline.graph.policy.result import FinalTest, Kept, Product, Result, ShapeGain, Unsettled
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.result import FinalTest, KeptRound, OpenPoint, Product, Result, ShapeGain
 from ridgeline.graph.trial import proposed
 
 MERGE = "Merge"
@@ -101,7 +101,7 @@ def cost_line(found: Result) -> str:
     return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 
-def kept_line(one: Kept) -> str:
+def kept_line(one: KeptRound) -> str:
     """`round 3: unroll by 4: +8.40% [+6.10%, +10.70%], commit 0123456789ab`."""
     commit = f"commit {one.commit[:12]}" if one.commit else "not committed to a branch"
     losses = "".join(f"; {loss}" for loss in one.losses)
@@ -143,7 +143,7 @@ def accepted_line(closed: RoundClosed) -> str:
     return f"{head} - {change}: {why}" if dash else f"{change}: {sentence}"
 
 
-def _where(one: Unsettled) -> str:
+def _where(one: OpenPoint) -> str:
     if not one.rounds:
         return ""
     more = len(one.rounds) - MOST_ROUNDS

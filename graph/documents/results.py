@@ -6,7 +6,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.text import cell, interval, number, percent, quantity, table
 from ridgeline.graph.evidence import Benchmark, Row
-from ridgeline.graph.policy.result import Product
+from ridgeline.graph.rules.result import Product
 from ridgeline.graph.verdict import ShapeChange, Verdict
 
 

@@ -5,11 +5,17 @@ from collections.abc import Sequence
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.text import cell, line, number, quantity, table
 from ridgeline.graph.evidence import Row
-from ridgeline.graph.policy import ends
-from ridgeline.graph.policy.history import best_round
-from ridgeline.graph.policy.reach import NOTHING, Reach, device_of, of_best, reach
-from ridgeline.graph.policy.roofline import bound_of, ridge, shares
 from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.rules.goal import peak_fraction
+from ridgeline.graph.rules.headroom import (
+    NOTHING_TO_GAIN,
+    Headroom,
+    compute_best_headroom,
+    compute_headroom,
+    describe_device,
+)
+from ridgeline.graph.rules.history import best_round
+from ridgeline.graph.rules.roofline import bound_of, compute_shares, ridge
 from ridgeline.graph.standing import History
 
 UNKNOWN = "UNKNOWN"
@@ -72,12 +78,16 @@ def nothing_to_gain(history: History) -> str:
     """The first sentence of a report on an original that stands at its ceiling; empty for any other campaign."""
     ended = history.concluded
     said = next((check for check in ended.checks if check.id == "T2" and check.satisfied), None) if ended else None
-    if ended is None or said is None or not said.description.startswith(NOTHING):
+    if ended is None or said is None or not said.description.startswith(NOTHING_TO_GAIN):
         return ""
-    again = reach(ended.project.rows, history.contract, device_of(history)) if ended.project else "it gave no numbers"
-    seen = f"{100 * again.share:.1f} % of the ceiling" if isinstance(again, Reach) else again
-    asked = ends.peak_fraction(history.limits, history.opened.target.performance_target)
-    if isinstance(again, Reach) and asked is not None and again.share < asked:
+    again = (
+        compute_headroom(ended.project.rows, history.contract, describe_device(history))
+        if ended.project
+        else "it gave no numbers"
+    )
+    seen = f"{100 * again.share:.1f} % of the ceiling" if isinstance(again, Headroom) else again
+    asked = peak_fraction(history.limits, history.opened.target.performance_target)
+    if isinstance(again, Headroom) and asked is not None and again.share < asked:
         seen += ", less than asked: the machine was not steady, so repeat the campaign before you rely on it"
     spent = f"{len(history.rounds)} rounds were" if history.rounds else "No round was"
     return (
@@ -102,12 +112,12 @@ def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[st
     times = [item.value for item in row.metrics if item.name == scoring.time_ms] if row else []
     if row is None or not times:
         return "-", "-"
-    share = shares((row,), (floor,), scoring).get(floor.label)
+    share = compute_shares((row,), (floor,), scoring).get(floor.label)
     return number(1e3 * times[0]), "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _sentence(history: History) -> str:
-    found = of_best(history)
+    found = compute_best_headroom(history)
     if isinstance(found, str):
         return f"What is left cannot be said: {found}."
     point = (

@@ -19,11 +19,11 @@ from ridgeline.graph.documents.text import (
 )
 from ridgeline.graph.documents.transfer import transfer_check
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
-from ridgeline.graph.policy.early import silent
-from ridgeline.graph.policy.history import best_profile
-from ridgeline.graph.policy.result import product
-from ridgeline.graph.policy.roofline import bound_of
 from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.rules.early_end import note_silent_test
+from ridgeline.graph.rules.history import best_profile
+from ridgeline.graph.rules.result import compute_product
+from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Artifact
@@ -98,7 +98,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
         project=code(command(contract.benchmark_command)),
         seconds=number(baseline.quick.seconds, 2),
         checked=baseline.test,
-        silent=silent(baseline.test.printed),
+        silent=note_silent_test(baseline.test.printed),
         rows=shape_table(baseline.quick.rows, contract),
         aggregate=aggregate_table(baseline.quick.rows, contract),
         project_rows=shape_table(baseline.project.rows, contract),
@@ -168,7 +168,7 @@ def validation(history: History, closed: RoundClosed) -> str:
         files=[f"artifacts/{name}" for name in _raw(closed)],
         rows=shape_table(run.rows, contract, closed.judged.verdict) if run else "",
         aggregate=aggregate_table(
-            run.rows, contract, closed.judged.verdict, product(figures.until(history, closed.round))
+            run.rows, contract, closed.judged.verdict, compute_product(figures.until(history, closed.round))
         )
         if run
         else "Not measured.",

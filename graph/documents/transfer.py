@@ -6,8 +6,8 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.text import line, percent
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.policy import caches
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules import audit
 from ridgeline.graph.values import Bucket, Value
 
 Decision = Literal["ACCEPT-as-real", "ACCEPT-with-asterisk", "REJECT-as-overfit"]
@@ -88,7 +88,7 @@ def _read(closed: RoundClosed) -> str:
 
 def _traced(closed: RoundClosed) -> str:
     """The four-step trace of each such cache, as far as its key tells."""
-    return "; ".join(line(caches.answer(one).why, 160) for one in _caches(closed))
+    return "; ".join(line(audit.judge_cache(one).why, 160) for one in _caches(closed))
 
 
 def _audit(bucket: Bucket) -> str:

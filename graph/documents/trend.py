@@ -6,8 +6,8 @@ from ridgeline.graph.documents.figures import Figures
 from ridgeline.graph.documents.memo import once
 from ridgeline.graph.documents.text import cell, interval, number, percent, row
 from ridgeline.graph.evidence import Benchmark
-from ridgeline.graph.policy.result import Product, products
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.result import Product, compute_products
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
 
@@ -39,7 +39,7 @@ def trend(history: History) -> str:
         rows.append(_baseline(history, history.baseline.quick))
         rows += [
             once(_round, history.contract.scoring, closed).replace(VERSUS, versus(so_far, closed), 1)
-            for closed, so_far in zip(history.rounds, products(history), strict=False)
+            for closed, so_far in zip(history.rounds, compute_products(history), strict=False)
         ]
     return render(
         "performance_trend.v1.md",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.agent.campaign.runner import FILE, checkpoints
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
-from ridgeline.graph.build import build
+from ridgeline.graph.loop.build import build_loop
 from ridgeline.graph.state import initial
 from ridgeline.sandbox.store.campaign_folder import CampaignFiles
 from tests.builders import make_limits
@@ -33,7 +33,7 @@ def _run(folder: Path) -> Iterator[dict[str, Any]]:
     ports = replace(ports, **{name: taped(name, getattr(ports, name), tape) for name in PROTOCOLS})
     began, marks = time.perf_counter(), []
     with checkpoints(folder) as saver:
-        graph, given = build(saver), initial(campaign.request)
+        graph, given = build_loop(saver), initial(campaign.request)
         for event in graph.stream(given, CONFIG, context=ports, stream_mode="tasks", durability="exit"):
             if "input" not in event and event["name"] in ("accept", "rollback"):
                 marks.append(time.perf_counter())

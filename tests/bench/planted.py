@@ -8,11 +8,11 @@ from ridgeline.agent.campaign.wiring import Place, connect
 from ridgeline.agent.contract_file import load
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS
-from ridgeline.graph.nodes.round.measure import take
-from ridgeline.graph.policy import accept
-from ridgeline.graph.policy.measure import wanted
-from ridgeline.graph.policy.shapes import core_shapes
+from ridgeline.graph.loop.round import take_measurement
 from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.rules import acceptance
+from ridgeline.graph.rules.acceptance import choose_measurement
+from ridgeline.graph.rules.shapes import core_shapes
 from ridgeline.graph.standing import Standing
 from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.trial import Applied, Built, Drafted, Timed, Traced, Verified
@@ -99,7 +99,7 @@ class Bench:
         began = time.monotonic()
         found = _measured(self._ports, self._best, f"{source}\n/* try {self._tries} */\n", number=self._tries + 1)
         pairs = sum(len(item.shapes[0].pairs) for item in found.timed.evidence if item.kind == "comparison")
-        verdict = accept.judge(found, self._best, LIMITS, best_profile=None)
+        verdict = acceptance.decide_verdict(found, self._best, LIMITS, best_profile=None)
         return Try(verdict=verdict, pairs=pairs, seconds=time.monotonic() - began)
 
 
@@ -142,8 +142,10 @@ def _measured(ports: Ports, best: Standing, source: str, *, number: int) -> Trac
     assert test.passed, test.detail
     verified = Verified(built=built, test=test)
     trial: Verified | Timed = verified
-    while want := wanted(trial, best, LIMITS):
-        found = take(ports, want, best=best, candidate=done.commit, purpose=f"round-{number}", blocks=LIMITS.blocks)
+    while want := choose_measurement(trial, best, LIMITS):
+        found = take_measurement(
+            ports, want, best=best, candidate=done.commit, purpose=f"round-{number}", blocks=LIMITS.blocks
+        )
         trial = Timed(verified=verified, evidence=(*(trial.evidence if isinstance(trial, Timed) else ()), found))
     assert isinstance(trial, Timed)
     return Traced(timed=trial, profile=None)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.policy.early import ended_early, silent
+from ridgeline.graph.rules.early_end import explain_early_end, note_silent_test
 from tests.rooms import open_room, script_contract
 
 SHELL = {
@@ -57,7 +57,7 @@ def outcome(here, kernel: str, path: str = "kernel.sh") -> str | None:
     original = here.checker.check(here.base, purpose="baseline")
     found = here.checker.check(here.candidate({path: kernel}), purpose="round-2")
     assert (original.kind, found.kind) == ("pass", "pass"), (original.detail, found.detail)
-    return ended_early((original.printed,), found.printed)
+    return explain_early_end((original.printed,), found.printed)
 
 
 @pytest.mark.feature("F099")
@@ -104,7 +104,7 @@ def test_a_silent_test_is_known_for_one(room):
     here = room({**SHELL, "test.sh": '#!/bin/sh\n[ "$(. ./kernel.sh)" = right ]\n'})
     found = here.checker.check(here.base, purpose="baseline")
     assert found.passed
-    assert "prints nothing" in silent(found.printed)
+    assert "prints nothing" in note_silent_test(found.printed)
 
 
 def test_failed_tests_keep_no_lines(room):

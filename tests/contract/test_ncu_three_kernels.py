@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.policy.bound import classify
+from ridgeline.graph.rules.bound import classify_bound
 from ridgeline.sandbox.profiles.readers.detect import read
 from ridgeline.sandbox.profiles.readers.profiles import profile
 
@@ -23,5 +23,5 @@ DATA = Path(__file__).parents[1] / "data" / "ncu"
 def test_a_kernel_of_known_kind_is_classified_rightly(recording, kernel, bound, subclass):
     (found,) = profile(read(DATA / recording), target=kernel)[:1]
     assert kernel in found.kernel
-    said = classify(found)
+    said = classify_bound(found)
     assert (said.bound, said.subclass) == (bound, subclass), said.evidence

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.build import CHECKPOINTED
 from ridgeline.graph.evidence import Ceilings, Machine, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile
+from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.sandbox.profiles.profilers import gpu_fallback
 from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 from tests import standins_campaign

@@ -11,9 +11,9 @@ from ridgeline.agent.campaign.approvals import ApprovalFiles, Deferred
 from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.approval import ApprovalRequest, Decision
-from ridgeline.graph.nodes.approve import TargetRefused
-from ridgeline.graph.policy.counters import consecutive_rollbacks
+from ridgeline.graph.errors import TargetRefused
 from ridgeline.graph.record import key
+from ridgeline.graph.rules.stagnation import consecutive_rollbacks
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import FileEdit
 from tests.builders import make_limits

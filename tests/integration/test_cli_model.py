@@ -8,7 +8,7 @@ import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
 from ridgeline.agent.providers.mailbox import Mailbox
-from ridgeline.graph.policy.history import fold
+from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.model_fakes import direction, directions
 from tests.model_server import failed, said, serve
@@ -154,7 +154,7 @@ def test_a_whole_campaign_on_a_server_keeps_a_gain_and_no_key(cli, play, project
     for place in (campaign, project):
         assert KEY.encode() not in everything(place)
     assert KEY not in done.out + done.err
-    history = fold(JsonlLedger(campaign / "ledger.jsonl").lines())
+    history = fold_ledger(JsonlLedger(campaign / "ledger.jsonl").lines())
     assert history.rounds[0].cost.tokens == 120 * asked
 
 
@@ -171,7 +171,7 @@ def test_answers_of_no_use_are_rounds_without_an_edit(cli, play, project, reply,
     server = play(reply)
     done = cli("run", project, *QUICK, "--model", "openai/some", "--base-url", server.url, "--json")
     assert done.code == 0, done.err
-    history = fold(JsonlLedger(Path(done.json["dir"]) / "ledger.jsonl").lines())
+    history = fold_ledger(JsonlLedger(Path(done.json["dir"]) / "ledger.jsonl").lines())
     assert [closed.judged.verdict.reason for closed in history.rounds] == [reason]
     assert done.json["cost"]["tokens"] == 120 * len(server.heard), "bad answers are paid for too"
     assert KEY.encode() not in everything(Path(done.json["dir"]))

@@ -18,7 +18,7 @@ from ridgeline.agent.campaign.progress import SilentProgress
 from ridgeline.agent.campaign.runner import StartRequest, start
 from ridgeline.agent.contract_file import load
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.policy.result import Result, result
+from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.sandbox.workspace.commands import pinned_core
 from tests.world import ScriptedPlanner
 
@@ -134,7 +134,7 @@ def gains(project: Path) -> Result:
         planner="sums",
         progress=SilentProgress(),
     )
-    return result(history(Path(start(request).dir)))
+    return compute_result(history(Path(start(request).dir)))
 
 
 def intervals(found: Result) -> dict[int, tuple[float, float]]:

@@ -80,9 +80,9 @@ def test_every_preset_runs_to_its_report(tmp_path, preset):
 
 
 def test_the_drawn_graph_has_every_phase_and_no_edge_that_cannot_happen():
-    from ridgeline.graph.build import build
+    from ridgeline.graph.loop.build import build_loop
 
-    edges = {(edge.source, edge.target) for edge in build().get_graph().edges}
+    edges = {(edge.source, edge.target) for edge in build_loop().get_graph().edges}
     assert ("verify", "repair") in edges
     assert ("repair", "apply") in edges
     assert ("judge", "accept") not in edges

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.campaign.tape import Tape, taped
 from ridgeline.graph.evidence import Printed, PrintedLine
-from ridgeline.graph.nodes.round.tested import ORIGINAL_AGAIN
+from ridgeline.graph.loop.round import ORIGINAL_AGAIN
 from tests.campaigns import make_campaign
 from tests.world import TextBuilder, TextChecker
 

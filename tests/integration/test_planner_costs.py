@@ -6,7 +6,7 @@ from math import log
 import pytest
 
 from ridgeline.graph.briefing import Draft, Proposal
-from ridgeline.graph.policy.history import total_cost
+from ridgeline.graph.rules.history import total_cost
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Cost
 from tests.builders import make_limits

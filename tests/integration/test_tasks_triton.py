@@ -12,8 +12,8 @@ from ridgeline.evals.task_folders import TASKS, folders
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.formula import evaluate
-from ridgeline.graph.policy.define import resolve
-from ridgeline.graph.policy.operations.families import amount, family, types
+from ridgeline.graph.rules.define import resolve_target
+from ridgeline.graph.rules.operations import amount, family, types
 from ridgeline.graph.target import Target
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.timing.interleaving import HEADER as PAIR_HEADER
@@ -178,7 +178,7 @@ def test_work_is_that_of_the_operator(task, operator, names):
 def test_contract_runs_on_an_h100_as_it_is(task):
     contract = contract_of(task)
     machine = make_machine(kind="nvidia", name="NVIDIA H100 80GB HBM3", arch="sm_90", features=())
-    target = resolve(
+    target = resolve_target(
         contract,
         instruction="",
         created="2026-01-01 00:00",

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ridgeline.graph.build import build
+from ridgeline.graph.loop.build import build_loop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,5 +15,5 @@ def test_the_diagram_is_the_compiled_graph():
     assert len(drawn) == 1
     edges = edge.findall(drawn[0])
     assert len(edges) == len(set(edges))
-    compiled = edge.findall(build().get_graph().draw_mermaid())
+    compiled = edge.findall(build_loop().get_graph().draw_mermaid())
     assert sorted(edges) == sorted(compiled), "copy the edges of `ridgeline graph` into README.md"

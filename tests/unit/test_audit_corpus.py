@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ridgeline.graph.policy.audit import overall, refusal
+from ridgeline.graph.rules.audit import find_refusal, summarize_findings
 from ridgeline.sandbox.audit.examine import added, audit
 from ridgeline.sandbox.audit.rules import CONVICTING, RULES
 from tests.audit_cheats import CHEATS, OPTIONS
@@ -23,7 +23,7 @@ def test_a_cheat_is_named_at_its_line(rule, name, path, text):
     assert rule in {one.rule for one in found}
     assert all(0 < one.line <= len(text.splitlines()) for one in found)
     assert all(one.meaning and one.closer for one in found)
-    assert overall(found) == ("convicted" if {one.rule for one in found} & CONVICTING else "routes")
+    assert summarize_findings(found) == ("convicted" if {one.rule for one in found} & CONVICTING else "routes")
 
 
 def test_the_corpus_is_as_large_as_it_says_and_spells_each_convicting_cheat_twice():
@@ -37,15 +37,15 @@ def test_the_corpus_is_as_large_as_it_says_and_spells_each_convicting_cheat_twic
 @pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[name for name, _, _ in HONEST])
 def test_nothing_honest_is_convicted_or_rolled_back(name, path, text):
     found = audit(path, text, dtype="fp16" if name == "half data" else "fp32")
-    assert overall(found) != "convicted"
-    assert refusal(found, W1 if "weight cache" in name else K1, make_contract()) is None
+    assert summarize_findings(found) != "convicted"
+    assert find_refusal(found, W1 if "weight cache" in name else K1, make_contract()) is None
 
 
 @pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[name for name, _, _ in HONEST])
 def test_most_of_what_is_honest_is_clean(name, path, text):
     looked_at = {"settings of a compiler", "generated source"}
     found = audit(path, text, dtype="fp16" if name == "half data" else "fp32")
-    assert overall(found) == ("routes" if name in looked_at | {"prefetch assembly"} else "clean")
+    assert summarize_findings(found) == ("routes" if name in looked_at | {"prefetch assembly"} else "clean")
 
 
 @pytest.mark.parametrize(("rule", "name", "path", "text"), SOURCES, ids=[f"{r}: {n}" for r, n, _, _ in SOURCES])
@@ -54,7 +54,7 @@ def test_the_same_words_in_comments_and_strings_never_convict(rule, name, path, 
     commented = "".join(f"{'#' if python else '//'} {line}\n" for line in text.replace("\\\n", "\n").splitlines())
     assert audit(path, commented) == ()
     quoted = f"doc = {text!r}\n" if python else f'const char *doc = R"x({text})x";\n'
-    assert overall(audit(path, quoted)) != "convicted"
+    assert summarize_findings(audit(path, quoted)) != "convicted"
     if not python:
         assert audit(path, "/* " + text.replace("*/", "") + " */\n") == ()
 
@@ -115,7 +115,7 @@ def test_a_piece_that_is_no_python_is_looked_at_line_by_line_and_not_convicted()
     text = "        y = g(x)\n    return y\nimport os\n  os._exit(0)\n"
     found = audit("k.py", text)
     assert {"unreadable", "ends-process"} <= {one.rule for one in found}
-    assert overall(found) == "routes"
+    assert summarize_findings(found) == "routes"
     assert next(one.line for one in found if one.rule == "ends-process") == 4
 
 
@@ -137,6 +137,6 @@ def test_the_four_cases_of_the_specification():
     assert "identity-cache" in rules["id dict"]
     assert "tensor-weakref" in rules["weakref of a gradient"]
     honest = {name: audit(path, text) for name, path, text in HONEST}
-    assert overall(honest["weight cache with version"]) == "clean"
+    assert summarize_findings(honest["weight cache with version"]) == "clean"
     assert [one.severity for one in honest["weight cache with version"]] == ["notes"]
     assert honest["autotune"] == ()

@@ -4,7 +4,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.audit import refusal
+from ridgeline.graph.rules.audit import find_refusal
 from ridgeline.sandbox.audit.examine import added, audit
 from tests.builders import make_contract, make_hypothesis
 
@@ -236,7 +236,7 @@ HONEST = [
 
 
 def reason(path, text):
-    found = refusal(audit(path, text), make_hypothesis(bucket="K1"), make_contract())
+    found = find_refusal(audit(path, text), make_hypothesis(bucket="K1"), make_contract())
     return found.reason if found else None
 
 
@@ -251,7 +251,7 @@ def test_what_may_do_so_is_refused_and_can_be_allowed(name, path, text):
     assert reason(path, text) in {"unsettled", "overfit"}
     rules = [one.rule for one in audit(path, text)]
     allowing = make_contract(audit={"allow": rules})
-    assert refusal(audit(path, text), make_hypothesis(bucket="K1"), allowing) is None
+    assert find_refusal(audit(path, text), make_hypothesis(bucket="K1"), allowing) is None
 
 
 @pytest.mark.parametrize(("name", "path", "text"), HONEST, ids=[f"{p}: {n}" for n, p, _ in HONEST])

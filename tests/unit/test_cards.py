@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from ridgeline.agent.planner.catalog import NOTHING_LEFT
-from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.values import Category, Hypothesis, Prediction
 from ridgeline.knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read
 from ridgeline.knowledge.rewrite import apply
@@ -94,8 +94,8 @@ def test_is_one_allowed_change(name: str) -> None:
         prediction=Prediction(counter=card.prediction.counter, direction=card.prediction.direction),
         sweep=card.sweep,
     )
-    assert single_change(asked) is None
-    assert forbidden(asked) is None
+    assert explain_several_changes(asked) is None
+    assert explain_forbidden(asked) is None
 
 
 def test_ids_are_unique_and_name_their_file() -> None:

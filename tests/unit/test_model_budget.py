@@ -8,9 +8,9 @@ from ridgeline.agent.providers.base import BudgetSpent
 from ridgeline.agent.providers.budget import forecast
 from ridgeline.agent.providers.choice import Choice, Price
 from ridgeline.graph.briefing import OUT_OF_BUDGET, Draft, Proposal, Review
-from ridgeline.graph.policy.budgets import device_minutes, ended_by_budget, exceeded
-from ridgeline.graph.policy.stop import checks
 from ridgeline.graph.record import Reflection
+from ridgeline.graph.rules.cost import device_minutes, is_budget_end, list_exceeded_budgets
+from ridgeline.graph.rules.stop import evaluate_stop_checks
 from ridgeline.graph.values import Cost
 from tests.builders import make_history, make_judged
 from tests.builders_campaign import make_limits
@@ -83,18 +83,18 @@ def test_an_unknown_price_stays_unknown():
 
 def test_the_planners_budget_is_t7_and_its_ideas_are_t8():
     def ids(exhausted):
-        found = checks(make_history(), stop_requested=False, exhausted=exhausted, elapsed_minutes=0.0)
+        found = evaluate_stop_checks(make_history(), stop_requested=False, exhausted=exhausted, elapsed_minutes=0.0)
         return [check.id for check in found if check.satisfied]
 
     assert ids(f"{OUT_OF_BUDGET}too much") == ["T7"]
     assert ids("no idea") == ["T8"]
     assert ids("") == []
-    assert not ended_by_budget("no idea about the budget: none")
+    assert not is_budget_end("no idea about the budget: none")
 
 
 def test_gpu_minutes_count_where_there_is_a_gpu():
     cpu = make_history(limits=make_limits(max_gpu_minutes=0.001))
-    assert exceeded(cpu, 0.0) == ()
+    assert list_exceeded_budgets(cpu, 0.0) == ()
     machine = make_machine(kind="nvidia")
     gpu = cpu.model_copy(update={"opened": cpu.opened.model_copy(update={"machine": machine})})
     assert device_minutes(gpu, Cost(command_seconds=90.0)) == 1.5

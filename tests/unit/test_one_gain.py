@@ -8,9 +8,9 @@ from ridgeline.graph.documents import render, report, tip_entry
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.report_html import report_html
 from ridgeline.graph.documents.result import accepted_line, best_in_short, first_screen, notice
-from ridgeline.graph.policy.history import fold, standing
-from ridgeline.graph.policy.result import result
-from ridgeline.graph.policy.score import ScoreError, delta
+from ridgeline.graph.rules.history import fold_ledger, standing
+from ridgeline.graph.rules.result import compute_result
+from ridgeline.graph.rules.score import ScoreError, delta
 from ridgeline.sandbox.store.ledger import JsonlLedger
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
@@ -18,7 +18,7 @@ RECORDED = sorted(folder.name for folder in CAMPAIGNS.iterdir() if (folder / "le
 
 
 def recorded(name):
-    return fold(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
+    return fold_ledger(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
 
 
 def spelled(gain):
@@ -46,7 +46,7 @@ def unpaired(history):
 
 def measured(history):
     """What pairs have measured: the candidates' gains with their bounds, and the ledger's final test."""
-    final = result(history).final
+    final = compute_result(history).final
     tested = (final, *final.shapes) if final else ()
     sides = [side for one in tested for side in (one.speedup, one.lower, getattr(one, "upper", None)) if side]
     found = {text for side in sides for text in spelled(side - 1)}
@@ -62,7 +62,7 @@ def told(history):
     for closed in history.rounds:
         files[f"tip {closed.round}"] = tip_entry(closed, history.opened)
         files[f"line {closed.round}"] = accepted_line(closed)
-    found = result(history)
+    found = compute_result(history)
     files |= {"notification": notice(found), "summary": str(first_screen(found)), "progress": best_in_short(found)}
     return {**files, "report": report(history), "report.html": report_html(history, diffs={})}
 
@@ -86,7 +86,7 @@ def test_the_final_documents_hold_one_multiple_of_the_original(name):
     for closed in history.rounds:
         whole *= 1 + (closed.judged.verdict.gain if closed.accepted else 0.0)
     wrong = spelled(whole - 1) - measured(history) if whole != 1 else set()
-    found = result(history)
+    found = compute_result(history)
     for document in (report(history), report_html(history, diffs={}), notice(found), str(first_screen(found))):
         assert {text for text in wrong if text in document} == set()
     done = history.concluded

@@ -13,9 +13,9 @@ from ridgeline.agent.providers.tape import counted
 from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.score import aggregate
-from ridgeline.graph.policy.told import shapes_now, terms
+from ridgeline.graph.loop.context import describe_shapes, describe_terms
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.score import aggregate
 from ridgeline.graph.trial import Drafted, find, proposed
 from ridgeline.graph.values import FileEdit
 from ridgeline.prompts.render import TEMPLATES, identity
@@ -59,7 +59,7 @@ class Counted(ScriptedModel):
 
 def at(lines: int, **fields) -> Briefing:
     """What the planner of the recorded campaign knew after so many lines of its ledger."""
-    known = fold.fold(LINES[:lines])
+    known = fold.fold_ledger(LINES[:lines])
     best = fold.standing(known)
     sources = naive("matmul_c")
     default = {
@@ -74,8 +74,8 @@ def at(lines: int, **fields) -> Briefing:
         "bottleneck": ROUND.bottleneck,
         "bottleneck_evidence": ROUND.bottleneck_evidence,
         "profile": known.baseline.profile,
-        "shapes": shapes_now(known),
-        "terms": terms(known),
+        "shapes": describe_shapes(known),
+        "terms": describe_terms(known),
         "head": LINES[lines - 1].sha256,
         "rounds": fold.unmasked_rounds(known),
     }
@@ -86,7 +86,7 @@ def at(lines: int, **fields) -> Briefing:
 def asked(question, *, task: str = "recorded matmul_c") -> str:
     """The page of the first question that `question` makes a planner ask."""
     model = Counted("{}", "{}", tools=False)
-    limits = fold.fold(LINES[:4]).limits
+    limits = fold.fold_ledger(LINES[:4]).limits
     question(ModelPlanner(model, limits=limits, reader=Tree(KNOWN[task]), books=ShippedBooks()))
     return page(1, model.asks[0])
 

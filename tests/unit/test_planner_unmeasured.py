@@ -8,15 +8,15 @@ from ridgeline.agent.planner.checks import repeated, tried
 from ridgeline.agent.planner.directions import nothing_seen
 from ridgeline.agent.planner.history import asked, disturbed, ineffective, unmeasured
 from ridgeline.agent.providers.tape import counted
-from ridgeline.graph.policy.history import fold
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.sandbox.store.ledger import JsonlLedger
 
 CAMPAIGNS = Path(__file__).parents[2] / "evals" / "campaigns"
 
 
 def rounds(name: str) -> tuple[RoundClosed, ...]:
-    known = fold(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
+    known = fold_ledger(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
     assert known is not None
     return known.rounds
 

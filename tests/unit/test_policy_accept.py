@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.rules.acceptance import decide_verdict
 from tests.builders import (
     BASE,
     CANDIDATE,
@@ -107,7 +107,7 @@ def test_independent_metrics_none_may_fall(a, b, accepted):
     best = make_benchmark(rows=[make_row("s", metrics={"a": 1.0, "b": 1.0})], commit=BASE, level="quick")
     standing = make_standing({"s": 1.0}, contract=contract, quick=best)
     candidate = make_benchmark(rows=[make_row("s", metrics={"a": a, "b": b})], level="quick")
-    verdict = judge(make_traced(candidate), standing, CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(make_traced(candidate), standing, CAMPAIGN, best_profile=None)
     assert verdict.accepted == accepted
     if b < 1:
         assert "(b -10.0%)" in verdict.sentence
@@ -152,7 +152,7 @@ def test_a_tie_without_spread_has_no_benefit():
     standing = make_standing(quick=make_benchmark(rows=flat, level="quick", commit=BASE))
     trial = make_traced(make_benchmark(rows=flat, level="quick"))
     limits = make_limits("campaign", accept_tie_with_benefit=True)
-    assert judge(trial, standing, limits, best_profile=None).reason == "not_better"
+    assert decide_verdict(trial, standing, limits, best_profile=None).reason == "not_better"
 
 
 def test_a_split_is_offered_when_classes_diverge():

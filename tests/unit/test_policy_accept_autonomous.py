@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.rules.acceptance import decide_verdict
 from tests.builders import (
     BASE,
     VALUES,
@@ -61,7 +61,7 @@ def test_within_noise_only_twice_in_the_same_direction(first, second, reason):
 @pytest.mark.feature("F105")
 def test_once_is_a_tie():
     trial = make_traced(make_scaled(1.008))
-    assert judge(trial, make_standing(), LIMITS, best_profile=None).reason == "noise"
+    assert decide_verdict(trial, make_standing(), LIMITS, best_profile=None).reason == "noise"
 
 
 @pytest.mark.feature("F106", "F120")

@@ -4,10 +4,9 @@ import pytest
 
 from ridgeline.graph.contract import Scoring, Work
 from ridgeline.graph.evidence import Ceilings
-from ridgeline.graph.policy.bottleneck import classify
-from ridgeline.graph.policy.roofline import shape_roofs
-from ridgeline.graph.policy.timing import from_timing
 from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.rules.bottleneck import classify_bottleneck, classify_by_timing
+from ridgeline.graph.rules.roofline import compute_shape_roofs
 from tests.builders import make_profiled, make_row
 
 SCORING = Scoring(primary_metric="GFLOPS", time_ms="Time (ms)")
@@ -16,7 +15,7 @@ GEMM = Work(flops="2*M*N*K", bytes="4*(M*K+N*K+M*N)")
 
 
 def counters(**values):
-    return classify(make_profiled(values), (), (), SCORING)
+    return classify_bottleneck(make_profiled(values), (), (), SCORING)
 
 
 @pytest.mark.feature("F062")
@@ -66,7 +65,7 @@ def test_counters_decide(values, label, word):
     ],
 )
 def test_a_claim_without_counters_says_so(profiled):
-    label, chain = classify(profiled, (), (), SCORING)
+    label, chain = classify_bottleneck(profiled, (), (), SCORING)
     assert label == "unknown"
     assert "rests on timing alone" in chain
 
@@ -79,7 +78,7 @@ def timed(*shapes, scoring=SCORING, work=GEMM, ceilings=None):
         )
         for n, (m, cols, k, rate) in enumerate(shapes)
     )
-    return from_timing(shape_roofs(rows, work, ceilings), rows, scoring)
+    return classify_by_timing(compute_shape_roofs(rows, work, ceilings), rows, scoring)
 
 
 @pytest.mark.feature("F062")
@@ -146,7 +145,7 @@ def test_shapes_of_two_peaks_are_never_compared_by_their_rates():
 def test_only_a_call_as_short_as_a_launch_is_blamed_on_one(us, label):
     row = make_row("s", metrics={"GFLOPS": 1.0, "Time (ms)": us / 1e3})
     roof = ShapeRoof(label="s", flops=1.0, bytes=1.0, intensity=1.0, bound="memory", floor_us=us / 2)
-    assert from_timing((roof,), (row,), SCORING)[0] == label
+    assert classify_by_timing((roof,), (row,), SCORING)[0] == label
 
 
 def test_a_low_share_of_memory_alike_in_all_shapes_may_be_passes_that_nobody_counted():
@@ -177,4 +176,4 @@ def test_bytes_count_as_work_where_there_are_no_operations():
 def test_rows_without_a_roof_are_left_out():
     rows = (make_row("a"), make_row("b"), make_row("c"))
     other = ShapeRoof(label="z", flops=1.0, bytes=1.0, intensity=1.0, bound="memory", floor_us=1.0)
-    assert from_timing((other,), rows, SCORING)[0] == "unknown"
+    assert classify_by_timing((other,), rows, SCORING)[0] == "unknown"

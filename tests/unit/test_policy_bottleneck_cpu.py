@@ -6,11 +6,10 @@ import pytest
 
 from ridgeline.graph.contract import Scoring, Work
 from ridgeline.graph.evidence import Ceilings
-from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.bottleneck import classify
-from ridgeline.graph.policy.roofline import shape_roofs
-from ridgeline.graph.policy.timing import from_timing
 from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.bottleneck import classify_bottleneck, classify_by_timing
+from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.trial import Traced, find
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_profiled, make_row
@@ -53,7 +52,7 @@ def profiled(**changes):
     ],
 )
 def test_misses_of_the_first_cache_need_lost_cycles_or_lines_that_come_again(changes, roofs, label, word):
-    found, chain = classify(profiled(**changes), roofs, (), SCORING, cpu=True)
+    found, chain = classify_bottleneck(profiled(**changes), roofs, (), SCORING, cpu=True)
     assert found == label
     assert word in chain
 
@@ -61,24 +60,24 @@ def test_misses_of_the_first_cache_need_lost_cycles_or_lines_that_come_again(cha
 def test_no_vectorised_loop_is_no_cause_where_misses_leave_it_open():
     """Intrinsics are no loop that a compiler vectorised."""
     seen = profiled(vectorized_loops=0, missed_vectorizations=9)
-    assert classify(seen, (ROOF,), (), SCORING, cpu=True)[0] == "unknown"
+    assert classify_bottleneck(seen, (ROOF,), (), SCORING, cpu=True)[0] == "unknown"
 
 
 @pytest.mark.feature("F062")
 def test_the_recorded_softmax_is_not_called_memory_bound_because_its_instructions_fell():
     """As recorded: from round 2 on 31,400 misses in four calls, of 21.3, 0.91, 0.87 and 0.81 million instructions."""
-    known = fold.fold(JsonlLedger(RECORDED / "softmax_c_mailbox" / "ledger.jsonl").lines())
+    known = fold.fold_ledger(JsonlLedger(RECORDED / "softmax_c_mailbox" / "ledger.jsonl").lines())
     assert known is not None
     assert known.baseline is not None
     assert known.roofline is not None
-    roofs = shape_roofs(known.baseline.quick.rows, known.contract.work, known.roofline.ceilings)
+    roofs = compute_shape_roofs(known.baseline.quick.rows, known.contract.work, known.roofline.ceilings)
     traced = [find(closed.judged, Traced) for closed in known.rounds]
     profiles = [one.profile for one in traced if one and one.profile]
     rates = [1e3 * (one.counter("d1_misses") or 0) / (one.counter("instructions") or 1) for one in profiles]
     assert [round(rate, 1) for rate in rates] == [34.8, 35.9, 36.0, 39.0, 39.0, 39.0]
     assert len({round((one.counter("d1_misses") or 0) / 1e3) for one in profiles}) <= 2
     for one in profiles:
-        label, chain = classify(one, roofs, (), known.contract.scoring, cpu=True)
+        label, chain = classify_bottleneck(one, roofs, (), known.contract.scoring, cpu=True)
         assert label == "unknown"
         assert "502 kB" in chain or "501.9 kB" in chain or "506 kB" in chain
         assert "where the largest shape moves 1049 kB" in chain
@@ -95,7 +94,9 @@ def timed(*sizes, ceilings=None, cpu=True):
         make_row(f"s{n}", metrics={"N": size, "GB/s": rate, "Time (ms)": size / rate / 1e6})
         for n, (size, rate) in enumerate(sizes)
     )
-    return from_timing(shape_roofs(rows, Work(flops="N/1000", bytes="N"), ceilings), rows, scoring, cpu=cpu)
+    return classify_by_timing(
+        compute_shape_roofs(rows, Work(flops="N/1000", bytes="N"), ceilings), rows, scoring, cpu=cpu
+    )
 
 
 @pytest.mark.parametrize(

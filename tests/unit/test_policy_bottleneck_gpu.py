@@ -4,11 +4,11 @@ import pytest
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Origin
-from ridgeline.graph.policy.bottleneck import classify
-from ridgeline.graph.policy.gates import unread
-from ridgeline.graph.policy.objections import resources
-from ridgeline.graph.policy.outcome import Outcome
-from ridgeline.graph.policy.predict import check
+from ridgeline.graph.rules.bottleneck import classify_bottleneck
+from ridgeline.graph.rules.gates import note_missing_counters
+from ridgeline.graph.rules.lessons import check_prediction
+from ridgeline.graph.rules.objections import check_resources
+from ridgeline.graph.rules.outcome import Outcome
 from ridgeline.graph.values import Prediction
 from tests.builders import make_limits, make_profiled
 from tests.unit.test_policy_bound import loads, profile
@@ -18,7 +18,7 @@ SCORING = Scoring(primary_metric="GFLOPS")
 
 def seen(numbers, counters=None, **changes):
     recorded = make_profiled(counters or {"calls": 9}, rung="ncu", kernel=profile(numbers, **changes))
-    return classify(recorded, (), (), SCORING)
+    return classify_bottleneck(recorded, (), (), SCORING)
 
 
 @pytest.mark.feature("F062")
@@ -56,7 +56,7 @@ def test_a_recording_that_decides_nothing_leaves_it_to_the_times_and_says_so(cha
 def test_where_the_recording_is_silent_the_compilers_spills_speak():
     origins = (Origin(name="spills", rung="isa", source="s"),)
     recorded = make_profiled({"spills": 3}, rung="rocprofv3", kernel=profile({}), origins=origins)
-    label, chain = classify(recorded, (), (), SCORING)
+    label, chain = classify_bottleneck(recorded, (), (), SCORING)
     assert label == "resource"
     assert chain.endswith("(isa)")
 
@@ -86,16 +86,16 @@ ACCEPTED = Outcome(decision="accepted", reason="faster", why="", faster="yes")
     ],
 )
 def test_new_spills_speak_against_a_gain_where_both_are_seen_in_the_same_way(before, after, reason):
-    found = resources(before, after, make_limits())
+    found = check_resources(before, after, make_limits())
     assert (found.reason if found else None) == reason
 
 
 def test_what_cannot_be_compared_is_said():
-    (note,) = unread(ACCEPTED, on("isa", spills=0), on("counters", spills=0))
+    (note,) = note_missing_counters(ACCEPTED, on("isa", spills=0), on("counters", spills=0))
     assert "spills" in note
 
 
 @pytest.mark.parametrize(("rung", "outcome"), [("counters", "confirmed"), ("isa", "unclear")])
 def test_a_prediction_is_checked_on_one_rung_only(rung, outcome):
     said = Prediction(counter="registers", direction="down")
-    assert check(said, on("counters", registers=64), on(rung, registers=32)).outcome == outcome
+    assert check_prediction(said, on("counters", registers=64), on(rung, registers=32)).outcome == outcome

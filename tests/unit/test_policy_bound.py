@@ -3,8 +3,7 @@
 import pytest
 
 from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
-from ridgeline.graph.policy.bound import classify
-from ridgeline.graph.policy.bound_case import Thresholds
+from ridgeline.graph.rules.bound import Thresholds, classify_bound
 
 
 def profile(numbers=None, *, stalls=None, **changes):
@@ -77,7 +76,7 @@ def loads(memory, compute):
     ],
 )
 def test_classes_at_their_boundaries(numbers, bound, subclass):
-    found = classify(profile(numbers))
+    found = classify_bound(profile(numbers))
     assert (found.bound, found.subclass) == (bound, subclass)
 
 
@@ -97,7 +96,7 @@ def test_classes_at_their_boundaries(numbers, bound, subclass):
     ],
 )
 def test_what_a_latency_bound_kernel_waits_for(stalls, subclass):
-    found = classify(profile(loads(0.2, 0.2), stalls=stalls))
+    found = classify_bound(profile(loads(0.2, 0.2), stalls=stalls))
     assert (found.bound, found.subclass) == ("latency_bound", subclass)
 
 
@@ -109,17 +108,17 @@ def test_what_a_latency_bound_kernel_waits_for(stalls, subclass):
     ],
 )
 def test_what_proves_nothing_has_no_class(changes, subclass):
-    found = classify(profile(**changes))
+    found = classify_bound(profile(**changes))
     assert (found.bound, found.subclass, found.confidence) == ("invalid", subclass, "low")
 
 
 def test_one_replayed_launch_is_enough_where_counters_were_read():
-    assert classify(profile(loads(0.9, 0.1), calls=1, grade="replay")).bound == "memory_bound"
+    assert classify_bound(profile(loads(0.9, 0.1), calls=1, grade="replay")).bound == "memory_bound"
 
 
 @pytest.mark.parametrize("category", ["comm", "copy", "fill", "rng", "runtime"])
 def test_a_helper_is_not_the_kernel(category):
-    assert classify(profile(loads(0.9, 0.1), category=category)).bound == "not_compute"
+    assert classify_bound(profile(loads(0.9, 0.1), category=category)).bound == "not_compute"
 
 
 @pytest.mark.parametrize(
@@ -145,14 +144,14 @@ def test_a_helper_is_not_the_kernel(category):
     ],
 )
 def test_flags(numbers, stalls, flag, raised):
-    found = classify(profile(numbers, stalls=stalls))
+    found = classify_bound(profile(numbers, stalls=stalls))
     assert (flag in found.flags) is raised
     assert found.next
 
 
 @pytest.mark.parametrize(("name", "raised"), [("gemm_bf16_tn", True), ("softmax_kernel", False)])
 def test_a_matrix_product_without_matrix_instructions(name, raised):
-    assert ("matrix_unused" in classify(profile(loads(0.3, 0.0), kernel=name)).flags) is raised
+    assert ("matrix_unused" in classify_bound(profile(loads(0.3, 0.0), kernel=name)).flags) is raised
 
 
 SPREAD = {"time.min_ns": 98_000, "time.max_ns": 107_900}
@@ -172,26 +171,26 @@ SPREAD = {"time.min_ns": 98_000, "time.max_ns": 107_900}
     ],
 )
 def test_confidence(numbers, stalls, confidence):
-    assert classify(profile(numbers, stalls=stalls)).confidence == confidence
+    assert classify_bound(profile(numbers, stalls=stalls)).confidence == confidence
 
 
 @pytest.mark.feature("F087", "F075")
 def test_every_class_names_its_numbers_thresholds_and_sources():
-    found = classify(profile({**loads(0.8, 0.1), **SPREAD}, stalls={"mem_wait": 0.5}))
+    found = classify_bound(profile({**loads(0.8, 0.1), **SPREAD}, stalls={"mem_wait": 0.5}))
     assert found.evidence[0] == "mem.pct_of_peak 0.8 (high from 0.6, 0.1 ahead of the other) [here; counters]"
     assert found.next[0].startswith("compare the bytes")
 
 
 def test_a_matrix_product_whose_share_of_the_peak_alone_is_known():
-    found = classify(profile({"mem.pct_of_peak": 0.1, "comp.pct_of_peak": 0.7}, kernel="gemm_nt"))
+    found = classify_bound(profile({"mem.pct_of_peak": 0.1, "comp.pct_of_peak": 0.7}, kernel="gemm_nt"))
     assert (found.bound, found.subclass) == ("compute_bound", "matrix")
 
 
 def test_occupancy_alone_never_makes_a_class():
-    found = classify(profile({"occ.theoretical": 0.03, "occ.achieved": 0.02, **loads(0.7, 0.1)}))
+    found = classify_bound(profile({"occ.theoretical": 0.03, "occ.achieved": 0.02, **loads(0.7, 0.1)}))
     assert (found.bound, found.flags) == ("memory_bound", ())
 
 
 def test_thresholds_can_be_moved():
-    found = classify(profile(loads(0.55, 0.1)), Thresholds(high=0.5))
+    found = classify_bound(profile(loads(0.55, 0.1)), Thresholds(high=0.5))
     assert found.bound == "memory_bound"

@@ -3,12 +3,18 @@
 import pytest
 
 from ridgeline.graph.evidence import Ceilings, Rate
-from ridgeline.graph.policy.ceilings import CeilingError, below, bounds, cache_bytes, units_of
-from ridgeline.graph.policy.operations.amount import Amount
-from ridgeline.graph.policy.roofline import specs, stop_conditions
-from ridgeline.graph.policy.step0 import rooflined
-from ridgeline.graph.policy.waves import tiles, wave
 from ridgeline.graph.record import Spec
+from ridgeline.graph.rules.headroom import make_roofline_record
+from ridgeline.graph.rules.operations import Amount, tiles, wave
+from ridgeline.graph.rules.roofline import (
+    CeilingError,
+    cache_bytes,
+    choose_ceilings,
+    list_specs,
+    require_below,
+    stop_conditions,
+    units_of,
+)
 from tests.builders import make_machine
 
 PEAK = Spec(metric="bf16_dense", value=989.4, unit="TFLOPS", source="knowledge/hardware/h100-sxm.md:L16")
@@ -18,7 +24,7 @@ L2 = Spec(metric="l2_capacity", value=50, unit="MiB", source="knowledge/hardware
 STATED = (PEAK, COPY, UNITS, L2)
 NO_PEAK = PEAK.model_copy(update={"value": None, "source": "gpu-wiki not found"})
 NO_COPY = COPY.model_copy(update={"value": None, "source": "gpu-wiki not found"})
-H100 = bounds(None, STATED, "h").ceilings
+H100 = choose_ceilings(None, STATED, "h").ceilings
 
 
 def measured(flops=None, copy=None):
@@ -40,7 +46,7 @@ def measured(flops=None, copy=None):
     ],
 )
 def test_measured_is_preferred_and_stated_fills_in(own, stated, flops, copy, flops_source, copy_source):
-    found = bounds(own, stated, "h").ceilings
+    found = choose_ceilings(own, stated, "h").ceilings
     assert (found.flops_gflops, found.copy_gbps) == (pytest.approx(flops) if flops else None, pytest.approx(copy))
     assert (found.flops_source, found.copy_source) == (flops_source, copy_source)
 
@@ -48,19 +54,19 @@ def test_measured_is_preferred_and_stated_fills_in(own, stated, flops, copy, flo
 @pytest.mark.feature("F068")
 @pytest.mark.parametrize(("flops", "copy", "word"), [(990e3, 3000, "compute peak"), (700e3, 3351, "copy bandwidth")])
 def test_a_measured_ceiling_above_the_stated_peak_is_refused(flops, copy, word):
-    found = bounds(measured(flops, copy), STATED, "h")
+    found = choose_ceilings(measured(flops, copy), STATED, "h")
     assert f"a measured {word}" in found.note
     assert "refused" in found.note
     assert found.ceilings.flops_gflops <= 989400
     assert found.ceilings.copy_gbps <= 3350
-    kept = {spec.metric for spec in specs(found.measured, make_machine(), STATED)}
+    kept = {spec.metric for spec in list_specs(found.measured, make_machine(), STATED)}
     assert word not in kept
     assert {"compute peak", "copy bandwidth"} - kept == {word}
 
 
 @pytest.mark.feature("F068", "F072")
 def test_measured_and_stated_stand_side_by_side_with_their_origin():
-    roof = rooflined(measured(700e3, 3000), make_machine(), STATED)
+    roof = make_roofline_record(measured(700e3, 3000), make_machine(), STATED)
     texts = [spec.text for spec in roof.specs]
     assert f"bf16_dense: 989.4 TFLOPS <- {PEAK.source}" in texts
     assert f"hbm_bandwidth: 3.35 TB/s <- {COPY.source}" in texts
@@ -76,40 +82,40 @@ def test_measured_and_stated_stand_side_by_side_with_their_origin():
 def test_a_measurement_that_failed_says_why_and_leaves_what_is_stated():
     why = "not measured: torch sees no GPU"
     failed = Ceilings(copy_gbps=None, flops_gflops=None, method=why, machine="h")
-    found = rooflined(failed, make_machine(), STATED)
+    found = make_roofline_record(failed, make_machine(), STATED)
     assert found.note == why
     assert (found.ceilings.flops_source, found.ceilings.copy_source) == (PEAK.source, COPY.source)
-    assert not rooflined(None, make_machine(), STATED).note
-    assert rooflined(failed, make_machine(), ()).note == why
+    assert not make_roofline_record(None, make_machine(), STATED).note
+    assert make_roofline_record(failed, make_machine(), ()).note == why
 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_what_was_kept_and_what_was_measured_besides_goes_along(kept):
     others = (Rate(name="read bandwidth", value=3100.0, unit="GB/s"),)
     own = measured(700e3, 3000).model_copy(update={"kept": kept, "others": others})
-    found = bounds(own, STATED, "h").ceilings
+    found = choose_ceilings(own, STATED, "h").ceilings
     assert (found.kept, found.others) == (kept, others)
     # a record without either reads as before the fields existed
     assert ("kept" in found.model_dump(mode="json")) == kept
-    assert "others" not in bounds(None, STATED, "h").ceilings.model_dump(mode="json")
+    assert "others" not in choose_ceilings(None, STATED, "h").ceilings.model_dump(mode="json")
 
 
 @pytest.mark.feature("F069")
 def test_what_no_document_gives_is_off_and_said():
-    found = bounds(None, (NO_PEAK, COPY), "h")
+    found = choose_ceilings(None, (NO_PEAK, COPY), "h")
     assert found.note == "bf16_dense is UNKNOWN (gpu-wiki not found): the target that needs it is off"
     assert stop_conditions(found.ceilings, 0.9) == (
         "compute-bound target: UNKNOWN (gpu-wiki not found)",
         "memory-bound target >= 3.015 TB/s",
     )
-    assert bounds(None, (NO_PEAK, NO_COPY), "h").ceilings is None
-    assert bounds(None, (), "h").ceilings is None
+    assert choose_ceilings(None, (NO_PEAK, NO_COPY), "h").ceilings is None
+    assert choose_ceilings(None, (), "h").ceilings is None
 
 
 def test_stated_numbers_are_registered_once_and_measured_ones_beside_them():
     machine = make_machine(kind="nvidia", l1d_bytes=None, l2_bytes=None, l3_bytes=None)
-    assert [spec.text for spec in specs(None, machine, STATED)] == [spec.text for spec in STATED]
-    both = [spec.text for spec in specs(measured(700e3, None), machine, STATED)]
+    assert [spec.text for spec in list_specs(None, machine, STATED)] == [spec.text for spec in STATED]
+    both = [spec.text for spec in list_specs(measured(700e3, None), machine, STATED)]
     assert both[-1] == "compute peak: 700000 GFLOP/s <- measured here: matmul and copy loops"
     assert len(both) == len(STATED) + 1
 
@@ -124,9 +130,9 @@ def test_the_largest_cache_counts():
 
 
 def test_equal_to_the_peak_is_no_refusal():
-    assert below(100.0, 100.0, what="x", source="s") == 100.0
+    assert require_below(100.0, 100.0, what="x", source="s") == 100.0
     with pytest.raises(CeilingError, match=r"x of 100\.001 is above the peak of 100 that s states; refused"):
-        below(100.001, 100.0, what="x", source="s")
+        require_below(100.001, 100.0, what="x", source="s")
 
 
 GEMM = Amount(flops=2 * 4096.0**3, bytes=3 * 2 * 4096.0**2)
@@ -180,4 +186,4 @@ def test_a_ceiling_above_the_peak_is_refused():
     with pytest.raises(CeilingError, match="above the peak"):
         wave(grid=132, units=132, call=GEMM, tile=tile, ceilings=H100, source="s")
     with pytest.raises(ValueError, match="known compute peak"):
-        wave(grid=1, units=1, call=GEMM, tile=tile, ceilings=bounds(None, (COPY,), "h").ceilings, source="s")
+        wave(grid=1, units=1, call=GEMM, tile=tile, ceilings=choose_ceilings(None, (COPY,), "h").ceilings, source="s")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.change import forbidden, single_change
+from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from tests.builders import make_hypothesis
 
 
@@ -72,24 +72,24 @@ from tests.builders import make_hypothesis
     ],
 )
 def test_one_change(change, single):
-    assert (single_change(make_hypothesis(change=change)) is None) is single
+    assert (explain_several_changes(make_hypothesis(change=change)) is None) is single
 
 
 @pytest.mark.feature("F031")
 def test_a_declared_sweep_is_one_change():
-    assert single_change(make_hypothesis(change="BLOCK_M, BLOCK_N and num_stages", sweep=True)) is None
+    assert explain_several_changes(make_hypothesis(change="BLOCK_M, BLOCK_N and num_stages", sweep=True)) is None
 
 
 @pytest.mark.feature("F063", "F117")
 @pytest.mark.parametrize("field", ["claim", "change", "risks", "verification"])
 def test_every_answer_is_needed(field):
-    assert (single_change(make_hypothesis(**{field: " "})) or "").startswith(f"{field} is empty")
+    assert (explain_several_changes(make_hypothesis(**{field: " "})) or "").startswith(f"{field} is empty")
 
 
 @pytest.mark.feature("F117")
 @pytest.mark.parametrize("evidence", [(), ("",), (" ", "")])
 def test_evidence_is_needed(evidence):
-    assert "evidence is empty" in (single_change(make_hypothesis(evidence=evidence)) or "")
+    assert "evidence is empty" in (explain_several_changes(make_hypothesis(evidence=evidence)) or "")
 
 
 @pytest.mark.feature("F046")
@@ -109,4 +109,4 @@ def test_evidence_is_needed(evidence):
     ],
 )
 def test_buckets(bucket, bound, allowed):
-    assert (forbidden(make_hypothesis(bucket=bucket, real_gain_bound=bound)) is None) is allowed
+    assert (explain_forbidden(make_hypothesis(bucket=bucket, real_gain_bound=bound)) is None) is allowed

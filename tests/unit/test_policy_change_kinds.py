@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.change import single_change
-from ridgeline.graph.policy.change_kinds import kinds
+from ridgeline.graph.rules.change import explain_several_changes, find_change_kinds
 from tests.builders import make_hypothesis
 
 SINGLE = (
@@ -74,14 +73,14 @@ DOUBLE = (
 @pytest.mark.feature("F031")
 @pytest.mark.parametrize("change", SINGLE)
 def test_where_a_change_is_made_is_no_second_change(change):
-    assert single_change(make_hypothesis(change=change)) is None
+    assert explain_several_changes(make_hypothesis(change=change)) is None
 
 
 @pytest.mark.feature("F031")
 @pytest.mark.parametrize(("change", "named"), DOUBLE)
 def test_two_changes_are_two_wherever_they_are_made(change, named):
-    assert kinds(change) == named
-    assert (single_change(make_hypothesis(change=change)) or "").startswith("names 2 changes")
+    assert find_change_kinds(change) == named
+    assert (explain_several_changes(make_hypothesis(change=change)) or "").startswith("names 2 changes")
 
 
 @pytest.mark.parametrize(
@@ -96,4 +95,4 @@ def test_two_changes_are_two_wherever_they_are_made(change, named):
     ],
 )
 def test_kinds_of_what_is_done(change, named):
-    assert kinds(change) == named
+    assert find_change_kinds(change) == named

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.counters import (
+from ridgeline.graph.rules.stagnation import (
     consecutive_regressions,
     consecutive_rollbacks,
     is_regression,

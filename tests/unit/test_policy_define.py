@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from ridgeline.graph.policy.define import Questions, resolve
+from ridgeline.graph.rules.define import Questions, resolve_target
 from ridgeline.graph.target import Target
 from tests.builders import make_contract, make_machine
 
@@ -13,7 +13,7 @@ GEMM = {"target_op": "gemm_fp8_blockwise", "target_backend": "TRITON", "target_g
 
 
 def define(contract=None, *, instruction="", machine=None, overrides=None, **fields):
-    return resolve(
+    return resolve_target(
         contract or make_contract(),
         instruction=instruction,
         created=fields.pop("created", "2026-04-12 09:30"),

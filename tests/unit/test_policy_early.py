@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.evidence import Printed, PrintedLine
-from ridgeline.graph.policy.early import RELIABLE, ended_early, silent
+from ridgeline.graph.rules.early_end import RELIABLE, explain_early_end, note_silent_test
 
 
 def said(*lines: str | tuple[str, int], cut: bool = False, bad: tuple[str, ...] = ()) -> Printed:
@@ -25,7 +25,7 @@ ORIGINAL = said("seed #", ("PASS n=#", 5), "all # shapes are right")
     ],
 )
 def test_a_whole_run_is_a_pass_in_any_order_and_with_more_lines(candidate):
-    assert ended_early((ORIGINAL,), candidate) is None
+    assert explain_early_end((ORIGINAL,), candidate) is None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_whole_run_is_a_pass_in_any_order_and_with_more_lines(candidate):
     ],
 )
 def test_a_run_without_lines_that_the_original_prints_ended_early(candidate, words):
-    why = ended_early((ORIGINAL,), candidate)
+    why = explain_early_end((ORIGINAL,), candidate)
     assert why is not None
     assert words in why
     assert "\n" not in why
@@ -68,50 +68,52 @@ NAMED = said("kernel: naive ijk", ("PASS n=#", 5), "all # shapes are right")
     ],
 )
 def test_what_the_kernel_says_of_itself_may_change_where_the_test_comes_to_its_end(candidate, whole):
-    assert (ended_early((NAMED,), candidate) is None) == whole
+    assert (explain_early_end((NAMED,), candidate) is None) == whole
 
 
 def test_the_mend_comes_before_the_line_that_may_be_long():
-    assert (ended_early((NAMED,), said()) or "").startswith(
+    assert (explain_early_end((NAMED,), said()) or "").startswith(
         "the test ended early with exit code 0, let it run to its end: "
     )
 
 
 def test_lines_that_vary_between_runs_of_the_original_are_not_required():
     first, second = said("a", "luck", ("case #", 3)), said("a", ("case #", 2))
-    assert ended_early((first,), second) is not None
-    assert ended_early((first, second), said("a", ("case #", 2))) is None
-    assert ended_early((first, second), said("a", "case #")) is not None
+    assert explain_early_end((first,), second) is not None
+    assert explain_early_end((first, second), said("a", ("case #", 2))) is None
+    assert explain_early_end((first, second), said("a", "case #")) is not None
 
 
 def test_one_line_stands_in_for_one_only():
     original = said(("size # is right", 3))
-    assert ended_early((original,), said("size # is right here", "size # is right")) is not None
-    assert ended_early((original,), said(("size # is right here", 2), "size # is right")) is None
+    assert explain_early_end((original,), said("size # is right here", "size # is right")) is not None
+    assert explain_early_end((original,), said(("size # is right here", 2), "size # is right")) is None
 
 
 def test_a_known_line_stands_in_for_none():
     original = said("size # is right on host", "size # is right on device")
-    assert ended_early((original,), said(("size # is right on host", 2))) is not None
+    assert explain_early_end((original,), said(("size # is right on host", 2))) is not None
 
 
 def test_new_complaints_are_no_pass_and_old_ones_are_known():
     loud = said("# passed", "# failed", bad=("# failed",))
-    assert "'# failed'" in (ended_early((said("# passed"),), loud) or "")
-    assert ended_early((said("# passed", "# failed", bad=("# failed",)),), loud) is None
-    assert "'# failed'" in (ended_early((said("# passed", "# failed"),), loud) or "")  # the original said 0 failed
+    assert "'# failed'" in (explain_early_end((said("# passed"),), loud) or "")
+    assert explain_early_end((said("# passed", "# failed", bad=("# failed",)),), loud) is None
+    assert "'# failed'" in (
+        explain_early_end((said("# passed", "# failed"),), loud) or ""
+    )  # the original said 0 failed
 
 
 def test_of_an_output_too_long_only_its_end_is_required():
     many = [f"case {n}" for n in range(100)]
     original = said(*many, "done", cut=True)
-    assert ended_early((original,), said(*many[-RELIABLE:], "done")) is None
-    assert ended_early((original,), said(*many, cut=True)) is not None
-    assert ended_early((said(*many, "done"),), said(*many[-RELIABLE:], "done", cut=True)) is None
+    assert explain_early_end((original,), said(*many[-RELIABLE:], "done")) is None
+    assert explain_early_end((original,), said(*many, cut=True)) is not None
+    assert explain_early_end((said(*many, "done"),), said(*many[-RELIABLE:], "done", cut=True)) is None
 
 
 def test_a_test_that_prints_nothing_is_said_once_and_judged_by_its_exit_code():
-    assert ended_early((said(),), said("whatever")) is None
-    assert "print a last line" in silent(said())
-    assert silent(said("ok")) == ""
-    assert silent(None) == ""
+    assert explain_early_end((said(),), said("whatever")) is None
+    assert "print a last line" in note_silent_test(said())
+    assert note_silent_test(said("ok")) == ""
+    assert note_silent_test(None) == ""

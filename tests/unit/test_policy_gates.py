@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.evidence import BuildResult, MixedEvidence
-from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.rules.acceptance import decide_verdict
 from ridgeline.graph.trial import Broken, Timed, Traced
 from tests.builders import (
     BASE,
@@ -49,7 +49,7 @@ def per_shape(gains):
     ],
 )
 def test_missing_measurements_are_not_a_gain(evidence, limits, reason):
-    verdict = judge(
+    verdict = decide_verdict(
         make_traced(*evidence),
         make_standing(full=None) if reason == "undecided" else make_standing(),
         limits,
@@ -60,7 +60,7 @@ def test_missing_measurements_are_not_a_gain(evidence, limits, reason):
 
 def test_neither_level_is_comparable():
     only_full = make_traced(make_scaled(1.3, level="full"))
-    verdict = judge(only_full, make_standing(full=None), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(only_full, make_standing(full=None), CAMPAIGN, best_profile=None)
     assert verdict.reason == "undecided"
 
 
@@ -70,7 +70,7 @@ def test_neither_level_is_comparable():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_no_evidence_at_all_is_a_failed_benchmark(preset):
     trial = Traced(timed=Timed(verified=make_verified(), evidence=()), profile=None)
-    assert judge(trial, make_standing(), make_limits(preset), best_profile=None).reason == "benchmark_failed"
+    assert decide_verdict(trial, make_standing(), make_limits(preset), best_profile=None).reason == "benchmark_failed"
 
 
 def test_an_unbuilt_or_wrong_candidate_is_never_kept():
@@ -78,7 +78,7 @@ def test_an_unbuilt_or_wrong_candidate_is_never_kept():
     wrong = make_verified().model_copy(update={"test": make_test("incorrect")})
     for verified, reason, correct in ((unbuilt, "build_failed", "unverified"), (wrong, "incorrect", "no")):
         trial = Traced(timed=make_timed(make_scaled(1.5, level="quick"), verified=verified), profile=None)
-        verdict = judge(trial, make_standing(), ROUTER, best_profile=None)
+        verdict = decide_verdict(trial, make_standing(), ROUTER, best_profile=None)
         assert (verdict.decision, verdict.reason, verdict.correct) == ("rolled_back", reason, correct)
     assert isinstance(unbuilt.built.build, BuildResult)
 
@@ -103,7 +103,7 @@ def test_an_unbuilt_or_wrong_candidate_is_never_kept():
     ],
 )
 def test_unusable_numbers_are_a_failed_benchmark(evidence, words):
-    verdict = judge(make_traced(*evidence), make_standing(), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(make_traced(*evidence), make_standing(), CAMPAIGN, best_profile=None)
     assert verdict.reason == "benchmark_failed"
     assert words in verdict.sentence
 
@@ -114,7 +114,7 @@ def test_unusable_numbers_are_a_failed_benchmark(evidence, words):
 def test_rule_11_rejects_whatever_the_score(preset, bucket):
     evidence = (make_scaled(2.0, level="quick"), make_scaled(2.0), make_comparison())
     trial = make_traced(*evidence, hypothesis=make_hypothesis(bucket=bucket))
-    verdict = judge(trial, make_standing(), make_limits(preset), best_profile=None)
+    verdict = decide_verdict(trial, make_standing(), make_limits(preset), best_profile=None)
     assert (verdict.decision, verdict.reason, verdict.own_work) == ("rolled_back", "overfit", "no")
 
 
@@ -169,7 +169,7 @@ def test_a_gain_too_large_to_be_true_asks_for_a_second_look(gain, noted, preset)
 def test_mixed_evidence_is_never_judged(preset):
     evidence = [make_scaled(1.5, level=level, engine="event") for level in ("quick", "full")]
     with pytest.raises(MixedEvidence):
-        judge(make_traced(*evidence), make_standing(), make_limits(preset), best_profile=None)
+        decide_verdict(make_traced(*evidence), make_standing(), make_limits(preset), best_profile=None)
 
 
 # trials that ended early
@@ -187,7 +187,7 @@ def test_mixed_evidence_is_never_judged(preset):
     ],
 )
 def test_a_failed_trial_keeps_its_reason_and_claims_nothing(reason, correct, own_work):
-    verdict = judge(make_failed(reason), make_standing(), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(make_failed(reason), make_standing(), CAMPAIGN, best_profile=None)
     assert (verdict.decision, verdict.reason) == ("rolled_back", reason)
     assert (verdict.correct, verdict.faster, verdict.own_work) == (correct, "unverified", own_work)
     assert verdict.gain is None
@@ -202,7 +202,7 @@ def test_what_the_judge_says_of_own_work_reaches_the_verdict(preset, answer):
     trial = Traced(
         timed=make_timed(make_scaled(1.2), verified=verified.model_copy(update={"test": test})), profile=None
     )
-    assert judge(trial, make_standing(), make_limits(preset), best_profile=None).own_work == answer
+    assert decide_verdict(trial, make_standing(), make_limits(preset), best_profile=None).own_work == answer
 
 
 def test_a_right_result_that_is_not_its_own_work_is_called_that():
@@ -210,7 +210,7 @@ def test_a_right_result_that_is_not_its_own_work_is_called_that():
     trial = make_failed(
         "incorrect", reached=Broken(built=make_built(), test=test), detail="MISMATCH: a library made it"
     )
-    verdict = judge(trial, make_standing(), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(trial, make_standing(), CAMPAIGN, best_profile=None)
     assert (verdict.correct, verdict.own_work) == ("yes", "no")
     assert verdict.sentence.endswith("was not kept because it is not its own work: MISMATCH: a library made it")
 
@@ -218,13 +218,15 @@ def test_a_right_result_that_is_not_its_own_work_is_called_that():
 @pytest.mark.parametrize(("reason", "correct"), [("benchmark_failed", "yes"), ("tampered", "unverified")])
 def test_what_was_tested_stays_tested(reason, correct):
     trial = make_failed(reason, reached=make_verified(), detail="")
-    verdict = judge(trial, make_standing(), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(trial, make_standing(), CAMPAIGN, best_profile=None)
     assert verdict.correct == correct
     assert verdict.notes == ()
 
 
 def test_a_long_tool_message_is_cut_in_the_sentence():
-    verdict = judge(make_failed(detail="\n" + "x" * 500 + "\nmore"), make_standing(), CAMPAIGN, best_profile=None)
+    verdict = decide_verdict(
+        make_failed(detail="\n" + "x" * 500 + "\nmore"), make_standing(), CAMPAIGN, best_profile=None
+    )
     assert verdict.sentence.endswith("x...")
     assert len(verdict.sentence) < 300
 
@@ -261,6 +263,6 @@ def test_a_gain_that_is_noise_itself_is_not_called_overfit():
 def test_pairs_that_lack_a_shape_decide_nothing_even_when_it_is_not_representative():
     standing = make_standing(shapes=("small", "medium"))
     pairs = make_comparison(dict.fromkeys(("small", "medium"), ((0.2,), (0.21,), (0.2,))))
-    verdict = judge(make_traced(make_scaled(1.2), pairs), standing, make_limits(), best_profile=None)
+    verdict = decide_verdict(make_traced(make_scaled(1.2), pairs), standing, make_limits(), best_profile=None)
     assert (verdict.reason, verdict.faster) == ("benchmark_failed", "unverified")
     assert "not compared: large" in verdict.sentence

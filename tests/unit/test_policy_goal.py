@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.goal import GoalError, parse_goal, reached, unit_of
+from ridgeline.graph.rules.goal import GoalError, is_goal_reached, parse_goal, unit_of
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_metric_without_a_unit_cannot_be_compared():
 )
 def test_reached(text, aggregate, speedup, efficiency, done):
     goal = parse_goal(text, "Forward GFLOPS")
-    assert reached(goal, aggregate=aggregate, speedup=speedup, efficiency=efficiency) is done
+    assert is_goal_reached(goal, aggregate=aggregate, speedup=speedup, efficiency=efficiency) is done
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.graph.policy import history as fold
 from ridgeline.graph.record import Concluded, Line, Restarted, Reviewed, Rooflined
+from ridgeline.graph.rules import history as fold
 from ridgeline.graph.trial import Formatted
 from ridgeline.graph.values import Cost
 from tests.builders import (
@@ -50,12 +50,12 @@ def concluded(**fields):
 
 
 def test_an_empty_ledger_is_no_history():
-    assert fold.fold(()) is None
+    assert fold.fold_ledger(()) is None
 
 
 def test_a_ledger_begins_with_opened():
     with pytest.raises(ValueError, match="'baseline', not 'opened'"):
-        fold.fold(lines(make_baseline(), make_opened()))
+        fold.fold_ledger(lines(make_baseline(), make_opened()))
 
 
 def test_bodies_are_sorted_by_kind():
@@ -69,13 +69,13 @@ def test_bodies_are_sorted_by_kind():
         Restarted(after_round=3, masked=(2,), note=""),
         concluded(),
     )
-    found = fold.fold(lines(*bodies))
+    found = fold.fold_ledger(lines(*bodies))
     assert found is not None
     assert (found.opened, found.roofline, found.baseline) == bodies[:3]
     assert found.rounds == bodies[3:5]
     assert (*found.reviews, *found.restarts, found.concluded) == bodies[5:]
     assert found.limits == make_limits()
-    assert fold.fold(lines(make_opened())) == make_history(baseline=None)
+    assert fold.fold_ledger(lines(make_opened())) == make_history(baseline=None)
 
 
 def test_the_original_is_the_first_best():
@@ -108,8 +108,8 @@ def test_the_best_is_the_last_accepted_after_two_rollbacks():
     history = make_history(make_round(2), make_round(3), make_round(4, "rolled_back"), make_round(5, "rolled_back"))
     best = fold.standing(history)
     assert (best.round, best.commit) == (3, "03" * 20)
-    assert [closed.round for closed in fold.accepted(history)] == [2, 3]
-    assert [closed.round for closed in fold.rolled_back(history)] == [4, 5]
+    assert [closed.round for closed in fold.accepted_rounds(history)] == [2, 3]
+    assert [closed.round for closed in fold.rolled_back_rounds(history)] == [4, 5]
 
 
 def test_numbers_of_the_best_are_its_own_latest():
@@ -173,7 +173,7 @@ def test_round_numbers_are_never_used_twice(history, number):
 def test_masked_rounds_are_out_of_planning():
     restarts = (Restarted(after_round=4, masked=(1,), note=""), Restarted(after_round=5, masked=(3, 4), note=""))
     history = make_history(*(make_round(n) for n in range(2, 7)), restarts=restarts)
-    assert fold.masked(history) == {1, 3, 4}
+    assert fold.masked_versions(history) == {1, 3, 4}
     assert [closed.round for closed in fold.unmasked_rounds(history)] == [3, 6]
     assert len(fold.unmasked_rounds(make_history(make_round(2)))) == 1
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.instruction import arch_of, parse
-from ridgeline.graph.policy.vocabulary import ARCHS, KNOWN_ARCHS, LANGUAGES, VENDORS, vendor
+from ridgeline.graph.rules.define import ARCHS, KNOWN_ARCHS, LANGUAGES, VENDORS, arch_of, parse_instruction, vendor
 
 
 @pytest.mark.feature("F003")
@@ -52,7 +51,7 @@ def test_product_to_architecture(product, arch):
     ],
 )
 def test_reading_an_instruction(text, field, value):
-    assert getattr(parse(text), field) == value
+    assert getattr(parse_instruction(text), field) == value
 
 
 def test_tables_agree():

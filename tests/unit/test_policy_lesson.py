@@ -7,9 +7,9 @@ import pytest
 
 from ridgeline.agent.planner.directions import learnt
 from ridgeline.graph.documents.rounds import summary
-from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.lesson import contradiction
 from ridgeline.graph.record import Reflection
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.lessons import find_contradiction
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_hypothesis, make_judged, make_round, make_traced
 
@@ -73,13 +73,13 @@ def judged(accepted=True, lever="row-jam"):
     ],
 )
 def test_a_lesson_is_held_against_the_rounds(lesson, why):
-    found = contradiction(lesson, judged(), ROUNDS)
+    found = find_contradiction(lesson, judged(), ROUNDS)
     assert found.startswith(why) if why else found == ""
 
 
 def test_a_rollback_is_no_help():
-    assert contradiction("This change helped.", judged(accepted=False), ROUNDS)
-    assert contradiction("This change did not help.", judged(accepted=False), ROUNDS) == ""
+    assert find_contradiction("This change helped.", judged(accepted=False), ROUNDS)
+    assert find_contradiction("This change did not help.", judged(accepted=False), ROUNDS) == ""
 
 
 def reflected(lesson):
@@ -108,7 +108,7 @@ def test_one_that_they_do_not_deny_is_kept_and_nothing_more_is_recorded():
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.parent.name)
 def test_no_recorded_lesson_is_denied(path):
-    known = fold.fold(JsonlLedger(path).lines())
+    known = fold.fold_ledger(JsonlLedger(path).lines())
     assert known is not None
     for number, closed in enumerate(known.rounds):
-        assert contradiction(closed.reflection.lesson or "", closed.judged, known.rounds[:number]) == ""
+        assert find_contradiction(closed.reflection.lesson or "", closed.judged, known.rounds[:number]) == ""

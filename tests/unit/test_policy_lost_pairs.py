@@ -10,8 +10,8 @@ from ridgeline.agent.planner.history import disturbed
 from ridgeline.graph.documents.rounds import validation
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import PRESETS, Limits
-from ridgeline.graph.policy import history as fold
-from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.standing import CompareWant
 from ridgeline.graph.trial import Timed, find
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -135,15 +135,15 @@ def test_lost_pairs_make_no_false_gain(theta, standing):
 
 def test_what_a_recorded_campaign_gave_up_for_is_measured_on_today():
     """Three pairs of 2.5 to 3.4 times, then one disturbed: the record stands, and a new campaign takes another pair."""
-    known = fold.fold(JsonlLedger(CAMPAIGNS / "layernorm_c_mailbox" / "ledger.jsonl").lines())
+    known = fold.fold_ledger(JsonlLedger(CAMPAIGNS / "layernorm_c_mailbox" / "ledger.jsonl").lines())
     closed = next(one for one in known.rounds if one.round == 3)
     timed = find(closed.judged, Timed)
     assert [type(item) for item in timed.evidence[1:]] == [Comparison, Comparison, Comparison, BenchmarkFailed]
     assert (closed.judged.verdict.reason, known.limits.lost_in_a_row) == ("benchmark_failed", 1)
     standing = fold.standing(known)
     assert standing.noise is None
-    assert wanted(timed, standing, known.limits) is None
-    assert wanted(timed, standing, PRESETS["evidence"]) == CompareWant(first_pair=4, pairs=1)
+    assert choose_measurement(timed, standing, known.limits) is None
+    assert choose_measurement(timed, standing, PRESETS["evidence"]) == CompareWant(first_pair=4, pairs=1)
 
 
 def test_a_record_from_before_reads_as_it_was_written():

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.evidence import BenchmarkFailed, MixedEvidence
-from ridgeline.graph.policy.measure import wanted
+from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.standing import BenchmarkWant, CompareWant
 from tests.builders import (
     BASE,
@@ -231,7 +231,7 @@ def test_a_shape_without_a_row_ends_measuring():
 )
 def test_evidence_of_another_origin_raises(evidence):
     with pytest.raises(MixedEvidence):
-        wanted(make_timed(evidence), make_standing(), CAMPAIGN)
+        choose_measurement(make_timed(evidence), make_standing(), CAMPAIGN)
 
 
 def test_first_questions():
@@ -242,7 +242,7 @@ def test_first_questions():
         "autonomous": BenchmarkWant(which="candidate", level="full", repeat=0),
     }
     for preset, want in expected.items():
-        assert wanted(make_verified(), make_standing(), make_limits(preset)) == want
+        assert choose_measurement(make_verified(), make_standing(), make_limits(preset)) == want
 
 
 def test_extra_rows_of_the_benchmark_do_not_disturb():

@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import DOCUMENTS
-from ridgeline.graph.policy.accept import judge
+from ridgeline.graph.rules.acceptance import decide_verdict
 from ridgeline.graph.standing import BenchmarkWant
 from ridgeline.graph.verdict import Verdict
 from tests.builders import (
@@ -175,7 +175,7 @@ def test_what_the_audit_left_open_of_an_unexplained_gain_undoes_it_in_every_pres
     pairs = make_comparison(dict.fromkeys(VALUES, ((1.38,), (1.381,), (1.379,))))
     trial = make_traced().model_copy(update={"timed": make_timed(*evidence, pairs, verified=verified)})
     standing = make_standing(contract=make_contract(work={}))
-    verdict = judge(trial, standing, make_limits(preset), best_profile=None)
+    verdict = decide_verdict(trial, standing, make_limits(preset), best_profile=None)
     assert verdict.accepted == (not left_open)
     assert any(note.startswith("unexplained: ") for note in verdict.notes)
     assert verdict.reason == ("unsettled" if left_open else "faster")
@@ -198,7 +198,7 @@ def test_correctness_rule_11_and_physics_keep_their_power_over_a_proven_gain(pre
         wrong = trial.timed.verified.test.model_copy(update={"passed": False, "kind": "incorrect"})
         verified = trial.timed.verified.model_copy(update={"test": wrong})
         trial = trial.model_copy(update={"timed": trial.timed.model_copy(update={"verified": verified})})
-    verdict = judge(trial, make_standing(), make_limits(preset), best_profile=None)
+    verdict = decide_verdict(trial, make_standing(), make_limits(preset), best_profile=None)
     assert (verdict.decision, verdict.reason) == ("rolled_back", reason)
 
 

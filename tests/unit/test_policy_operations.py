@@ -2,8 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.operations.amount import Types, canonical
-from ridgeline.graph.policy.operations.families import FAMILIES, SizeError, amount, family, sizes, types
+from ridgeline.graph.rules.operations import FAMILIES, SizeError, Types, amount, canonical, family, sizes, types
 
 
 def work(op, shape, dtype="bf16", out=None):

@@ -3,11 +3,11 @@
 import pytest
 
 from ridgeline.graph.evidence import Ceilings, Rate
-from ridgeline.graph.policy import gates, physics
-from ridgeline.graph.policy.accept import judge
-from ridgeline.graph.policy.history import standing as standing_of
-from ridgeline.graph.policy.readings import readings
 from ridgeline.graph.record import Calibrated, Rooflined
+from ridgeline.graph.rules import gates, physics
+from ridgeline.graph.rules.acceptance import decide_verdict
+from ridgeline.graph.rules.history import standing as standing_of
+from ridgeline.graph.rules.readings import sort_readings
 from ridgeline.graph.trial import Timed, Traced
 from tests.builders import (
     BASE,
@@ -50,12 +50,12 @@ def matvec(share, commit=BASE):
 
 def of_matvec(share, **fields):
     known = standing(contract=make_contract(work=MATVEC), quick=matvec(0.2), full=matvec(0.2), **fields)
-    return readings(make_traced(matvec(share, "c" * 40)), known, ROUTER), known
+    return sort_readings(make_traced(matvec(share, "c" * 40)), known, ROUTER), known
 
 
 def told(factor, known=None):
     known = known or standing()
-    return physics.impossible(readings(make_traced(make_scaled(factor)), known, ROUTER), known)
+    return physics.find_impossible_time(sort_readings(make_traced(make_scaled(factor)), known, ROUTER), known)
 
 
 # 400 GFLOP/s: `large` runs at 200 in the best version, so four times as fast is twice what the machine can
@@ -83,7 +83,7 @@ def test_the_refusal_names_both_times_and_the_ceiling():
 )
 def test_bytes_bound_only_what_no_cache_holds(share, refused, fields):
     found, known = of_matvec(share, **fields)
-    assert bool(physics.impossible(found, known)) == refused
+    assert bool(physics.find_impossible_time(found, known)) == refused
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def after_a_round(gain, ceilings=CEILINGS, **fields):
 def test_a_kept_version_below_its_floor_does_not_lift_it_for_the_next(gain, factor, refused):
     known = after_a_round(gain)
     assert known.round == 2
-    found = readings(make_traced(make_scaled(factor)), known, ROUTER)
-    assert bool(physics.impossible(found, known)) == refused
-    assert bool(physics.floors_of(found, known).get("large"))
+    found = sort_readings(make_traced(make_scaled(factor)), known, ROUTER)
+    assert bool(physics.find_impossible_time(found, known)) == refused
+    assert bool(physics.compute_floors(found, known).get("large"))
 
 
 def test_a_floor_that_the_original_breaks_stays_lifted():
@@ -137,7 +137,7 @@ def test_a_time_of_zero_is_below_every_floor():
     rows = [make_row(n, metrics={"M": 64, "N": 64, "K": 64, METRIC: v, "Time (ms)": 0.0}) for n, v in VALUES.items()]
     known = standing()
     trial = make_traced(make_benchmark(rows=rows))
-    assert "small takes 0 us" in physics.impossible(readings(trial, known, ROUTER), known)
+    assert "small takes 0 us" in physics.find_impossible_time(sort_readings(trial, known, ROUTER), known)
 
 
 def test_pairs_are_looked_at_as_well():
@@ -146,8 +146,8 @@ def test_pairs_are_looked_at_as_well():
         update={"shapes": tuple(s.model_copy(update={"candidate_us": 0.001}) for s in quick.shapes)}
     )
     known = standing()
-    found = readings(make_traced(make_scaled(1.0), fast), known, ROUTER)
-    assert "takes 0.001 us" in physics.impossible(found, known)
+    found = sort_readings(make_traced(make_scaled(1.0), fast), known, ROUTER)
+    assert "takes 0.001 us" in physics.find_impossible_time(found, known)
 
 
 def test_threads_share_no_ceiling_of_one_thread():
@@ -172,7 +172,9 @@ def test_a_gpu_may_use_the_type_that_is_fastest_there():
 @pytest.mark.feature("F055")
 @pytest.mark.parametrize("preset", ["campaign", "router", "autonomous", "evidence"])
 def test_an_impossible_time_is_rolled_back_in_every_preset(preset):
-    verdict = judge(make_traced(make_scaled(1e5, level="quick")), standing(), make_limits(preset), best_profile=None)
+    verdict = decide_verdict(
+        make_traced(make_scaled(1e5, level="quick")), standing(), make_limits(preset), best_profile=None
+    )
     assert (verdict.decision, verdict.reason, verdict.faster) == ("rolled_back", "benchmark_failed", "unverified")
     assert "faster than this machine can be" in verdict.sentence
 
@@ -180,7 +182,7 @@ def test_an_impossible_time_is_rolled_back_in_every_preset(preset):
 def router(factor, *findings, known):
     verified = make_verified(make_built(make_applied(audit=findings)))
     evidence = (make_scaled(factor, level="quick"),)
-    return judge(
+    return decide_verdict(
         Traced(timed=Timed(verified=verified, evidence=evidence * 1), profile=None), known, ROUTER, best_profile=None
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.predict import check
+from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.values import Prediction
 from tests.builders import make_profiled
 
@@ -36,7 +36,7 @@ from tests.builders import make_profiled
 )
 def test_outcome(direction, ratio, before, after, outcome):
     prediction = Prediction(counter="n", direction=direction, ratio=ratio)
-    found = check(prediction, make_profiled({"n": before}), make_profiled({"n": after}))
+    found = check_prediction(prediction, make_profiled({"n": before}), make_profiled({"n": after}))
     assert (found.before, found.after, found.expected, found.counter) == (before, after, direction, "n")
     assert found.outcome == outcome
 
@@ -53,12 +53,12 @@ def test_outcome(direction, ratio, before, after, outcome):
 )
 def test_missing_values_are_unclear(before, after):
     profiles = [None if counters is None else make_profiled(counters) for counters in (before, after)]
-    assert check(Prediction(counter="n", direction="down"), *profiles).outcome == "unclear"
+    assert check_prediction(Prediction(counter="n", direction="down"), *profiles).outcome == "unclear"
 
 
 @pytest.mark.parametrize("other", [{"rung": "perf"}, {"machine": "elsewhere"}])
 def test_profiles_that_cannot_be_compared_are_unclear(other):
-    found = check(
+    found = check_prediction(
         Prediction(counter="n", direction="down"), make_profiled({"n": 100}), make_profiled({"n": 1}, **other)
     )
     assert (found.before, found.after, found.outcome) == (100, 1, "unclear")
@@ -66,4 +66,4 @@ def test_profiles_that_cannot_be_compared_are_unclear(other):
 
 def test_tolerance_is_an_argument():
     profiles = make_profiled({"n": 100}), make_profiled({"n": 95})
-    assert check(Prediction(counter="n", direction="down"), *profiles, tolerance=0.1).outcome == "unclear"
+    assert check_prediction(Prediction(counter="n", direction="down"), *profiles, tolerance=0.1).outcome == "unclear"

@@ -4,11 +4,11 @@ import pytest
 
 from ridgeline.graph.documents import render
 from ridgeline.graph.evidence import Ceilings
-from ridgeline.graph.policy import ends
-from ridgeline.graph.policy.goal import parse_goal
-from ridgeline.graph.policy.reach import Device, Reach, of_best, reach
-from ridgeline.graph.policy.stop import checks, nothing_to_gain
 from ridgeline.graph.record import Rooflined, Spec
+from ridgeline.graph.rules import goal as ends
+from ridgeline.graph.rules.goal import parse_goal
+from ridgeline.graph.rules.headroom import Device, Headroom, compute_best_headroom, compute_headroom
+from ridgeline.graph.rules.stop import evaluate_stop_checks, has_nothing_to_gain
 from tests.builders import (
     METRIC,
     make_baseline,
@@ -39,12 +39,12 @@ def device(**fields):
 
 
 def seen(*rows, contract=None, **fields):
-    return reach(rows, contract or make_contract(**MATVEC), device(**fields))
+    return compute_headroom(rows, contract or make_contract(**MATVEC), device(**fields))
 
 
 def test_a_matvec_at_93_per_cent_of_its_floor():
     found = seen(matvec(0.93))
-    assert isinstance(found, Reach)
+    assert isinstance(found, Headroom)
     assert found.share == pytest.approx(0.93)
     assert found.text == "93.0 % of the memory ceiling (copy bandwidth 20 GB/s, measured here: copy loop)"
     assert found.left == pytest.approx(1 / 0.93)
@@ -93,14 +93,14 @@ def test_the_contract_must_name_a_time():
 
 
 def test_traffic_beyond_every_cache_is_governed():
-    assert isinstance(seen(matvec(0.93), machine=GPU, specs=(L2,)), Reach)
-    assert isinstance(seen(matvec(0.93, size=5000), machine=GPU), Reach)
+    assert isinstance(seen(matvec(0.93), machine=GPU, specs=(L2,)), Headroom)
+    assert isinstance(seen(matvec(0.93, size=5000), machine=GPU), Headroom)
 
 
 def test_compute_bound_work_may_live_in_a_cache():
     # 2*256^3 operations at 93 GFLOP/s
     row = make_row("medium", 93.0)
-    found = reach((row,), make_contract(), device())
+    found = compute_headroom((row,), make_contract(), device())
     assert found.text == "93.0 % of the compute ceiling (compute peak 100 GFLOP/s, measured here: copy loop)"
 
 
@@ -115,7 +115,7 @@ def campaign(quick, project, *rounds, preset="evidence", goal=None, ceilings=CEI
 
 
 def t2(history):
-    return checks(history, stop_requested=False, exhausted="", elapsed_minutes=0.0)[1]
+    return evaluate_stop_checks(history, stop_requested=False, exhausted="", elapsed_minutes=0.0)[1]
 
 
 @pytest.mark.feature("F058", "F072")
@@ -142,7 +142,7 @@ def t2(history):
 )
 def test_an_original_at_its_ceiling_is_not_worth_a_round(quick, project, fields, ends_here):
     known = campaign(quick, project, **fields)
-    assert nothing_to_gain(known) is ends_here
+    assert has_nothing_to_gain(known) is ends_here
     assert t2(known).satisfied is ends_here
     assert t2(known).description.startswith("nothing to gain: ") is ends_here
 
@@ -156,15 +156,15 @@ def test_the_reason_names_number_ceiling_source_and_what_is_left():
 
 def test_before_the_baseline_nothing_is_said():
     known = campaign(0.93, 0.94).model_copy(update={"baseline": None})
-    assert of_best(known) == "the baseline is not measured yet"
-    assert not nothing_to_gain(known)
+    assert compute_best_headroom(known) == "the baseline is not measured yet"
+    assert not has_nothing_to_gain(known)
 
 
 def test_a_kept_version_at_the_ceiling_is_a_gain_and_no_nothing():
     known = campaign(0.5, 0.5, make_round(2, gain=0.10), target_peak_fraction=0.01)
     # the rows of the round are those of the default benchmark, which have M and K too
     assert not t2(known).description.startswith("nothing to gain")
-    assert not nothing_to_gain(known)
+    assert not has_nothing_to_gain(known)
 
 
 @pytest.mark.feature("F072")
@@ -202,6 +202,6 @@ def test_the_readme_prints_what_the_stop_check_decides_by(fields, target, line, 
 )
 def test_rounds_are_bounded_once(limits, max_iterations, rounds):
     opened = make_opened(limits=limits, target=make_target(max_iterations=max_iterations))
-    assert ends.rounds(limits, opened.target) == rounds
+    assert ends.round_limit(limits, opened.target) == rounds
     text = str(render(make_history(opened=opened), worktree="tree")["README.md"])
     assert f"- T3 rounds: {rounds if rounds is not None else 'no limit'}" in text.splitlines()

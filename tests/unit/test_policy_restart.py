@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.graph.policy.restart import mask, possible
 from ridgeline.graph.record import Restarted
+from ridgeline.graph.rules.stagnation import can_restart, choose_masked_versions
 from tests.builders import make_history, make_limits, make_round
 
 
@@ -16,20 +16,29 @@ def history(*, best=None, last=8, masked=(), **limits):
 @pytest.mark.feature("F085")
 @pytest.mark.parametrize("seed", range(20))
 def test_about_half_never_the_original_never_the_best(seed):
-    found = mask(history(best=5), seed=seed)
+    found = choose_masked_versions(history(best=5), seed=seed)
     assert len(found) == 3
     assert set(found) <= {1, 2, 3, 5, 6, 7}
     assert list(found) == sorted(found)
-    assert found == mask(history(best=5), seed=seed)
+    assert found == choose_masked_versions(history(best=5), seed=seed)
 
 
 @pytest.mark.feature("F085")
 def test_every_version_but_the_best_is_reached_by_some_seed():
-    assert {version for seed in range(50) for version in mask(history(best=5), seed=seed)} == {1, 2, 3, 5, 6, 7}
+    assert {version for seed in range(50) for version in choose_masked_versions(history(best=5), seed=seed)} == {
+        1,
+        2,
+        3,
+        5,
+        6,
+        7,
+    }
 
 
 def test_the_best_may_be_the_original():
-    assert {version for seed in range(50) for version in mask(history(), seed=seed)} == set(range(1, 8))
+    assert {version for seed in range(50) for version in choose_masked_versions(history(), seed=seed)} == set(
+        range(1, 8)
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,12 +54,12 @@ def test_the_best_may_be_the_original():
     ],
 )
 def test_how_many(fields, count):
-    found = mask(history(**fields), seed=1)
+    found = choose_masked_versions(history(**fields), seed=1)
     assert len(found) == count
-    assert possible(history(**fields)) is (count > 0)
+    assert can_restart(history(**fields)) is (count > 0)
     assert not set(found) & {version for versions in fields.get("masked", ()) for version in versions}
 
 
 @pytest.mark.parametrize(("allowed", "used", "answer"), [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, True)])
 def test_the_number_of_restarts_is_bounded(allowed, used, answer):
-    assert possible(history(masked=((1,),) * used, max_restarts=allowed)) is answer
+    assert can_restart(history(masked=((1,),) * used, max_restarts=allowed)) is answer

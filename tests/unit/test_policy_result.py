@@ -14,8 +14,8 @@ from ridgeline.graph.documents.result import (
     kept_line,
     notice,
 )
-from ridgeline.graph.policy.history import fold
-from ridgeline.graph.policy.result import claim, product, result
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.result import claim_speedup, compute_product, compute_result
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_contract, make_history, make_limits, make_opened, make_round, make_target
 from tests.builders_findings import make_finding
@@ -25,7 +25,7 @@ RECORDED = sorted(folder.name for folder in CAMPAIGNS.iterdir() if (folder / "le
 
 
 def recorded(name):
-    return fold(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
+    return fold_ledger(JsonlLedger(CAMPAIGNS / name / "ledger.jsonl").lines())
 
 
 def paired(round, gain, lower, decision="accepted", *, notes=(), own_work="unverified"):
@@ -37,7 +37,7 @@ def paired(round, gain, lower, decision="accepted", *, notes=(), own_work="unver
 
 def test_before_the_final_test_the_product_of_the_paired_gains_is_what_is_known():
     history = make_history(paired(2, 0.5, 0.4), paired(3, -0.1, -0.2, "rolled_back"), paired(4, 0.2, 0.1))
-    so_far = product(history)
+    so_far = compute_product(history)
     assert so_far.speedup == pytest.approx(1.5 * 1.2)
     assert so_far.lower == pytest.approx(1.4 * 1.1)
     assert (so_far.kept, so_far.tested) == (2, 3)
@@ -45,14 +45,14 @@ def test_before_the_final_test_the_product_of_the_paired_gains_is_what_is_known(
 
 def test_the_products_level_counts_every_candidate_that_could_have_been_kept():
     rounds = [paired(n, -0.1, -0.2, "rolled_back") for n in range(2, 6)] + [paired(6, 0.2, 0.1)]
-    assert product(make_history(*rounds)).level == pytest.approx(1 - 5 * 0.01)
-    assert product(make_history(*rounds, limits=make_limits(alpha=0.3))).level is None
+    assert compute_product(make_history(*rounds)).level == pytest.approx(1 - 5 * 0.01)
+    assert compute_product(make_history(*rounds, limits=make_limits(alpha=0.3))).level is None
 
 
 def test_a_kept_round_without_a_bound_leaves_the_product_without_one():
-    so_far = product(make_history(paired(2, 0.5, 0.4), paired(3, 0.2, None)))
+    so_far = compute_product(make_history(paired(2, 0.5, 0.4), paired(3, 0.2, None)))
     assert (so_far.speedup, so_far.lower, so_far.level) == (pytest.approx(1.8), None, None)
-    assert "without a bound" in best_so_far(result(make_history(paired(2, 0.5, None))))
+    assert "without a bound" in best_so_far(compute_result(make_history(paired(2, 0.5, None))))
 
 
 def test_the_quick_numbers_of_different_minutes_do_not_move_what_is_told():
@@ -60,13 +60,13 @@ def test_the_quick_numbers_of_different_minutes_do_not_move_what_is_told():
     closed = make_round(2, gain=0.4)
     verdict = closed.judged.verdict.model_copy(update={"gain": 0.013, "lower": 0.01})
     closed = closed.model_copy(update={"judged": closed.judged.model_copy(update={"verdict": verdict})})
-    assert claim(result(make_history(closed))).speedup == pytest.approx(1.013)
-    assert best_in_short(result(make_history(closed))) == "best so far 1.01x, at least 1.01x"
+    assert claim_speedup(compute_result(make_history(closed))).speedup == pytest.approx(1.013)
+    assert best_in_short(compute_result(make_history(closed))) == "best so far 1.01x, at least 1.01x"
 
 
 def test_the_final_test_is_the_claim_once_there_is_one():
-    found = result(recorded("softmax_c_mailbox"))
-    told = claim(found)
+    found = compute_result(recorded("softmax_c_mailbox"))
+    told = claim_speedup(found)
     assert told.from_final
     assert (told.speedup, told.lower, told.level) == (found.final.speedup, found.final.lower, 0.99)
     assert found.final.speedup == pytest.approx(26.1799559)
@@ -74,15 +74,15 @@ def test_the_final_test_is_the_claim_once_there_is_one():
 
 
 def test_a_concluded_campaign_without_a_final_test_claims_nothing():
-    found = result(recorded("conv3x3_c_mailbox"))
+    found = compute_result(recorded("conv3x3_c_mailbox"))
     assert found.concluded
-    assert claim(found) is None
+    assert claim_speedup(found) is None
     assert headline(found).startswith("No speedup is claimed: the final test failed")
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_shapes_of_the_final_test_average_to_its_headline(name):
-    final = result(recorded(name)).final
+    final = compute_result(recorded(name)).final
     if final is None:
         return
     mean = exp(sum(log(shape.speedup) for shape in final.shapes) / len(final.shapes))
@@ -91,7 +91,7 @@ def test_the_shapes_of_the_final_test_average_to_its_headline(name):
 
 
 def test_the_first_screen_says_what_how_sure_what_is_open_why_and_how_to_merge():
-    screen = dict(first_screen(result(recorded("softmax_c_mailbox"))))
+    screen = dict(first_screen(compute_result(recorded("softmax_c_mailbox"))))
     assert list(screen) == ["Result", "Kept 4 of 6", "Not settled", "Stopped", "Cost", "Merge"]
     assert "26.180x, at least 25.408x at 99 % confidence" in screen["Result"][0]
     assert "Process two rows of up to 512 columns in lockstep: +7.71%" in screen["Kept 4 of 6"][1]
@@ -113,7 +113,7 @@ def test_a_kept_round_is_told_with_its_change_as_one_that_was_rolled_back_is():
 
 
 def test_a_notification_begins_with_the_claim_and_fits_a_phone():
-    text = notice(result(recorded("reverse_cumsum_short_h100")))
+    text = notice(compute_result(recorded("reverse_cumsum_short_h100")))
     assert text.startswith("1.087x, at least 1.085x at 99 % confidence; kept 1 of 1: Where n_cols")
     assert "not settled: own work" in text
     assert "git merge optimize/" in text
@@ -121,13 +121,13 @@ def test_a_notification_begins_with_the_claim_and_fits_a_phone():
 
 
 def test_own_work_that_was_checked_is_no_open_question():
-    assert not result(make_history(paired(2, 0.1, 0.05, own_work="yes"))).unsettled
-    assert [one.kind for one in result(make_history(paired(2, 0.1, 0.05))).unsettled] == ["own work"]
+    assert not compute_result(make_history(paired(2, 0.1, 0.05, own_work="yes"))).unsettled
+    assert [one.kind for one in compute_result(make_history(paired(2, 0.1, 0.05))).unsettled] == ["own work"]
 
 
 @pytest.mark.parametrize("kind", ["unexplained", "suspicious"])
 def test_a_note_that_nothing_settled_is_named_with_its_round(kind):
-    found = result(make_history(paired(4, 3.0, 2.9, notes=(f"{kind}: no roofline tells",), own_work="yes")))
+    found = compute_result(make_history(paired(4, 3.0, 2.9, notes=(f"{kind}: no roofline tells",), own_work="yes")))
     assert [(one.kind, one.rounds, one.text) for one in found.unsettled] == [(kind, (4,), "no roofline tells")]
 
 
@@ -151,21 +151,21 @@ def with_finding(**fields):
     ],
 )
 def test_a_finding_of_a_kept_change_that_nothing_settles_is_named(fields, kind, why):
-    (one,) = result(make_history(with_finding(**fields))).unsettled
+    (one,) = compute_result(make_history(with_finding(**fields))).unsettled
     assert (one.kind, one.rounds) == (kind, (2,))
     assert one.text.endswith(why)
 
 
 def test_what_the_contract_allows_and_what_is_only_a_note_is_no_open_question():
     opened = make_opened(contract=make_contract(audit={"allow": ("file-access",)}))
-    assert not result(make_history(with_finding(rule="file-access"), opened=opened)).unsettled
-    assert not result(make_history(with_finding(severity="notes"))).unsettled
+    assert not compute_result(make_history(with_finding(rule="file-access"), opened=opened)).unsettled
+    assert not compute_result(make_history(with_finding(severity="notes"))).unsettled
 
 
 def test_what_is_committed_nowhere_is_merged_from_the_pack():
     opened = make_opened(target=make_target(git_branch="none"))
     closed = paired(2, 0.1, 0.05).model_copy(update={"commit": None})
-    found = result(make_history(closed, opened=opened))
+    found = compute_result(make_history(closed, opened=opened))
     assert found.branch is None
     assert len(found.merge) == 1
     assert "git am" in found.merge[0]
@@ -173,5 +173,5 @@ def test_what_is_committed_nowhere_is_merged_from_the_pack():
 
 
 def test_nothing_kept_is_nothing_to_merge():
-    assert result(make_history()).merge == ()
-    assert best_so_far(result(make_history())) == "best so far 1x: the original"
+    assert compute_result(make_history()).merge == ()
+    assert best_so_far(compute_result(make_history())) == "best so far 1x: the original"

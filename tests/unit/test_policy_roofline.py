@@ -8,8 +8,16 @@ import pytest
 from ridgeline.graph.contract import Scoring, Work
 from ridgeline.graph.evidence import Ceilings
 from ridgeline.graph.formula import FormulaError
-from ridgeline.graph.policy.roofline import bound_of, efficiency, ridge, shape_roofs, shares, specs, stop_conditions
 from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.rules.roofline import (
+    bound_of,
+    compute_efficiency,
+    compute_shape_roofs,
+    compute_shares,
+    list_specs,
+    ridge,
+    stop_conditions,
+)
 from tests.builders import make_machine, make_row
 
 H100 = Ceilings(copy_gbps=3350.0, flops_gflops=989400.0, method="datasheet of the test", machine="h100")
@@ -26,7 +34,7 @@ def roof(bound, floor_us=1.0, label="a"):
 
 
 def only(work, ceilings=H100, **fields):
-    (found,) = shape_roofs((row(**fields),), work, ceilings)
+    (found,) = compute_shape_roofs((row(**fields),), work, ceilings)
     return found
 
 
@@ -63,7 +71,7 @@ def test_small_shapes_are_memory_bound():
 
 def test_at_the_ridge_it_is_compute():
     even = Ceilings(copy_gbps=100.0, flops_gflops=200.0, method="m", machine="m")
-    (found,) = shape_roofs((row(),), Work(flops="2*M", bytes="M"), even)
+    (found,) = compute_shape_roofs((row(),), Work(flops="2*M", bytes="M"), even)
     assert (found.intensity, found.bound) == (2.0, "compute")
 
 
@@ -106,13 +114,13 @@ def test_bound_of_a_set(roofs, bound):
 @pytest.mark.feature("F068", "F069")
 def test_specifications_are_registered_with_their_source_or_unknown():
     machine = make_machine(l3_bytes=None)
-    texts = {spec.metric: spec.text for spec in specs(H100, machine)}
+    texts = {spec.metric: spec.text for spec in list_specs(H100, machine)}
     assert texts["copy bandwidth"] == "copy bandwidth: 3350 GB/s <- measured here: datasheet of the test"
     assert texts["L1d cache capacity"].startswith("L1d cache capacity: 32 KiB <- reported by this machine's system")
     assert texts["L3 cache capacity"] == "L3 cache capacity: UNKNOWN (gpu-wiki not found)"
     assert all(re.fullmatch(r".+: (?:UNKNOWN \(.+\)|[0-9.e+]+ \S+ <- .+)", text) for text in texts.values())
-    assert specs(None, machine)[0].text == "copy bandwidth: UNKNOWN (gpu-wiki not found)"
-    assert specs(None, machine)[1].value is None
+    assert list_specs(None, machine)[0].text == "copy bandwidth: UNKNOWN (gpu-wiki not found)"
+    assert list_specs(None, machine)[1].value is None
 
 
 @pytest.mark.feature("F069")
@@ -124,8 +132,8 @@ def test_stop_conditions_without_specifications_are_unknown():
 def test_efficiency_is_the_geometric_mean_of_the_shares():
     rows = (row("a", time_ms=0.5), row("b", time_ms=0.25))
     roofs = (roof("memory", 100.0, "a"), roof("memory", 200.0, "b"))
-    assert shares(rows, roofs, SCORING) == pytest.approx({"a": 0.2, "b": 0.8})
-    assert efficiency(rows, roofs, SCORING, H100) == pytest.approx(math.sqrt(0.2 * 0.8))
+    assert compute_shares(rows, roofs, SCORING) == pytest.approx({"a": 0.2, "b": 0.8})
+    assert compute_efficiency(rows, roofs, SCORING, H100) == pytest.approx(math.sqrt(0.2 * 0.8))
 
 
 @pytest.mark.parametrize(
@@ -143,11 +151,11 @@ def test_efficiency_is_the_geometric_mean_of_the_shares():
     ],
 )
 def test_efficiency_that_cannot_be_said(rows, roofs, scoring, ceilings):
-    assert efficiency(rows, roofs, scoring, ceilings) is None
+    assert compute_efficiency(rows, roofs, scoring, ceilings) is None
 
 
 def test_a_little_above_the_roof_is_noise():
-    assert efficiency((row(time_ms=1.0),), (roof("memory", 1040.0),), SCORING, H100) == pytest.approx(1.04)
+    assert compute_efficiency((row(time_ms=1.0),), (roof("memory", 1040.0),), SCORING, H100) == pytest.approx(1.04)
 
 
 def test_a_copy_has_no_arithmetic_and_is_bound_by_memory():

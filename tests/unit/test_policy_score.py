@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import MixedEvidence
-from ridgeline.graph.policy import score
+from ridgeline.graph.rules import score
 from tests.builders import METRIC, make_benchmark, make_row, make_rows
 
 PLAIN = Scoring(primary_metric=(METRIC,))

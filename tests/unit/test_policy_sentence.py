@@ -2,17 +2,23 @@
 
 import pytest
 
-from ridgeline.graph.policy.audit import refusal
-from ridgeline.graph.policy.sentence import LONGEST_DETAIL, LONGEST_REFUSAL, cause, measured, sentence
+from ridgeline.graph.rules.audit import find_refusal
+from ridgeline.graph.rules.outcome import (
+    LONGEST_DETAIL,
+    LONGEST_REFUSAL,
+    describe_gain,
+    explain_failure,
+    write_sentence,
+)
 from tests.builders import make_contract, make_failed, make_hypothesis, make_traced, make_verdict
 from tests.builders_findings import make_finding
 
 
 def test_the_mend_of_a_refusal_is_whole():
     finding = make_finding(rule="file-access", path=f"src/{'deep/' * 12}kernel.c", code="x" * 400)
-    found = refusal([finding], make_hypothesis(bucket="K1"), make_contract())
+    found = find_refusal([finding], make_hypothesis(bucket="K1"), make_contract())
     assert found is not None
-    said = cause(make_failed(found.reason, detail=found.detail))
+    said = explain_failure(make_failed(found.reason, detail=found.detail))
     assert "or allow it in ridgeline.yaml: audit: {allow: [file-access]}: `xxx" in said
     assert said.endswith("...")
 
@@ -22,18 +28,20 @@ def test_the_mend_of_a_refusal_is_whole():
     [("build_failed", LONGEST_DETAIL), ("unsettled", LONGEST_REFUSAL), ("convicted", LONGEST_REFUSAL)],
 )
 def test_what_is_too_long_is_cut_at_its_end(reason, longest):
-    whole, over = (cause(make_failed(reason, detail="y" * size)).rpartition(": ")[2] for size in (longest, longest + 1))
+    whole, over = (
+        explain_failure(make_failed(reason, detail="y" * size)).rpartition(": ")[2] for size in (longest, longest + 1)
+    )
     assert whole == "y" * longest
     assert over == "y" * (longest - 3) + "..."
 
 
 def test_a_refused_hypothesis_says_who_and_why():
-    assert cause(make_failed("rejected", detail="rejected by Ada: we tried that in June")) == (
+    assert explain_failure(make_failed("rejected", detail="rejected by Ada: we tried that in June")) == (
         "it was rejected by Ada: we tried that in June"
     )
     late = "rejected by policy: nobody decided within 2 h"
-    assert cause(make_failed("rejected", detail=late)) == f"it was {late}"
-    assert cause(make_failed("rejected", detail="")) == "a person rejected it"
+    assert explain_failure(make_failed("rejected", detail=late)) == f"it was {late}"
+    assert explain_failure(make_failed("rejected", detail="")) == "a person rejected it"
 
 
 @pytest.mark.parametrize(
@@ -47,11 +55,11 @@ def test_a_refused_hypothesis_says_who_and_why():
     ],
 )
 def test_what_was_measured_is_said_with_its_bounds(numbers, words):
-    assert measured(make_verdict("rolled_back", "not_better", **numbers)).startswith(words)
+    assert describe_gain(make_verdict("rolled_back", "not_better", **numbers)).startswith(words)
 
 
 @pytest.mark.parametrize(
     ("faster", "verb"), [("no", "did not help"), ("yes", "was not kept"), ("unverified", "was not kept")]
 )
 def test_only_what_was_timed_and_is_no_faster_did_not_help(faster, verb):
-    assert f" {verb} because why" in sentence(make_traced(), "rolled_back", why="why", helped=faster)
+    assert f" {verb} because why" in write_sentence(make_traced(), "rolled_back", why="why", helped=faster)

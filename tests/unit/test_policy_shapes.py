@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.policy.shapes import NoShapes, SkewMissing, classes, core_shapes, representative
+from ridgeline.graph.rules.shapes import NoShapes, SkewMissing, choose_representative, core_shapes, list_classes
 from tests.builders import METRIC, make_contract, make_row
 
 NO_WORK = {"work": {}}
@@ -18,7 +18,7 @@ SEVEN = [sized(f"s{n}", float(n), stddev=0.1 * n) for n in (4, 1, 7, 2, 6, 3, 5)
 
 @pytest.mark.feature("F020")
 def test_small_medium_large_and_the_two_noisiest_in_benchmark_order():
-    assert representative(SEVEN, make_contract()) == ("s4", "s1", "s7", "s6", "s5")
+    assert choose_representative(SEVEN, make_contract()) == ("s4", "s1", "s7", "s6", "s5")
 
 
 @pytest.mark.parametrize(
@@ -31,29 +31,29 @@ def test_small_medium_large_and_the_two_noisiest_in_benchmark_order():
     ],
 )
 def test_few_shapes_no_spread_and_failed_rows(rows, expected):
-    assert representative(rows, make_contract()) == expected
+    assert choose_representative(rows, make_contract()) == expected
 
 
 def test_size_falls_back_to_bytes_time_and_position():
     only_bytes = make_contract(work={"bytes": "-M"})
-    assert representative(SEVEN, only_bytes) == representative(SEVEN, make_contract())
-    timed = representative(SEVEN, make_contract(**NO_WORK))
+    assert choose_representative(SEVEN, only_bytes) == choose_representative(SEVEN, make_contract())
+    timed = choose_representative(SEVEN, make_contract(**NO_WORK))
     assert set(timed) == {"s1", "s4", "s7", "s6", "s5"}
     plain = make_contract(**NO_WORK, scoring={"primary_metric": METRIC})
-    assert representative([sized(c, 1) for c in "abcde"], plain) == ("a", "c", "e")
+    assert choose_representative([sized(c, 1) for c in "abcde"], plain) == ("a", "c", "e")
 
 
 def test_nothing_passed():
     with pytest.raises(NoShapes):
-        representative([sized("a", 1, check="ERROR")], make_contract())
+        choose_representative([sized("a", 1, check="ERROR")], make_contract())
 
 
 @pytest.mark.feature("F021")
 @pytest.mark.parametrize("op", ["moe_fp8", "grouped_gemm_bf16", "gemm_group"])
 def test_a_grouped_operator_needs_a_skewed_shape(op):
     with pytest.raises(SkewMissing, match="skew_shapes"):
-        representative(SEVEN, make_contract(target_op=op))
-    chosen = representative(SEVEN, make_contract(target_op=op, skew_shapes=("s2", "s3")))
+        choose_representative(SEVEN, make_contract(target_op=op))
+    chosen = choose_representative(SEVEN, make_contract(target_op=op, skew_shapes=("s2", "s3")))
     assert chosen == ("s4", "s1", "s7", "s2", "s6", "s3", "s5")
 
 
@@ -61,7 +61,7 @@ def test_a_grouped_operator_needs_a_skewed_shape(op):
 def test_a_skewed_shape_that_did_not_pass_is_named():
     rows = [*SEVEN, sized("hot", 8, check="FAIL")]
     with pytest.raises(SkewMissing, match="hot"):
-        representative(rows, make_contract(skew_shapes=("hot",)))
+        choose_representative(rows, make_contract(skew_shapes=("hot",)))
 
 
 @pytest.mark.feature("F107")
@@ -71,7 +71,7 @@ def test_classes_come_from_the_columns_that_exist():
         make_row("b", config=(("block", "16"),)),
         make_row("c", config=()),
     ]
-    assert classes([*rows, rows[0]]) == ("block=64", "block=16", "all")
+    assert list_classes([*rows, rows[0]]) == ("block=64", "block=16", "all")
 
 
 def test_core_shapes_default_to_the_active_set():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.graph.policy.stagnate import escalation, trigger
 from ridgeline.graph.record import Reviewed
+from ridgeline.graph.rules.stagnation import advise_escalation, find_stagnation
 from tests.builders import make_history, make_hypothesis, make_limits, make_round
 
 PATIENT = {"stagnation_rollbacks": 99, "stagnation_same_category": 99, "stagnation_same_bottleneck": 99}
@@ -38,7 +38,7 @@ def review(after_round):
     ("pattern", "due"), [("", False), ("r", False), ("rr", True), ("rar", False), ("arr", True), ("rra", False)]
 )
 def test_two_rollbacks(pattern, due):
-    why = trigger(make_history(*rounds(pattern)))
+    why = find_stagnation(make_history(*rounds(pattern)))
     assert why == ("2 consecutive rollbacks" if due else None)
 
 
@@ -46,7 +46,7 @@ def test_two_rollbacks(pattern, due):
 @pytest.mark.parametrize(("after", "due"), [((3,), False), ((2,), True), ((1, 2), True), ((2, 3), False)])
 def test_no_review_again_before_two_more_rounds_closed(after, due):
     history = make_history(*rounds("rrr"), reviews=tuple(review(n) for n in after))
-    assert (trigger(history) is not None) is due
+    assert (find_stagnation(history) is not None) is due
 
 
 @pytest.mark.feature("F057")
@@ -64,7 +64,7 @@ def test_no_review_again_before_two_more_rounds_closed(after, due):
 )
 def test_three_rounds_of_one_category_without_gain(pattern, categories, due):
     limits = make_limits(**{**PATIENT, "stagnation_same_category": 3})
-    why = trigger(make_history(*rounds(pattern, categories=categories), limits=limits))
+    why = find_stagnation(make_history(*rounds(pattern, categories=categories), limits=limits))
     assert why == ("3 rounds of category tile without a measurable gain" if due else None)
 
 
@@ -82,7 +82,7 @@ def test_three_rounds_of_one_category_without_gain(pattern, categories, due):
 )
 def test_the_same_bottleneck_for_four_rounds(pattern, bottlenecks, due):
     limits = make_limits(**{**PATIENT, "stagnation_same_bottleneck": 4})
-    why = trigger(make_history(*rounds(pattern, bottlenecks=bottlenecks), limits=limits))
+    why = find_stagnation(make_history(*rounds(pattern, bottlenecks=bottlenecks), limits=limits))
     assert why == ("bottleneck memory for 4 rounds with nothing accepted" if due else None)
 
 
@@ -98,9 +98,9 @@ def test_the_same_bottleneck_for_four_rounds(pattern, bottlenecks, due):
     ],
 )
 def test_escalation(streak, word):
-    assert word in escalation(streak)
+    assert word in advise_escalation(streak)
 
 
 @pytest.mark.parametrize("streak", [0, -1])
 def test_nothing_to_escalate(streak):
-    assert escalation(streak) == ""
+    assert advise_escalation(streak) == ""

@@ -3,9 +3,9 @@
 import pytest
 
 from ridgeline.graph.evidence import Ceilings
-from ridgeline.graph.policy.goal import parse_goal
-from ridgeline.graph.policy.stop import checks, reason, should_stop
 from ridgeline.graph.record import Rooflined
+from ridgeline.graph.rules.goal import parse_goal
+from ridgeline.graph.rules.stop import describe_stop, evaluate_stop_checks, should_stop
 from ridgeline.graph.values import Cost
 from tests.builders import METRIC, make_history, make_limits, make_opened, make_round, make_target
 
@@ -22,7 +22,7 @@ def history(*rounds, goal=None, max_iterations=None, preset="evidence", **limits
 
 
 def check(found, *, stop_requested=False, exhausted="", elapsed_minutes=0.0, no_device=False):
-    return checks(
+    return evaluate_stop_checks(
         found,
         stop_requested=stop_requested,
         exhausted=exhausted,
@@ -60,7 +60,7 @@ def test_nothing_holds_at_the_start():
     found = check(history())
     assert [item.id for item in found] == [f"T{n}" for n in range(1, 9)]
     assert not should_stop(found)
-    assert reason(found) == "no condition holds"
+    assert describe_stop(found) == "no condition holds"
 
 
 @pytest.mark.feature("F045")
@@ -132,7 +132,7 @@ def test_rounds(max_iterations, max_rounds, done, ids):
 @pytest.mark.feature("F058")
 def test_a_person_stops():
     found = check(history(), stop_requested=True)
-    assert reason(found) == "T4 a person asked to stop"
+    assert describe_stop(found) == "T4 a person asked to stop"
 
 
 @pytest.mark.feature("F104")
@@ -147,7 +147,7 @@ def test_regressions(limit, stop, count, ids):
 
 @pytest.mark.feature("F058")
 def test_no_device():
-    assert reason(check(history(), no_device=True)) == "T6 no idle device"
+    assert describe_stop(check(history(), no_device=True)) == "T6 no idle device"
 
 
 @pytest.mark.feature("F058")
@@ -172,13 +172,15 @@ def test_the_reason_names_every_condition():
     found = check(
         history(*regressions(3), max_rounds=3, max_minutes=1, max_tokens=1), stop_requested=True, elapsed_minutes=2.0
     )
-    assert reason(found) == (
+    assert describe_stop(found) == (
         "T3 3 of 3 rounds; T4 a person asked to stop; T7 budget spent: 2.0 of 1 minutes, 300 of 1 tokens"
     )
 
 
 def test_exhausted():
-    assert reason(check(history(), exhausted="every card was tried")) == "T8 search exhausted: every card was tried"
+    assert (
+        describe_stop(check(history(), exhausted="every card was tried")) == "T8 search exhausted: every card was tried"
+    )
 
 
 @pytest.mark.feature("F058", "F120")

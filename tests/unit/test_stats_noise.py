@@ -6,9 +6,9 @@ import statistics
 import pytest
 
 from ridgeline.graph.evidence import Comparison, MixedEvidence
-from ridgeline.graph.policy import calibration
-from ridgeline.graph.policy.history import noise as noise_on_record
 from ridgeline.graph.record import Calibrated
+from ridgeline.graph.rules import calibration
+from ridgeline.graph.rules.history import noise as noise_on_record
 from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.stats.paired import FLOOR_SD
 from ridgeline.graph.stats.sequential import NOISIER_VARIANCE, estimate_gain, smallest_visible_gain
@@ -174,12 +174,12 @@ QUIET = same([0.002 * (-1) ** n for n in range(16)])
     ],
 )
 def test_when_identical_versions_are_timed(known, due):
-    assert calibration.due(known) == due
+    assert calibration.next_calibration(known) == due
 
 
 @pytest.mark.parametrize("preset", ["campaign", "router", "autonomous"])
 def test_the_documents_own_rules_calibrate_nothing(preset):
-    assert calibration.due(make_history(limits=make_limits(preset))) is None
+    assert calibration.next_calibration(make_history(limits=make_limits(preset))) is None
 
 
 def at(comparison: Comparison, best_us: float) -> Comparison:
@@ -203,7 +203,7 @@ def at(comparison: Comparison, best_us: float) -> Comparison:
     ],
 )
 def test_a_canary_raises_the_alarm(canary, says):
-    found = calibration.alarm(canary, history(calibrated(QUIET)))
+    found = calibration.find_alarm(canary, history(calibrated(QUIET)))
     assert says in found
     assert bool(found) == bool(says)
 
@@ -212,4 +212,4 @@ def test_after_an_alarm_only_the_new_calibration_counts():
     loud = same([0.03 * (-1) ** n for n in range(16)])
     known = history(calibrated(QUIET), calibrated(QUIET, fresh=False, alarm="!"), calibrated(loud, after_round=9))
     assert noise_on_record(known) == estimate_noise((loud,))
-    assert len(calibration.alarms(known)) == 1
+    assert len(calibration.list_alarms(known)) == 1

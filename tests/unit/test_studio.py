@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.build import build
+from ridgeline.graph.loop.build import build_loop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +25,7 @@ def named():
 def test_studio_opens_the_compiled_graph():
     ((name, shown),) = named()
     assert name == shown.name == "ridgeline"
-    ours, theirs = build().get_graph(), shown.get_graph()
+    ours, theirs = build_loop().get_graph(), shown.get_graph()
     assert set(theirs.nodes) == set(ours.nodes)
     assert theirs.edges == ours.edges
 

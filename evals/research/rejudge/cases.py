@@ -11,8 +11,8 @@ from typing import Literal
 from ridgeline.evals.recordings.recording import Folder
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, ShapePairs
-from ridgeline.graph.policy import history as fold
 from ridgeline.graph.record import Line, RoundClosed
+from ridgeline.graph.rules import history as fold
 from ridgeline.graph.standing import History, Standing
 from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.stats.paired import FLOOR_SD, compute_pair_means, merge_comparisons
@@ -146,7 +146,7 @@ def cases(path: Path) -> tuple[Case, ...]:
     """Every measured round of a recording, then its identical versions. Raises UserError for no recording."""
     folder = Folder(path)
     lines, store = folder.lines(), ArtifactStore(folder.path)
-    known = fold.fold(lines)
+    known = fold.fold_ledger(lines)
     assert known is not None
     rounds = [made for closed in known.rounds if (made := _round(folder.name, lines, closed, store)) is not None]
     final = known.concluded.final if known.concluded else None
@@ -168,7 +168,7 @@ def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: Artifac
     comparisons = tuple(item for item in timed.evidence if isinstance(item, Comparison))
     if not comparisons:
         return None
-    before = fold.fold(tuple(takewhile(lambda line: line.key != f"round-{closed.round}", lines)))
+    before = fold.fold_ledger(tuple(takewhile(lambda line: line.key != f"round-{closed.round}", lines)))
     assert before is not None
     standing = fold.standing(before)
     runs = [item for item in timed.evidence if isinstance(item, Benchmark) and item.commit != standing.commit]

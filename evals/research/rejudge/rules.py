@@ -10,9 +10,8 @@ from ridgeline.evals.research.rejudge.cases import Case, Process, Side
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Benchmark, Measured, Row
 from ridgeline.graph.limits import PRESETS, Limits
-from ridgeline.graph.policy.accept import judge
-from ridgeline.graph.policy.measure import wanted
-from ridgeline.graph.policy.score import aggregate, gain, higher_wins
+from ridgeline.graph.rules.acceptance import choose_measurement, decide_verdict
+from ridgeline.graph.rules.score import aggregate, gain, higher_wins
 from ridgeline.graph.standing import BenchmarkWant, CompareWant
 from ridgeline.graph.stats.paired import merge_comparisons
 from ridgeline.graph.trial import Applied, Timed, Traced, find
@@ -67,7 +66,7 @@ def _by_policy(case: Case, limits: Limits) -> Ruling:
         trial = measured(case, limits)
     except Exhausted as wanted:
         return Ruling(answer="unrecorded", why=f"wants {wanted}, which was not taken")
-    verdict = judge(trial, case.standing, limits, best_profile=case.best_profile)
+    verdict = decide_verdict(trial, case.standing, limits, best_profile=case.best_profile)
     if not verdict.accepted or verdict.gain is None:
         return Ruling(answer="dropped", why=verdict.reason)
     return Ruling(answer="kept", claimed=math.log1p(verdict.gain), why=verdict.reason)
@@ -152,7 +151,7 @@ class Exhausted(Exception):
 def measured(case: Case, limits: Limits) -> Traced:
     """The trial with everything that the rules of `limits` want. Raises Exhausted, naming what is not recorded."""
     trial: Timed | None = None
-    while (want := wanted(trial or case.verified, case.standing, limits)) is not None:
+    while (want := choose_measurement(trial or case.verified, case.standing, limits)) is not None:
         found = compared(case, want) if isinstance(want, CompareWant) else run(case, want)
         trial = Timed(verified=case.verified, evidence=(*(trial.evidence if trial else ()), found))
     timed = trial or Timed(verified=case.verified, evidence=())

@@ -1,0 +1,300 @@
+"""The loop: every node, in order, and where it leads; `list_nodes` is the whole of it.
+
+Nodes are in `setup`, `round` and `close` beside this file. What each decides is a rule in `graph/rules`, for example
+`judge`: `round.decide` asks `rules.acceptance.decide_verdict`, which says why a change is kept or not.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from ridgeline.graph import (
+    approval,
+    briefing,
+    contract,
+    evidence,
+    finding,
+    limits,
+    ports,
+    record,
+    standing,
+    target,
+    trial,
+    values,
+    verdict,
+)
+from ridgeline.graph import state as carried
+from ridgeline.graph.loop.close import (
+    accept,
+    check_stop,
+    conclude,
+    final_test,
+    full_validation,
+    restart,
+    review,
+    rollback,
+)
+from ridgeline.graph.loop.context import read_history
+from ridgeline.graph.loop.round import (
+    analyze,
+    apply,
+    approve_change,
+    approve_hypothesis,
+    compile_candidate,
+    decide,
+    draft,
+    format_candidate,
+    measure,
+    propose,
+    repair,
+    revalidate,
+    split,
+    trace,
+    verify,
+)
+from ridgeline.graph.loop.setup import (
+    approve_target,
+    baseline,
+    baseline_measure,
+    baseline_profile,
+    baseline_test,
+    calibrate,
+    canary,
+    define,
+    prepare,
+    recall,
+    roofline,
+)
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.rules.calibration import next_calibration
+from ridgeline.graph.rules.gates import needs_person
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.stagnation import can_restart, find_stagnation
+from ridgeline.graph.rules.stop import should_stop
+from ridgeline.graph.state import State, Update
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, proposed
+
+Node = Callable[..., Update]
+Router = Callable[..., str]
+
+
+def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
+    """Name in checkpoints and drawings, function, and the next node; where it depends, the router that says which."""
+    return (
+        # setup, once
+        ("define", define, "approve_target"),
+        ("approve_target", approve_target, "prepare"),
+        ("prepare", prepare, "roofline"),
+        ("roofline", roofline, "recall"),
+        ("recall", recall, "baseline_test"),
+        ("baseline_test", baseline_test, "baseline_measure"),
+        ("baseline_measure", baseline_measure, "baseline_profile"),
+        ("baseline_profile", baseline_profile, "baseline"),
+        ("baseline", baseline, "calibrate"),
+        ("calibrate", calibrate, "check_stop"),
+        # a round: one hypothesis
+        ("analyze", analyze, "propose"),
+        ("propose", propose, after_propose),
+        ("approve_hypothesis", approve_hypothesis, after_approve_hypothesis),
+        ("draft", draft, after_draft),
+        ("apply", apply, after_apply),
+        ("compile", compile_candidate, after_compile),
+        ("verify", verify, after_verify),
+        ("repair", repair, after_repair),
+        ("measure", measure, "trace"),
+        ("trace", trace, "judge"),
+        ("judge", decide, after_judge),
+        ("split", split, after_split),
+        ("format", format_candidate, "revalidate"),
+        ("revalidate", revalidate, after_revalidate),
+        ("approve_change", approve_change, after_approve_change),
+        # closing it
+        ("accept", accept, after_close),
+        ("rollback", rollback, after_close),
+        ("canary", canary, after_canary),
+        ("check_stop", check_stop, after_check_stop),
+        ("review", review, after_review),
+        ("restart", restart, "analyze"),
+        # the end
+        ("final_test", final_test, "full_validation"),
+        ("full_validation", full_validation, "conclude"),
+        ("conclude", conclude, END),
+    )
+
+
+def build_loop(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, State]:
+    """The compiled loop. Effects come in through the `Ports` given as run-time context."""
+    loop = StateGraph(State, context_schema=Ports)
+    loop.add_conditional_edges(START, where_to_begin)
+    for name, node, after in list_nodes():
+        loop.add_node(name, check_update(name, node))
+        if isinstance(after, str):
+            loop.add_edge(name, after)
+        else:
+            loop.add_conditional_edges(name, after)
+    return loop.compile(checkpointer=checkpointer)
+
+
+def check_update(name: str, node: Node) -> Node:
+    """LangGraph drops undeclared keys silently; this makes a typo loud."""
+
+    @wraps(node)
+    def run(*args: Any, **kwargs: Any) -> Update:
+        update = node(*args, **kwargs)
+        if extra := update.keys() - State.__annotations__.keys():
+            raise KeyError(f"{name} returned undeclared keys {sorted(extra)}")
+        return update
+
+    return run
+
+
+# Where a node leads when that depends: pure and total, and each names only the places that it can really lead to.
+
+
+def where_to_begin(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["define", "baseline_test", "calibrate", "check_stop", "__end__"]:
+    """A fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
+    history = fold_ledger(runtime.context.ledger.lines())
+    if history is None or history.roofline is None:
+        return "define"
+    if history.baseline is None:
+        return "baseline_test"
+    if history.concluded:
+        return "__end__"
+    return "calibrate" if next_calibration(history) == "calibration" else "check_stop"
+
+
+def after_propose(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["approve_hypothesis", "draft", "judge", "check_stop"]:
+    if state["trial"] is None:
+        return "check_stop"
+    if isinstance(state["trial"], Failed):
+        return "judge"
+    return "approve_hypothesis" if "hypothesis" in read_history(runtime.context).limits.approve else "draft"
+
+
+def after_approve_hypothesis(state: State) -> Literal["draft", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "draft"
+
+
+def after_draft(state: State) -> Literal["apply", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "apply"
+
+
+def after_apply(state: State) -> Literal["compile", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "compile"
+
+
+def after_compile(state: State) -> Literal["verify", "repair", "judge"]:
+    trial = state["trial"]
+    if isinstance(trial, Failed):
+        return "judge"
+    assert isinstance(trial, Built)
+    return "verify" if trial.build.ok else "repair"
+
+
+def after_verify(state: State) -> Literal["measure", "repair", "judge"]:
+    trial = state["trial"]
+    if isinstance(trial, Failed):
+        return "judge"
+    return "repair" if isinstance(trial, Broken) else "measure"
+
+
+def after_repair(state: State) -> Literal["apply", "judge"]:
+    return "judge" if isinstance(state["trial"], Failed) else "apply"
+
+
+def after_judge(state: State) -> Literal["format", "rollback", "split", "approve_change"]:
+    """An edit that is not kept goes back to whoever gave it: the change that it edits still waits."""
+    trial = state["trial"]
+    assert isinstance(trial, Judged)
+    if proposed(trial).author and not trial.verdict.accepted:
+        return "approve_change"
+    if trial.verdict.decision == "split":
+        return "split"
+    return "format" if trial.verdict.accepted else "rollback"
+
+
+def after_split(state: State) -> Literal["apply", "rollback"]:
+    return "rollback" if isinstance(state["trial"], Judged) else "apply"
+
+
+def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_change", "accept", "rollback"]:
+    trial = state["trial"]
+    assert isinstance(trial, Judged)
+    if proposed(trial).author:
+        return "approve_change"
+    if not trial.verdict.accepted:
+        return "rollback"
+    gates = read_history(runtime.context).limits.approve
+    return "approve_change" if "change" in gates or (gates and needs_person(trial.verdict)) else "accept"
+
+
+def after_approve_change(state: State) -> Literal["accept", "rollback", "apply"]:
+    """An edited change is measured like any other, and asked about again."""
+    trial = state["trial"]
+    if isinstance(trial, Drafted):
+        return "apply"
+    assert isinstance(trial, Judged)
+    return "accept" if trial.verdict.accepted else "rollback"
+
+
+def after_review(state: State) -> Literal["analyze", "check_stop"]:
+    """A planner that sees nothing worth a round says so in a review as in any other question."""
+    return "check_stop" if state["exhausted"] else "analyze"
+
+
+def after_close(state: State, runtime: Runtime[Ports]) -> Literal["canary", "check_stop"]:
+    return "canary" if next_calibration(read_history(runtime.context)) == "canary" else "check_stop"
+
+
+def after_canary(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "check_stop"]:
+    return "calibrate" if next_calibration(read_history(runtime.context)) == "calibration" else "check_stop"
+
+
+def after_check_stop(state: State, runtime: Runtime[Ports]) -> Literal["analyze", "review", "restart", "final_test"]:
+    history, checks = read_history(runtime.context), state["checks"]
+    assert checks is not None
+    if state["exhausted"] and can_restart(history) and not _stops_but_for_exhaustion(state):
+        return "restart"
+    if should_stop(checks):
+        return "final_test"
+    return "review" if find_stagnation(history) else "analyze"
+
+
+def _stops_but_for_exhaustion(state: State) -> bool:
+    return any(check.satisfied and check.id != "T8" for check in state["checks"] or ())
+
+
+MODULES = (
+    approval,
+    briefing,
+    carried,
+    contract,
+    evidence,
+    finding,
+    limits,
+    ports,
+    record,
+    standing,
+    target,
+    trial,
+    values,
+    verdict,
+)
+CHECKPOINTED = sorted(
+    {
+        (cls.__module__, name)
+        for module in MODULES
+        for name, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, values.Value)
+    }
+)
+"""Every value a checkpoint may hold: what the serializer is allowed to bring back."""

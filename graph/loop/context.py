@@ -1,0 +1,203 @@
+"""What every node of a round needs to know, folded from the ledger."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from langgraph.types import interrupt
+
+from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.briefing import Briefing, ShapeNow, Terms
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.documents import changed, render
+from ridgeline.graph.evidence import Profiled, Row
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules import stagnation
+from ridgeline.graph.rules.cost import minutes_between
+from ridgeline.graph.rules.goal import peak_fraction, round_limit
+from ridgeline.graph.rules.headroom import Headroom, compute_best_headroom
+from ridgeline.graph.rules.history import count_planned_rounds, noise, standing, total_cost
+from ridgeline.graph.rules.score import aggregate, row_score
+from ridgeline.graph.rules.stagnation import consecutive_rollbacks
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.state import Analysis, State
+from ridgeline.graph.stats.sequential import smallest_visible_gain
+
+_folded: dict[str, History] = {}
+"""The last fold, by the hash of the ledger's last line, which fixes every line before it."""
+
+
+def read_history(ports: Ports, *, before: str | None = None) -> History:
+    """The campaign so far, or up to the event of that key: a node that is re-run after a crash sees what it saw first.
+
+    Only called after the ledger was opened.
+    """
+    lines = ports.ledger.lines()
+    if before is not None:
+        lines = tuple(takewhile(lambda line: line.key != before, lines))
+    assert lines
+    head = lines[-1].sha256
+    if head not in _folded:
+        known = fold.fold_ledger(lines)
+        assert known is not None
+        _folded.clear()
+        _folded[head] = known
+    return _folded[head]
+
+
+def read_standing(ports: Ports) -> Standing:
+    return fold.standing(read_history(ports))
+
+
+def read_analysis(state: State) -> Analysis:
+    known = state["analysis"]
+    assert known is not None
+    return known
+
+
+def read_best_counters(state: State, known: History) -> Profiled | None:
+    """Those of the round that made it, else those taken when the open round began; None where nothing can be read."""
+    seen = state["analysis"]
+    return fold.best_profile(known) or (seen.profile if seen else None)
+
+
+def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefing:
+    """Everything a planner may use in the open round, or between two rounds, free of masked memory.
+
+    Between rounds `before` is the key of the event that is about to be recorded: the analysis of the round that has
+    just closed knows nothing of its verdict, so a fresh one is made from the ledger.
+    """
+    seen = None if before else state["analysis"]
+    seen = seen or _without_profile(read_history(ports, before=before))
+    until = before or f"round-{seen.round}"
+    lines = tuple(takewhile(lambda line: line.key != until, ports.ledger.lines()))
+    known = read_history(ports, before=until)
+    best = fold.standing(known)
+    streak = consecutive_rollbacks(known.rounds)
+    return Briefing(
+        round=seen.round,
+        target=known.opened.target,
+        contract=known.contract,
+        machine=known.opened.machine,
+        specs=known.roofline.specs if known.roofline else (),
+        sources=ports.workspace.sources(best.commit),
+        best_commit=best.commit,
+        best_round=best.round,
+        aggregate=aggregate(best.quick.rows, known.contract.scoring),
+        bottleneck=seen.bottleneck,
+        bottleneck_evidence=seen.evidence,
+        profile=seen.profile,
+        rounds=fold.unmasked_rounds(known),
+        consecutive_rollbacks=streak,
+        escalation=stagnation.advise_escalation(streak),
+        directions=fold.directions(known),
+        shapes=describe_shapes(known),
+        terms=describe_terms(known),
+        tips=known.opened.tips,
+        head=lines[-1].sha256,
+    )
+
+
+def _without_profile(known: History) -> Analysis:
+    """A campaign that goes on from its ledger alone has no open round yet."""
+    baseline = known.baseline
+    assert baseline is not None
+    last = known.rounds[-1] if known.rounds else None
+    return Analysis(
+        round=fold.next_round(known),
+        opened_at=last.closed_at if last else baseline.opened_at,
+        profile=fold.best_profile(known),
+        bottleneck=last.bottleneck if last else baseline.bottleneck,
+        evidence=last.bottleneck_evidence if last else "",
+    )
+
+
+# What a planner is told of numbers and ends: each shape as it was measured, and when the campaign is over.
+
+
+def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
+    """Every shape of the baseline's quick run, with the best version's last number for it. None before the baseline."""
+    baseline = history.baseline
+    if baseline is None:
+        return ()
+    best, scoring = standing(history), history.contract.scoring
+    runs = (*best.quick.rows, *(best.full.rows if best.full else ()))
+    roofs = {roof.label: roof for roof in baseline.shapes}
+    known = noise(history)
+    scatter = {shape.label: shape.sd for shape in (known.shapes if known else ()) if shape.degrees}
+    return tuple(
+        ShapeNow(
+            label=row.label,
+            config_class=row.config_class,
+            original=_score(row, scoring),
+            best=_score(last, scoring) if last else None,
+            original_us=_time_us(row, scoring),
+            best_us=_time_us(last, scoring) if last else None,
+            roof=roofs.get(row.label),
+            noise=scatter.get(row.label),
+        )
+        for row in baseline.quick.rows
+        for last in (_row(row.label, runs),)
+    )
+
+
+def describe_terms(history: History) -> Terms:
+    """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
+    found, known = compute_best_headroom(history), noise(history)
+    return Terms(
+        limits=history.limits,
+        rounds_done=count_planned_rounds(history),
+        rounds_most=round_limit(history.limits, history.opened.target),
+        peak_asked=peak_fraction(history.limits, history.opened.target.performance_target),
+        peak_now=found.text if isinstance(found, Headroom) else f"unknown: {found}",
+        governed=isinstance(found, Headroom),
+        spent=total_cost(history),
+        visible_gain=smallest_visible_gain(known, history.limits) if known else None,
+    )
+
+
+def _row(label: str, rows: Sequence[Row]) -> Row | None:
+    return next((row for row in rows if row.label == label), None)
+
+
+def _score(row: Row, scoring: Scoring) -> float | None:
+    return row_score(row, scoring) if row.check == "PASS" else None
+
+
+def _time_us(row: Row, scoring: Scoring) -> float | None:
+    return next((1e3 * item.value for item in row.metrics if item.name == scoring.time_ms), None)
+
+
+# Render every file that the last ledger line touches.
+
+TREE = "trees/a"
+"""Where a person's quick script looks, relative to the campaign's folder, unless told otherwise."""
+
+
+def publish(ports: Ports, *, lines: int = 1) -> None:
+    """A round is closed only when its files exist; files are views and are never read back.
+
+    `lines`: how many the ledger has gained.
+    """
+    keys = [line.key for line in ports.ledger.lines()]
+    for later in range(lines - 1, -1, -1):
+        known = read_history(ports, before=keys[-later]) if later else read_history(ports)
+        ports.files.write(changed(known, worktree=TREE))
+
+
+def restore_files(ports: Ports) -> None:
+    """Render everything once: a crash between a ledger line and its files, or a person, may have left a gap."""
+    if ports.ledger.lines():
+        ports.files.write(render(read_history(ports), worktree=TREE))
+
+
+# Waiting.
+
+
+def wait_for_decision(ports: Ports, request: ApprovalRequest) -> Decision:
+    """The decision; without one the campaign stops here, in order, and asks again when it goes on."""
+    asked = request.model_copy(update={"asked_at": ports.clock.now(f"{request.key} asked")})
+    while (decision := ports.approvals.decision(asked)) is None:
+        interrupt({"key": asked.key, "gate": asked.gate, "round": asked.round, "title": asked.title})
+    waited = 60 * minutes_between(asked.asked_at, ports.clock.now(f"{asked.key} answered"))
+    return decision.model_copy(update={"waited_s": max(0.0, waited)})

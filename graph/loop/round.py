@@ -1,0 +1,546 @@
+"""Profile the best version and name its bottleneck."""
+
+from typing import Literal, cast
+
+from langgraph.runtime import Runtime
+
+from ridgeline.graph.approval import Decision
+from ridgeline.graph.documents.approval import of_change, of_hypothesis
+from ridgeline.graph.evidence import BuildResult, Measured, Printed, TestResult
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.loop.context import (
+    make_briefing,
+    read_analysis,
+    read_best_counters,
+    read_history,
+    read_standing,
+    wait_for_decision,
+)
+from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.rules import acceptance
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.acceptance import choose_measurement
+from ridgeline.graph.rules.audit import find_refusal
+from ridgeline.graph.rules.bottleneck import classify_bottleneck
+from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
+from ridgeline.graph.rules.early_end import explain_early_end
+from ridgeline.graph.rules.person_edit import choose_approved, make_edit
+from ridgeline.graph.rules.readings import sort_readings
+from ridgeline.graph.rules.roofline import compute_shape_roofs
+from ridgeline.graph.rules.stagnation import consecutive_rollbacks
+from ridgeline.graph.standing import BenchmarkWant, CompareWant, History, Standing
+from ridgeline.graph.state import Analysis, State, Update
+from ridgeline.graph.trial import (
+    Applied,
+    Broken,
+    Built,
+    Drafted,
+    Failed,
+    Formatted,
+    Judged,
+    Proposed,
+    Repair,
+    Timed,
+    Traced,
+    Verified,
+    find,
+    proposed,
+    redrafted,
+)
+from ridgeline.graph.verdict import Verdict
+
+REPROFILE_AT = 2
+"""Rule 7: from the second rollback in a row on, the best version is profiled afresh."""
+
+
+def analyze(state: State, runtime: Runtime[Ports]) -> Update:
+    ports = runtime.context
+    known = read_history(ports)
+    best, number = fold.standing(known), fold.next_round(known)
+    opened_at = ports.clock.now(f"round-{number} opened")
+    profile = fold.best_profile(known)
+    if profile is None or consecutive_rollbacks(known.rounds) >= REPROFILE_AT or _is_restarted(known, number):
+        profile = ports.profiler.profile(best.commit, purpose=f"round-{number} best")
+    ceilings = known.roofline.ceilings if known.roofline else None
+    roofs = compute_shape_roofs(best.quick.rows, known.contract.work, ceilings)
+    cpu = known.opened.machine.kind == "cpu"
+    bottleneck, evidence = classify_bottleneck(profile, roofs, best.quick.rows, known.contract.scoring, cpu=cpu)
+    seen = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
+    return {"analysis": seen, "proposal": None, "trial": None, "checks": None}
+
+
+def _is_restarted(known: History, number: int) -> bool:
+    """Whether this is the first round after a partial restart, which looks afresh."""
+    return bool(known.restarts) and known.restarts[-1].after_round == number - 1
+
+
+# Ask for exactly one hypothesis, written down before any edit exists.
+
+
+def propose(state: State, runtime: Runtime[Ports]) -> Update:
+    seen = read_analysis(state)
+    proposal = runtime.context.planner.propose(make_briefing(state, runtime.context))
+    if proposal.hypothesis is None:
+        exhausted = proposal.exhausted or "the planner has no further direction"
+        return {"exhausted": exhausted, "trial": None, "proposal": proposal}
+    trial = Proposed(
+        round=seen.round,
+        hypothesis=proposal.hypothesis,
+        opened_at=seen.opened_at,
+        prompts=proposal.prompts,
+        cost=proposal.cost,
+    )
+    if why := explain_forbidden(proposal.hypothesis):
+        return {"trial": Failed(reached=trial, reason="overfit", detail=why), "proposal": proposal}
+    if why := explain_several_changes(proposal.hypothesis):
+        return {"trial": Failed(reached=trial, reason="more_than_one_change", detail=why), "proposal": proposal}
+    return {"trial": trial, "proposal": proposal}
+
+
+# Approvals.
+
+
+def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
+    """Before anything is written for it."""
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Proposed)
+    decision = wait_for_decision(ports, of_hypothesis(trial, read_history(ports)))
+    decisions = (*state["decisions"], decision)
+    if decision.choice == "approve":
+        return {"decisions": decisions}
+    return {
+        "trial": Failed(reached=trial, reason="rejected", detail=describe_rejection(decision)),
+        "decisions": decisions,
+    }
+
+
+def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
+    """After it was measured and would be kept.
+
+    An edit is a change of its own: tested and measured as any other, then asked about beside what it edits.
+    """
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Judged)
+    known, options = read_history(ports), (*state.get("alternatives", ()), trial)
+    request = of_change(options, known, before=read_best_counters(state, known))
+    decision = wait_for_decision(ports, request)
+    decisions = (*state["decisions"], decision)
+    match decision.choice:
+        case "approve":
+            kept = choose_approved(options, decision)
+        case "edit":
+            assert request.edit is not None
+            return {"trial": make_edit(request.edit, decision), "alternatives": options, "decisions": decisions}
+        case "reject":
+            options = tuple(_reject_change(one, decision) if one.verdict.accepted else one for one in options)
+            kept = options[0]
+    others = tuple(one for one in options if one is not kept)
+    return {"trial": kept, "alternatives": others, "decisions": decisions}
+
+
+def _reject_change(trial: Judged, decision: Decision) -> Judged:
+    before = trial.verdict
+    said = describe_rejection(decision)
+    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - measured as kept, but {said}"
+    update = {"decision": "rolled_back", "reason": "rejected", "notes": (*before.notes, said), "sentence": sentence}
+    return trial.model_copy(update={"verdict": before.model_copy(update=update)})
+
+
+def describe_rejection(decision: Decision) -> str:
+    return f"rejected by {decision.by}: {decision.reason or 'no reason given'}"
+
+
+# Ask for the edits that test the hypothesis.
+
+
+def draft(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, proposal = state["trial"], state["proposal"]
+    assert isinstance(trial, Proposed)
+    assert proposal is not None
+    answer = runtime.context.planner.draft(make_briefing(state, runtime.context), proposal)
+    if not answer.edits:
+        detail = answer.refusal or "the planner gave no edits"
+        # a refusal was asked for too: what it cost stays with the round
+        paid = {"cost": trial.cost + answer.cost, "prompts": (*trial.prompts, *answer.prompts)}
+        return {"trial": Failed(reached=trial.model_copy(update=paid), reason="no_edit", detail=detail)}
+    drafted = Drafted(
+        proposed=trial,
+        edits=answer.edits,
+        explanation=answer.explanation,
+        prompts=answer.prompts,
+        cost=answer.cost,
+    )
+    return {"trial": drafted}
+
+
+# Commit the edits beside the user's checkout, on top of the best version, and have them read.
+
+
+def apply(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Drafted)
+    best = read_standing(ports)
+    done = ports.workspace.apply(
+        round=trial.proposed.round, parent=best.commit, edits=trial.edits, at=trial.proposed.opened_at
+    )
+    if isinstance(done, Refused):
+        return {"trial": Failed(reached=trial, reason="refused_edit", detail=done.detail)}
+    applied = Applied(
+        drafted=trial,
+        commit=done.commit,
+        tree=done.tree,
+        diff=done.diff,
+        snapshot=done.snapshot,
+        changed=done.changed,
+        audit=done.audit,
+    )
+    if done.tree == best.tree:
+        return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
+    if refused := find_refusal(done.audit, trial.proposed.hypothesis, best.contract):
+        return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
+    return {"trial": applied}
+
+
+# Build the candidate.
+
+
+def compile_candidate(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Applied)
+    build = ports.builder.build(trial.commit)
+    built = Built(applied=trial, build=build)
+    limits = read_history(ports).limits
+    if new := find_tampering(ports, build):
+        return {"trial": Failed(reached=built, reason="tampered", detail=new)}
+    if build.ok or (limits.repair_builds and count_repairs_left(trial.drafted, limits) > 0):
+        return {"trial": built}
+    timed_out = build.exit is not None and build.exit.timed_out
+    detail = build.exit.output if build.exit else "the build failed without saying why"
+    return {"trial": Failed(reached=built, reason="build_timeout" if timed_out else "build_failed", detail=detail)}
+
+
+def find_tampering(ports: Ports, build: BuildResult) -> str:
+    """What a good build changed of the evaluation, beyond what the original's own build does; empty when nothing.
+
+    The files were restored, but the test or the benchmark may have been built from what they were meanwhile.
+    """
+    if not build.ok or not build.touched:
+        return ""
+    new = sorted(build.touched - ports.builder.build(read_history(ports).opened.base_commit).touched)
+    if not new:
+        return ""
+    return f"the build changed what judges it, which the original's build leaves alone: {', '.join(new)}"
+
+
+# Correctness before any performance conclusion.
+
+FAILED_TEST: dict[
+    Literal["incorrect", "timeout", "crash", "tampered"],
+    Literal["incorrect", "test_timeout", "test_crashed", "tampered"],
+] = {"incorrect": "incorrect", "timeout": "test_timeout", "crash": "test_crashed", "tampered": "tampered"}
+"""Kind of a failed test -> why the trial ended."""
+
+
+def verify(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Built)
+    test = run_test(ports, trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
+    match test.kind:
+        case "pass":
+            return {"trial": Verified(built=trial, test=test)}
+        case "incorrect":
+            broken = Broken(built=trial, test=test)
+            if count_repairs_left(trial.applied.drafted, read_history(ports).limits) > 0:
+                return {"trial": broken}
+            return {"trial": Failed(reached=broken, reason="incorrect", detail=test.detail)}
+        case kind:
+            return {"trial": Failed(reached=trial, reason=FAILED_TEST[kind], detail=test.detail)}
+
+
+# A candidate's test, held against the original's: exit code 0 alone does not say that a test came to its end.
+
+ORIGINAL_AGAIN = ("baseline again 1", "baseline again 2")
+"""Runs of the original that show which of its lines vary: asked only where one is missing, once in a campaign."""
+
+
+def run_test(ports: Ports, commit: str, *, purpose: str) -> TestResult:
+    """The test of `commit`; `incorrect`, and so repairable, where it passed by ending early.
+
+    Where lines are missing the original is run again, since its lines may vary, and then the candidate once.
+    """
+    test = ports.checker.check(commit, purpose=purpose)
+    baseline = read_history(ports).baseline
+    original = baseline.test.printed if baseline else None
+    if original is None or test.printed is None or explain_early_end((original,), test.printed) is None:
+        return test
+    originals = (original, *_run_original_again(ports))
+    why = explain_early_end(originals, test.printed)
+    if why is None:
+        return test
+    again = ports.checker.check(commit, purpose=f"{purpose} again")
+    why = explain_early_end(originals, again.printed) if again.printed else None
+    if why is None:  # it passed in full, or failed in plain words
+        return again
+    return again.model_copy(
+        update={"passed": False, "kind": "incorrect", "detail": f"{why}\n{again.detail}".rstrip(), "printed": None}
+    )
+
+
+def _run_original_again(ports: Ports) -> tuple[Printed, ...]:
+    base = read_history(ports).opened.base_commit
+    runs = (ports.checker.check(base, purpose=purpose) for purpose in ORIGINAL_AGAIN)
+    return tuple(run.printed for run in runs if run.printed is not None)
+
+
+# Same hypothesis, smaller fix, at most limits.max_repairs times.
+
+
+def count_repairs_left(drafted: Drafted, limits: Limits) -> int:
+    """How often the planner may still be asked to mend this draft: never, where a person wrote it."""
+    return 0 if drafted.proposed.author else limits.max_repairs - len(drafted.repairs)
+
+
+def repair(state: State, runtime: Runtime[Ports]) -> Update:
+    trial = state["trial"]
+    assert isinstance(trial, Broken | Built)
+    drafted = find(trial, Drafted)
+    assert drafted is not None
+    attempt = len(drafted.repairs) + 1
+    answer = runtime.context.planner.repair(make_briefing(state, runtime.context), trial, attempt)
+    evidence = _read_evidence(trial)
+    asked = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
+    if not answer.edits:
+        detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
+        reached = _with_draft(trial, drafted.model_copy(update={"repairs": (*drafted.repairs, asked)}))
+        reason: Literal["incorrect", "build_failed"] = "incorrect" if isinstance(trial, Broken) else "build_failed"
+        return {"trial": Failed(reached=reached, reason=reason, detail=detail)}
+    update = {
+        "edits": answer.edits,
+        "explanation": answer.explanation or drafted.explanation,
+        "repairs": (*drafted.repairs, asked),
+        "prompts": (*drafted.prompts, *answer.prompts),
+    }
+    return {"trial": drafted.model_copy(update=update)}
+
+
+def _with_draft(trial: Broken | Built, drafted: Drafted) -> Broken | Built:
+    """The same trial around a draft that remembers the refused repair: asking for it cost something too."""
+    if isinstance(trial, Broken):
+        return trial.model_copy(update={"built": _build_with_draft(trial.built, drafted)})
+    return _build_with_draft(trial, drafted)
+
+
+def _build_with_draft(built: Built, drafted: Drafted) -> Built:
+    return built.model_copy(update={"applied": built.applied.model_copy(update={"drafted": drafted})})
+
+
+def _read_evidence(trial: Broken | Built) -> str:
+    if isinstance(trial, Broken):
+        return trial.test.detail
+    return trial.build.exit.output if trial.build.exit else ""
+
+
+# Measure as long as the policy wants more. A crash in between costs nothing: what was answered is on the tape.
+
+
+def measure(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Verified | Timed)
+    known = read_history(ports)
+    best, number = fold.standing(known), proposed(trial).round
+    verified = find(trial, Verified)
+    assert verified is not None
+    candidate = verified.built.applied.commit
+    while (want := choose_measurement(trial, best, known.limits)) is not None:
+        found = take_measurement(
+            ports, want, best=best, candidate=candidate, purpose=f"round-{number}", blocks=known.limits.blocks
+        )
+        so_far = trial.evidence if isinstance(trial, Timed) else ()
+        trial = Timed(verified=verified, evidence=(*so_far, found))
+    return {"trial": trial if isinstance(trial, Timed) else Timed(verified=verified, evidence=())}
+
+
+def take_measurement(
+    ports: Ports, want: BenchmarkWant | CompareWant, *, best: Standing, candidate: str, purpose: str, blocks: int
+) -> Measured:
+    """Carry out one wanted measurement."""
+    match want:
+        case BenchmarkWant():
+            return ports.timer.benchmark(
+                candidate if want.which == "candidate" else best.commit,
+                level=want.level,
+                source="quick",
+                shapes=best.all_shapes if want.level == "full" else best.shapes,
+                repeat=want.repeat,
+                purpose=purpose,
+            )
+        case CompareWant():
+            return ports.timer.compare(
+                best=best.commit,
+                candidate=candidate,
+                shapes=best.all_shapes,
+                first_pair=want.first_pair,
+                pairs=want.pairs,
+                blocks=blocks,
+                purpose=purpose,
+            )
+
+
+# Profile the candidate: predicted against observed counters.
+
+
+def trace(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, known = state["trial"], read_history(runtime.context)
+    assert isinstance(trial, Timed)
+    if not trial.evidence or sort_readings(trial, fold.standing(known), known.limits).failed is not None:
+        return {"trial": Traced(timed=trial, profile=None)}
+    commit = trial.verified.built.applied.commit
+    profile = runtime.context.profiler.profile(commit, purpose=f"round-{proposed(trial).round}")
+    return {"trial": Traced(timed=trial, profile=profile)}
+
+
+# Call the policy; no effect.
+
+
+def decide(state: State, runtime: Runtime[Ports]) -> Update:
+    trial = state["trial"]
+    assert isinstance(trial, Traced | Failed)
+    known = read_history(runtime.context)
+    limits = known.limits
+    if proposed(trial).author:  # a person is asked what becomes of it, not the planner
+        limits = limits.model_copy(update={"split": False})
+    verdict = acceptance.decide_verdict(
+        trial, fold.standing(known), limits, best_profile=read_best_counters(state, known)
+    )
+    return {"trial": Judged(trial=trial, verdict=verdict)}
+
+
+# Winners and losers diverge by configuration class: ask once for a specialised kernel with a dispatch.
+
+
+def split(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Judged)
+    answer = ports.planner.split(make_briefing(state, ports), trial)
+    drafted = find(trial, Drafted)
+    assert drafted is not None
+    asked = {"prompts": (*drafted.prompts, *answer.prompts), "cost": drafted.cost + answer.cost}
+    if answer.edits:
+        update = {"edits": answer.edits, "explanation": answer.explanation, "split": True, **asked}
+        return {"trial": drafted.model_copy(update=update)}
+    refused = redrafted(trial.trial, drafted.model_copy(update=asked))
+    assert isinstance(refused, Traced | Failed)
+    known = read_history(ports)
+    limits = known.limits.model_copy(update={"split": False})
+    verdict = acceptance.decide_verdict(
+        refused, fold.standing(known), limits, best_profile=read_best_counters(state, known)
+    )
+    return {"trial": Judged(trial=refused, verdict=verdict)}
+
+
+# Format the changed files; what will be committed is what gets measured again.
+
+
+def format_candidate(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Judged)
+    applied = find(trial, Applied)
+    assert applied is not None
+    done = ports.builder.format(applied.commit, applied.changed)
+    note = f"not formatted: {done.detail}" if done.detail else ""
+    if done.edits:
+        kept = tuple(edit for edit in applied.drafted.edits if edit.path not in {e.path for e in done.edits})
+        again = ports.workspace.apply(
+            round=applied.drafted.proposed.round,
+            parent=read_standing(ports).commit,
+            edits=(*kept, *done.edits),
+            at=applied.drafted.proposed.opened_at,
+        )
+        if isinstance(again, Refused):
+            note = f"not formatted: {again.detail}"
+        else:
+            applied = Applied(drafted=applied.drafted, **again.model_dump())
+    verdict = trial.verdict.model_copy(update={"notes": (*trial.verdict.notes, note)}) if note else trial.verdict
+    return {"trial": trial.model_copy(update={"formatted": Formatted(applied=applied), "verdict": verdict})}
+
+
+# A formatted tree that differs is built, tested and timed again before it may be committed.
+
+
+def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Judged)
+    assert trial.formatted is not None
+    formatted, measured = trial.formatted.applied, find(trial, Applied)
+    assert measured is not None
+    if formatted.tree == measured.tree:
+        return {"trial": trial}
+    again = _measure_formatted(ports, formatted)
+    evidence = again.timed.evidence if isinstance(again, Traced) else ()
+    known = read_history(ports)
+    verdict = acceptance.decide_verdict(
+        again, fold.standing(known), known.limits, best_profile=read_best_counters(state, known)
+    )
+    kept = trial.verdict if verdict.accepted else _roll_back_formatted(verdict, trial.verdict)
+    done = Formatted(applied=formatted, evidence=evidence)
+    return {"trial": Judged(trial=trial.trial, verdict=kept, formatted=done)}
+
+
+def _measure_formatted(ports: Ports, applied: Applied) -> Traced | Failed:
+    known = read_history(ports)
+    best, number = fold.standing(known), proposed(applied).round
+    built = Built(applied=applied, build=ports.builder.build(applied.commit))
+    if not built.build.ok:
+        return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")
+    if new := find_tampering(ports, built.build):
+        return Failed(reached=built, reason="tampered", detail=new)
+    test = run_test(ports, applied.commit, purpose=f"round-{number} formatted")
+    if test.kind != "pass":
+        return Failed(reached=built, reason=FAILED_TEST[test.kind], detail=test.detail)
+    verified = Verified(built=built, test=test)
+    evidence: tuple[Measured, ...] = ()
+    while want := choose_measurement(
+        Timed(verified=verified, evidence=evidence) if evidence else verified, best, known.limits
+    ):
+        purpose = f"round-{number} formatted"
+        found = take_measurement(
+            ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=known.limits.blocks
+        )
+        evidence = (*evidence, found)
+    profile = ports.profiler.profile(applied.commit, purpose=f"round-{number} formatted")
+    return Traced(timed=Timed(verified=verified, evidence=evidence), profile=profile)
+
+
+def _roll_back_formatted(formatted: Verdict, before: Verdict) -> Verdict:
+    """What formatting took away is not kept."""
+    number, words = before.sentence.partition(":")[0], formatted.sentence.partition(" - ")[2]
+    return before.model_copy(
+        update={
+            "decision": "rolled_back",
+            "reason": "formatted_not_better",
+            "correct": formatted.correct,
+            "faster": formatted.faster,
+            "own_work": formatted.own_work,
+            "gain": formatted.gain,
+            "lower": formatted.lower,
+            "upper": formatted.upper,
+            "shapes": formatted.shapes,
+            "notes": (*before.notes, *formatted.notes),
+            "sentence": f"{number}: ROLLED BACK - once formatted, {words}",
+        }
+    )
+
+
+# A draft on its way to a measurement: applied, built and tested, without asking anybody to mend it.
+
+
+def try_draft(ports: Ports, drafted: Drafted) -> Verified | Failed:
+    """What a person's edit comes to, by the very nodes that a round takes it through."""
+    runtime = Runtime(context=ports)
+    trial: object = drafted
+    for node in (apply, compile_candidate, verify):
+        trial = node(cast("State", {"trial": trial}), runtime)["trial"]
+        if isinstance(trial, Failed):
+            return trial
+    assert isinstance(trial, Verified)
+    return trial

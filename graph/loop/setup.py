@@ -1,0 +1,285 @@
+"""DEFINE_TARGET: fill every parameter from the contract, the instruction and this machine; ask, never guess."""
+
+from langgraph.runtime import Runtime
+
+from ridgeline.graph.documents.approval import of_target
+from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
+from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
+from ridgeline.graph.ports import Ports
+from ridgeline.graph.record import BaselineClosed, Calibrated, Opened, Rooflined
+from ridgeline.graph.rules import calibration
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.bottleneck import classify_bottleneck
+from ridgeline.graph.rules.cost import command_cost
+from ridgeline.graph.rules.define import Questions, resolve_target
+from ridgeline.graph.rules.headroom import make_roofline_record, rests_on_kept_ceilings
+from ridgeline.graph.rules.roofline import compute_shape_roofs
+from ridgeline.graph.rules.shapes import choose_representative, list_classes
+from ridgeline.graph.rules.stop import has_nothing_to_gain
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import BRANCHES, BaselineSoFar, Setting, State, Update
+
+
+def define(state: State, runtime: Runtime[Ports]) -> Update:
+    request, machine = state["request"], runtime.context.device.machine()
+    target = resolve_target(
+        request.contract,
+        instruction=request.instruction,
+        created=request.created,
+        contract_path=request.contract_path,
+        machine=machine,
+        overrides=dict(request.overrides),
+        branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
+    )
+    if isinstance(target, Questions):
+        raise NeedsAnswer("; ".join(f"{q.field}: {q.message}" for q in target.questions))
+    if request.campaign:
+        branch = target.git_branch.replace(target.campaign, request.campaign)
+        target = target.model_copy(update={"campaign": request.campaign, "git_branch": branch})
+    return {"setting": Setting(target=target, machine=machine)}
+
+
+# Setup.
+
+
+def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
+    """Before a branch or a directory is made. Raises TargetRefused."""
+    setting, limits = state["setting"], state["request"].limits
+    assert setting is not None
+    if "target" not in limits.approve:
+        return {}
+    decision = wait_for_decision(runtime.context, of_target(setting.target, limits))
+    if decision.choice != "approve":
+        raise TargetRefused(f"the target was rejected by {decision.by}: {decision.reason or 'no reason given'}")
+    return {"decisions": (decision,)}
+
+
+# PREPARE_ENVIRONMENT: the branch, beside the user's checkout.
+
+
+def prepare(state: State, runtime: Runtime[Ports]) -> Update:
+    setting = state["setting"]
+    assert setting is not None
+    base = runtime.context.workspace.open(setting.target.git_branch)
+    return {"setting": setting.model_copy(update={"base": base})}
+
+
+# Step 0: the ceilings of this machine, as far as they can be measured; the shapes meet them at the baseline.
+#
+# `recall` puts what documents state of the product beside them.
+
+
+def roofline(state: State, runtime: Runtime[Ports]) -> Update:
+    setting = state["setting"]
+    assert setting is not None
+    ceilings = runtime.context.device.ceilings(setting.target.dtype)
+    return {"setting": setting.model_copy(update={"ceilings": ceilings})}
+
+
+# READ_HISTORICAL_TIPS once, then open the ledger: from here on it is the record.
+
+
+def recall(state: State, runtime: Runtime[Ports]) -> Update:
+    setting, request, ports = state["setting"], state["request"], runtime.context
+    assert setting is not None
+    assert setting.base is not None
+    target, base, decided = setting.target, setting.base, state["decisions"]
+    ports.ledger.append(
+        Opened(
+            target=target,
+            contract=request.contract,
+            limits=request.limits,
+            planner=request.planner,
+            machine=setting.machine,
+            base_commit=base.commit,
+            base_tree=base.tree,
+            branch=base.branch,
+            contract_path=base.contract_path,
+            repository=base.repository,
+            confirmation=f"confirmed by {decided[0].by}, {decided[0].at}" if decided else "auto-confirmed",
+            tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
+            version=request.version,
+            decisions=decided,
+        )
+    )
+    ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))
+    return {"setting": None, "decisions": ()}
+
+
+# BASELINE, round 1: the unmodified code is right, and this is how fast it is.
+
+
+def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
+    """Build and test the unmodified code."""
+    ports = runtime.context
+    opened = read_history(ports).opened
+    commit, place = opened.base_commit, opened.contract_path
+    opened_at = ports.clock.now("round-1 opened")
+    built = ports.builder.build(commit)
+    if not built.ok:
+        output = built.exit.output if built.exit else ""
+        raise BrokenBaseline(
+            f"{place}: rebuild.command: the unmodified code does not build: {_tail(output)}; mend one of them"
+        )
+    test = ports.checker.check(commit, purpose="baseline")
+    if not test.passed:
+        raise BrokenBaseline(
+            f"{place}: test_command: the unmodified code fails its own test ({test.kind}): {_tail(test.detail)};"
+            " mend one of them"
+        )
+    return {"baseline": BaselineSoFar(opened_at=opened_at, test=test)}
+
+
+def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
+    """The project's benchmark, the quick command over all shapes, then over the representative ones."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    known = read_history(ports)
+    commit, shapes = known.opened.base_commit, known.opened.target.target_shapes
+    project = _require_usable(
+        ports.timer.benchmark(commit, level="full", source="project", shapes=shapes, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
+    )
+    labels = shapes or tuple(row.label for row in project.rows)
+    quick = _require_usable(
+        ports.timer.benchmark(commit, level="full", source="quick", shapes=labels, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
+    )
+    try:
+        chosen = choose_representative(quick.rows, known.contract)
+    except ValueError as error:  # SkewMissing, or a work formula that a row cannot fill
+        raise BrokenBaseline(
+            f"{known.opened.contract_path}: work, skew_shapes: {error}; correct the contract"
+        ) from error
+    spot = _require_usable(
+        ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),
+        known.opened.contract_path,
+    )
+    update = {"project": project, "quick": quick, "spot": spot, "representative": chosen}
+    return {"baseline": so_far.model_copy(update=update)}
+
+
+def baseline_profile(state: State, runtime: Runtime[Ports]) -> Update:
+    """Counters of the unmodified code, from the best rung this machine permits."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    profile = ports.profiler.profile(read_history(ports).opened.base_commit, purpose="baseline")
+    return {"baseline": so_far.model_copy(update={"profile": profile})}
+
+
+def baseline(state: State, runtime: Runtime[Ports]) -> Update:
+    """Close round 1."""
+    ports, so_far = runtime.context, state["baseline"]
+    assert so_far is not None
+    assert so_far.project is not None
+    assert so_far.quick is not None
+    assert so_far.spot is not None
+    known = read_history(ports)
+    again = _measure_ceilings_again(state, ports, (so_far.quick, so_far.project))
+    roofline = again or known.roofline
+    ceilings = roofline.ceilings if roofline else None
+    roofs = compute_shape_roofs(so_far.quick.rows, known.contract.work, ceilings)
+    cpu = known.opened.machine.kind == "cpu"
+    bottleneck, _ = classify_bottleneck(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring, cpu=cpu)
+    ports.ledger.append(
+        BaselineClosed(
+            test=so_far.test,
+            project=so_far.project,
+            quick=so_far.quick,
+            representative=so_far.representative,
+            quick_log=so_far.spot.log or so_far.spot.csv,
+            classes=list_classes(so_far.quick.rows),
+            profile=so_far.profile,
+            bottleneck=bottleneck,
+            snapshot=ports.workspace.snapshot(known.opened.base_commit),
+            shapes=roofs,
+            roofline=again,
+            opened_at=so_far.opened_at,
+            cost=command_cost(so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile),
+        )
+    )
+    publish(ports)
+    return {"baseline": None}
+
+
+def _measure_ceilings_again(state: State, ports: Ports, runs: tuple[Benchmark, ...]) -> Rooflined | None:
+    """Measured now, where ceilings that were kept from another day would end the campaign before its first round."""
+    known = read_history(ports)
+    if not rests_on_kept_ceilings(known, runs):
+        return None
+    opened = known.opened
+    measured = ports.device.ceilings(opened.target.dtype, fresh=True)
+    return make_roofline_record(measured, opened.machine, state["request"].specs)
+
+
+def _require_usable(run: Benchmark | BenchmarkFailed, place: str) -> Benchmark:
+    if isinstance(run, BenchmarkFailed):
+        raise BrokenBaseline(
+            f"{place}: {_tail(run.detail)} ({run.reason}, on the unmodified code);"
+            " correct the benchmark or the contract"
+        )
+    if bad := [row.label for row in run.rows if row.check != "PASS"]:
+        raise BrokenBaseline(
+            f"{place}: benchmark_command: the unmodified code fails the benchmark's own check on {', '.join(bad)};"
+            " mend one of them"
+        )
+    return run
+
+
+def _tail(text: str, limit: int = 600) -> str:
+    """The end of a command's words on one line: that is where the reason stands."""
+    line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
+    return line if len(line) <= limit else f"[{len(line) - limit} characters before] {line[-limit:]}"
+
+
+# Time the best version against itself, so that every later gain is judged by the noise of this machine.
+
+
+def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
+    """In full: before the first candidate, and again when a canary says that the noise on record no longer holds.
+
+    Not where the original stands at its ceiling: no candidate will come.
+    """
+    ports = runtime.context
+    known = read_history(ports)
+    if calibration.next_calibration(known) == "calibration" and not has_nothing_to_gain(known):
+        _record_calibration(ports, known, pairs=known.limits.calibration_pairs, fresh=True)
+    return {}
+
+
+def canary(state: State, runtime: Runtime[Ports]) -> Update:
+    """A few pairs now and then: does the calibration still hold?"""
+    ports = runtime.context
+    known = read_history(ports)
+    if calibration.next_calibration(known) == "canary":
+        _record_calibration(ports, known, pairs=known.limits.canary_pairs, fresh=False)
+    return {}
+
+
+def _record_calibration(ports: Ports, known: History, *, pairs: int, fresh: bool) -> None:
+    best, after = fold.standing(known), fold.next_round(known) - 1
+    found = ports.timer.calibrate(
+        best.commit,
+        shapes=best.all_shapes,
+        pairs=pairs,
+        blocks=known.limits.blocks,
+        budget_s=known.limits.calibration_minutes * 60,
+        fresh=bool(known.calibrations),
+        purpose=f"{'calibration' if fresh else 'canary'}-{after}",
+    )
+    failed = found if isinstance(found, BenchmarkFailed) else None
+    body = Calibrated(
+        after_round=after,
+        fresh=fresh,
+        comparison=found if isinstance(found, Comparison) else None,
+        alarm="" if fresh else _find_alarm(found, known),
+        note=f"not measured ({failed.reason}): {failed.detail}" if failed else "",
+        cost=command_cost(found),
+    )
+    ports.ledger.append(body)
+    publish(ports)
+
+
+def _find_alarm(found: Comparison | BenchmarkFailed, known: History) -> str:
+    return "" if isinstance(found, BenchmarkFailed) else calibration.find_alarm(found, known)

@@ -1,0 +1,69 @@
+"""When identical versions are timed against each other, what that says, and what shows that it no longer holds."""
+
+import math
+from typing import Literal
+
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.record import Calibrated
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.standing import History
+from ridgeline.graph.stats.noise import find_changed_noise
+from ridgeline.graph.trial import Applied, Timed, find
+
+
+def next_calibration(known: History) -> Literal["calibration", "canary"] | None:
+    """What is to be timed before the next round. Only preset `evidence` has a use for it."""
+    limits = known.limits
+    if limits.preset != "evidence" or limits.calibration_pairs == 0 or known.baseline is None:
+        return None
+    last = known.calibrations[-1] if known.calibrations else None
+    if last is None or (last.alarm and not last.fresh):
+        return "calibration"
+    if limits.max_rounds is not None and fold.count_planned_rounds(known) >= limits.max_rounds:
+        return None  # no candidate will be judged by it
+    rounds = len(known.rounds) - sum(closed.round <= last.after_round for closed in known.rounds)
+    return "canary" if limits.canary_every and rounds >= limits.canary_every else None
+
+
+def find_alarm(canary: Comparison, known: History) -> str:
+    """Why the noise on record is no longer the noise of this machine; empty when it is."""
+    noise, limits = fold.noise(known), known.limits
+    if noise is None or noise.machine != canary.machine:
+        return "there is no calibration of this machine"
+    if changed := find_changed_noise(canary, noise):
+        return changed
+    moved = _drift(canary, known)
+    if moved is not None and abs(moved) > limits.drift_limit:
+        how = "more" if moved > 0 else "less"
+        return f"the best version takes {abs(math.expm1(moved)):.1%} {how} time than when it was last measured"
+    return ""
+
+
+def _drift(canary: Comparison, known: History) -> float | None:
+    """Mean log-ratio of the best version's time now to the last time it was measured interleaved; None when never."""
+    before = _levels(known, canary.best)
+    now = {shape.label: shape.best_us for shape in canary.shapes}
+    shared = [label for label in now if label in before]
+    if not shared:
+        return None
+    return math.fsum(math.log(now[label] / before[label]) for label in shared) / len(shared)
+
+
+def _levels(known: History, commit: str) -> dict[str, float]:
+    """Microseconds by shape of that version, from its calibration or the comparison that had it accepted."""
+    for run in reversed(known.calibrations):
+        if run.comparison is not None and run.comparison.best == commit:
+            return {shape.label: shape.best_us for shape in run.comparison.shapes}
+    closed = fold.best_round(known)
+    if closed is None:
+        return {}
+    applied, timed = find(closed.judged, Applied), find(closed.judged, Timed)
+    pairs = [item for item in (timed.evidence if timed else ()) if isinstance(item, Comparison)]
+    if not pairs or applied is None or fold.standing(known).commit != commit:
+        return {}
+    return {shape.label: shape.candidate_us for shape in pairs[-1].shapes}
+
+
+def list_alarms(known: History) -> tuple[Calibrated, ...]:
+    """Every time the measurement was found wanting, oldest first."""
+    return tuple(run for run in known.calibrations if run.alarm)

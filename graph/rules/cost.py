@@ -1,0 +1,122 @@
+"""What a round cost, added up from its own evidence and the two instants that bound it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from ridgeline.graph.briefing import OUT_OF_BUDGET
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Profiled, TestResult
+from ridgeline.graph.record import Reflection, RoundClosed
+from ridgeline.graph.rules.history import total_cost
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import (
+    Applied,
+    Broken,
+    Built,
+    Drafted,
+    Failed,
+    Judged,
+    Proposed,
+    Stage,
+    Timed,
+    Traced,
+    Verified,
+    inner,
+)
+from ridgeline.graph.values import Cost
+
+Run = Benchmark | BenchmarkFailed | Comparison | TestResult | Profiled
+"""A command of the contract, with its seconds."""
+
+
+def minutes_between(earlier: str, later: str) -> float:
+    """Minutes from one ISO-8601 instant to another."""
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60
+
+
+def waited_minutes(rounds: Sequence[RoundClosed]) -> float:
+    """Minutes that closed rounds waited for a person."""
+    return sum(one.waited_s for closed in rounds for one in closed.decisions) / 60
+
+
+def elapsed_minutes(opened_at: str, now: str, rounds: Sequence[RoundClosed]) -> float:
+    """Minutes of a campaign's life that count towards `max_minutes`: since its first round, less waits for people."""
+    return minutes_between(opened_at, now) - waited_minutes(rounds)
+
+
+def round_cost(trial: Judged, reflection: Reflection, *, opened_at: str, closed_at: str) -> Cost:
+    """Planner costs and command seconds of every stage; wall seconds from the clock."""
+    return cost_so_far(trial) + reflection.cost + Cost(wall_seconds=minutes_between(opened_at, closed_at) * 60)
+
+
+def cost_so_far(trial: Judged) -> Cost:
+    """Of a round that has been judged and not yet closed; without wall seconds."""
+    total = Cost()
+    stage: Stage | None = trial
+    while stage is not None:
+        total = total + _stage_cost(stage)
+        stage = inner(stage)
+    return total + (command_cost(*trial.formatted.evidence) if trial.formatted else Cost())
+
+
+def command_cost(*runs: Run | None) -> Cost:
+    """Of commands: how long they took, and how long a card was held for them."""
+    known = [run for run in runs if run is not None]
+    return Cost(command_seconds=sum(run.seconds for run in known), gpu_seconds=sum(run.gpu_s for run in known))
+
+
+def _stage_cost(stage: Stage) -> Cost:
+    match stage:
+        case Proposed():
+            return stage.cost
+        case Drafted():
+            return sum((repair.cost for repair in stage.repairs), stage.cost)
+        case Built():
+            return Cost(command_seconds=stage.build.exit.seconds if stage.build.exit else 0.0)
+        case Broken() | Verified():
+            return command_cost(stage.test)
+        case Timed():
+            return command_cost(*stage.evidence)
+        case Traced():
+            return command_cost(stage.profile)
+        case Applied() | Failed() | Judged():
+            return Cost()
+
+
+# What a campaign may cost, against what it has cost; the reasons of T7.
+
+
+def list_exceeded_budgets(history: History, elapsed_minutes: float, exhausted: str = "") -> tuple[str, ...]:
+    """Every budget that is spent, each with its numbers; empty while all hold.
+
+    `exhausted` is the planner's reason for having no further direction: it is a budget's when the next question to a
+    model might have cost more than was left.
+    """
+    return tuple(_reasons(history, elapsed_minutes, exhausted))
+
+
+def is_budget_end(exhausted: str) -> bool:
+    """Whether the planner stopped for money, and not for want of directions."""
+    return exhausted.startswith(OUT_OF_BUDGET)
+
+
+def device_minutes(history: History, cost: Cost) -> float:
+    """GPU minutes, at most: on a machine with a GPU all that its commands took, builds included."""
+    held = cost.command_seconds if history.opened.machine.kind != "cpu" else 0.0
+    return max(held, cost.gpu_seconds) / 60
+
+
+def _reasons(history: History, elapsed_minutes: float, exhausted: str) -> Iterator[str]:
+    limits, cost = history.limits, total_cost(history)
+    if limits.max_minutes is not None and elapsed_minutes >= limits.max_minutes:
+        yield f"{elapsed_minutes:.1f} of {limits.max_minutes:g} minutes"
+    on_device = device_minutes(history, cost)
+    if limits.max_gpu_minutes is not None and on_device >= limits.max_gpu_minutes:
+        yield f"{on_device:.1f} of {limits.max_gpu_minutes:g} GPU minutes"
+    if limits.max_dollars is not None and cost.dollars is None:
+        yield f"a price is unknown, so {limits.max_dollars:g} dollars cannot be kept"
+    elif limits.max_dollars is not None and cost.dollars is not None and cost.dollars >= limits.max_dollars:
+        yield f"{cost.dollars:.2f} of {limits.max_dollars:g} dollars"
+    if limits.max_tokens is not None and cost.tokens >= limits.max_tokens:
+        yield f"{cost.tokens} of {limits.max_tokens} tokens"
+    if is_budget_end(exhausted):
+        yield f"the next question does not fit: {exhausted.removeprefix(OUT_OF_BUDGET)}"

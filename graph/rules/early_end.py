@@ -1,0 +1,128 @@
+"""Whether a test that ended with exit code 0 came to its end: the original's own passing runs are the yardstick.
+
+A candidate that prints the original's lines itself is not found out here; one that only leaves early is.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ridgeline.graph.evidence import Printed
+
+RELIABLE = 20
+"""Last lines that are required of an output too long to keep, where nothing before them can be counted."""
+WORD = re.compile(r"[\w#]+")
+DENIAL = re.compile(
+    r"\b(?:fail\w*|wrong|bad|mismatch\w*|errors?|incorrect\w*|differ\w*|not?|nok|ko|exceed\w*|broken|false|skip\w*|timeout)\b",
+    re.IGNORECASE,
+)
+"""A line that says one of these is not another way to say what a line without it said."""
+AFFIRMATION = re.compile(
+    r"\b(?:pass\w*|ok\w*|right|correct\w*|match\w*|close|equal\w*|same|success\w*|good|fine|true|done|valid\w*|verif\w*|all)\b",
+    re.IGNORECASE,
+)
+"""A line that says one of these may be the outcome of a check: no line in entirely other words stands for it."""
+SILENT = (
+    "the test prints nothing that every run repeats, so a run that ends early with exit code 0 cannot be told from one"
+    " that passed; have the test print a last line, for example how many cases it compared"
+)
+
+
+def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str | None:
+    """Why a run of a candidate is no pass although it ended with exit code 0, in one line; None when it is one.
+
+    `originals`: passing runs of the unmodified code. Only what all of them printed is required, in any order; a line
+    in other words, which deny nothing, stands for one that is missing; in entirely other ones for one that affirms
+    nothing, such as the kernel's name, where it alone is missing and the original's last line follows.
+    """
+    if new := _find_new_complaint(originals, candidate):
+        return f"exit code 0, but the test printed what it never prints for the original: {new!r}; mend what it names"
+    missing = _count_missing_lines(originals, candidate)
+    if not missing:
+        return None
+    line, times = next(iter(missing.items()))
+    first = originals[0].cut or any(one.line == line for one in candidate.lines)
+    how = f"{times} more of the line" if first and not originals[0].cut else "the line"
+    others = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
+    return (
+        f"the test ended early with exit code 0, let it run to its end: {how} {line!r}{others}, which every run of the"
+        " original prints, is missing (# is any number)"
+    )
+
+
+def note_silent_test(original: Printed | None) -> str:
+    """What to say of a test by whose output an early end cannot be seen; empty where it can, or nothing is known."""
+    return SILENT if original is not None and not original.lines else ""
+
+
+def _find_new_complaint(originals: Sequence[Printed], candidate: Printed) -> str:
+    known = {one.line for run in originals for one in run.lines if one.complains}
+    return next((one.line for one in candidate.lines if one.complains and one.line not in known), "")
+
+
+def _count_missing_lines(originals: Sequence[Printed], candidate: Printed) -> dict[str, int]:
+    """Lines that the candidate's run lacks, and how often, in the original's order."""
+    there = _count_lines(candidate)
+    if any(run.cut for run in (*originals, candidate)):
+        wanted = [one.line for one in originals[0].lines[-RELIABLE:]]
+        kept = [{one.line for one in run.lines} for run in originals]
+        return {line: 1 for line in wanted if line not in there and all(line in lines for lines in kept)}
+    required = _count_lines(originals[0])
+    for run in originals[1:]:
+        required &= _count_lines(run)
+    known = set().union(*(_count_lines(run) for run in originals))
+    spare = Counter({line: times for line, times in there.items() if line not in known})
+    missing = {
+        line: left
+        for line, times in _list_lacking_lines(required, there)
+        if (left := times - _count_stand_ins(line, times, spare))
+    }
+    return {} if _is_replaced(missing, tuple(required), spare, candidate) else missing
+
+
+def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[str], candidate: Printed) -> bool:
+    """Whether one line alone is missing, another as often said stands for it, and the last line of `order` follows."""
+    if len(missing) != 1:
+        return False
+    line, times = next(iter(missing.items()))
+    places = {one.line: place for place, one in enumerate(candidate.lines)}
+    end = places.get(order[-1])
+    if line in places or end is None or AFFIRMATION.search(line):
+        return False
+    return any(spare[other] == times and places[other] < end and not _denies_more(other, line) for other in spare)
+
+
+def _list_lacking_lines(required: Counter[str], there: Counter[str]) -> Iterator[tuple[str, int]]:
+    return ((line, times - there[line]) for line, times in required.items() if times > there[line])
+
+
+def _count_stand_ins(line: str, times: int, spare: Counter[str]) -> int:
+    """How many of `times` missing lines are there in other words; those are used up."""
+    found = 0
+    for other in tuple(spare):
+        if found < times and _is_alike(line, other):
+            taken = min(times - found, spare[other])
+            spare[other] -= taken
+            found += taken
+            if not spare[other]:
+                del spare[other]
+    return found
+
+
+def _is_alike(line: str, other: str) -> bool:
+    """Whether two lines share most of their words and the second denies nothing that the first did not."""
+    ours, theirs = Counter(WORD.findall(line)), Counter(WORD.findall(other))
+    if _denies_more(other, line):
+        return False
+    return 2 * (ours & theirs).total() > (ours | theirs).total()
+
+
+def _denies_more(other: str, line: str) -> bool:
+    return len(DENIAL.findall(other)) > len(DENIAL.findall(line))
+
+
+def _count_lines(run: Printed) -> Counter[str]:
+    found = Counter[str]()
+    for one in run.lines:
+        found[one.line] += one.times
+    return found

@@ -1,0 +1,126 @@
+"""Gates before any number counts: build, correctness, Check, benchmark, physics, Rule 11. And notes for all presets."""
+
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.rules.outcome import CAUSES, Outcome, reject_outcome
+from ridgeline.graph.rules.physics import find_impossible_time
+from ridgeline.graph.rules.readings import Readings, active_labels, find_failing_rows, reference_run
+from ridgeline.graph.rules.score import ScoreError, delta, exceeds
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.stats.paired import PairedError, check_samples, merge_comparisons
+from ridgeline.graph.trial import Traced, proposed
+from ridgeline.graph.values import FORBIDDEN_BUCKETS
+from ridgeline.graph.verdict import Verdict
+
+SPILLS = "spills"
+OCCUPANCY = "occupancy"
+UNEXPLAINED = "unexplained: "
+
+
+def check_hard_gates(trial: Traced, found: Readings, standing: Standing) -> Outcome | None:
+    """Build, correctness, Check, benchmark, Rule 11: what rejects whatever the numbers say. None when all hold."""
+    verified = trial.timed.verified
+    if not verified.built.build.ok:
+        return reject_outcome("build_failed", CAUSES["build_failed"], faster="unverified")
+    if not verified.test.passed:
+        return reject_outcome("incorrect", f"{CAUSES['incorrect']}: {verified.test.detail}", faster="unverified")
+    return (
+        _check_rows(found) or _check_numbers(found, standing) or _check_physics(found, standing) or _check_bucket(trial)
+    )
+
+
+def is_usable(found: Readings, standing: Standing) -> bool:
+    """Whether measuring on makes sense: a failed run or row decides the round at once."""
+    if found.failed is not None or _check_rows(found) is not None:
+        return False
+    return not found.candidate or (_check_numbers(found, standing) or _check_physics(found, standing)) is None
+
+
+def read_counters(name: str, before: Profiled, after: Profiled) -> tuple[float | None, float | None]:
+    """A counter of two profiles; nothing where one has it from another rung of the ladder."""
+    if before.rung_of(name) != after.rung_of(name):
+        return None, None
+    return before.counter(name), after.counter(name)
+
+
+def note_missing_counters(outcome: Outcome, before: Profiled | None, after: Profiled | None) -> tuple[str, ...]:
+    """A note where spills or occupancy are known of the best version and not of an accepted candidate."""
+    if outcome.decision != "accepted" or before is None:
+        return ()
+    known = [name for name in (SPILLS, OCCUPANCY) if before.counter(name) is not None]
+    same = after is not None and is_same_rung(before, after)
+    missing = [name for name in known if not same or after is None or read_counters(name, before, after)[1] is None]
+    return (f"not read of the candidate, so not compared: {', '.join(missing)}",) if missing else ()
+
+
+def note_suspicious_gain(outcome: Outcome, limits: Limits) -> tuple[str, ...]:
+    """A note on a gain larger than one change usually has; it rejects nothing."""
+    if outcome.gain is None or not is_suspicious(outcome.gain, limits):
+        return ()
+    return (
+        f"suspicious: {outcome.gain:+.1%} is more than {limits.measurement_suspect_delta:+.0%}; re-check the bucket, "
+        "that all the work is still done, and that nothing else ran on the device",
+    )
+
+
+def needs_person(verdict: Verdict) -> bool:
+    """Whether a campaign that asks people for anything must ask about this acceptance."""
+    return verdict.accepted and any(note.startswith(UNEXPLAINED) for note in verdict.notes)
+
+
+def is_suspicious(gain: float, limits: Limits) -> bool:
+    """Whether a gain is larger than one change usually brings, so that it is measured again before it is believed."""
+    return exceeds(gain, limits.measurement_suspect_delta)
+
+
+def is_same_rung(before: Profiled, after: Profiled) -> bool:
+    """Whether counters of two profiles may be compared."""
+    return (before.rung, before.machine) == (after.rung, after.machine)
+
+
+def _check_rows(found: Readings) -> Outcome | None:
+    for run in found.candidate:
+        if labels := find_failing_rows(run):
+            return reject_outcome("check_failed", f"Check is not PASS for {', '.join(labels)}", faster="unverified")
+    return None
+
+
+def _check_numbers(found: Readings, standing: Standing) -> Outcome | None:
+    problem = _find_problem(found, standing)
+    if not problem:
+        return None
+    return reject_outcome("benchmark_failed", f"{CAUSES['benchmark_failed']}: {problem}", faster="unverified")
+
+
+def _check_physics(found: Readings, standing: Standing) -> Outcome | None:
+    problem = find_impossible_time(found, standing)
+    return reject_outcome("benchmark_failed", problem, faster="unverified") if problem else None
+
+
+def _find_problem(found: Readings, standing: Standing) -> str:
+    """What is wrong with the numbers; empty when they can be compared. A number that is missing is never a tie."""
+    if found.failed is not None:
+        return f"{found.failed.reason}: {found.failed.detail}"
+    if not found.candidate:
+        return "no benchmark of the candidate"
+    try:
+        for run in (*found.candidate, *found.best):
+            best = reference_run(found, standing, run.level)
+            if best is None or best.machine != run.machine:
+                best = run  # a campaign that moved: only the shape of the numbers is looked at here
+            delta(run, best, standing.contract.scoring, labels=active_labels(standing, run.level))
+        if found.comparisons:
+            check_samples(merge_comparisons(found.comparisons))
+    except (ScoreError, PairedError) as error:
+        return str(error)
+    compared = [{shape.label for shape in item.shapes} for item in found.comparisons]
+    absent = sorted(label for label in standing.all_shapes if any(label not in labels for labels in compared))
+    return f"not compared: {', '.join(absent)}" if absent else ""
+
+
+def _check_bucket(trial: Traced) -> Outcome | None:
+    bucket = proposed(trial).hypothesis.bucket
+    if bucket not in FORBIDDEN_BUCKETS:
+        return None
+    why = f"{CAUSES['overfit']}: bucket {bucket} hits only because a benchmark reuses its tensors"
+    return reject_outcome("overfit", why, faster="unverified")

@@ -1,0 +1,111 @@
+"""`performance_target`: from text to a metric, an operator, a value and a unit, and whether it is reached."""
+
+import re
+from typing import Literal
+
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.target import Goal, Target
+
+_TEXT = re.compile(r"^(?P<op>>=|>|≥|at least|over|above|more than)?\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>.+)$", re.I)
+_PEAK = re.compile(r"^%(\s*(of\s+)?peak)?(\s+efficiency)?$", re.I)
+_SPEEDUP = re.compile(r"^(x|times)(\s+(faster|speed-?up))?$", re.I)
+_SCALES = {"gflops": ("flops", 1.0), "tflops": ("flops", 1e3), "gb/s": ("bytes", 1.0), "tb/s": ("bytes", 1e3)}
+"""Unit -> its kind, and how many of the kind's smallest unit it is."""
+
+
+class GoalError(ValueError):
+    """A performance target that cannot be decided; the message says what may be written instead."""
+
+
+def parse_goal(text: str, primary_metric: str) -> Goal:
+    """`>500 TFLOPS`, `>60% peak efficiency`, `>= 2x` as a Goal. Without an operator, reaching the value is enough.
+
+    Raises GoalError when the text is none of these, or its unit is not one of the primary metric's kind.
+    """
+    match = _TEXT.match(text.strip())
+    if match is None:
+        raise GoalError(f"cannot read {text!r}; write for example '>500 TFLOPS', '>60% peak efficiency' or '>=2x'")
+    op: Literal[">", ">="] = ">" if (match["op"] or "").lower() in {">", "over", "above", "more than"} else ">="
+    value, unit = float(match["value"]), match["unit"].strip()
+    if _PEAK.match(unit):
+        if not 0 < value <= 100:
+            raise GoalError(f"{value:g} % of peak cannot be reached; give a share above 0 and up to 100 %")
+        return Goal(metric="efficiency", op=op, value=value, unit="%", text=text.strip())
+    if _SPEEDUP.match(unit):
+        return Goal(metric="speedup", op=op, value=value, unit="x", text=text.strip())
+    return Goal(metric=primary_metric, op=op, value=value, unit=_of_metric(unit, primary_metric), text=text.strip())
+
+
+def is_goal_reached(goal: Goal, *, aggregate: float, speedup: float | None, efficiency: float | None) -> bool:
+    """Whether measured numbers meet the goal; what was not measured meets nothing.
+
+    aggregate is in the primary metric's unit, speedup a ratio to the baseline, efficiency a share of 1.
+    """
+    if goal.metric == "efficiency":
+        seen = None if efficiency is None else 100 * efficiency
+    elif goal.metric == "speedup":
+        seen = speedup
+    else:
+        seen = aggregate * _scale(unit_of(goal.metric)) / _scale(goal.unit)
+    if seen is None:
+        return False
+    return seen > goal.value if goal.op == ">" else seen >= goal.value
+
+
+def unit_of(metric: str) -> str:
+    """Unit named by a metric column, for example TFLOPS of `Forward TFLOPS`; empty when it names none."""
+    return next((word for word in reversed(re.split(r"[\s()\[\],]+", metric)) if word.lower() in _SCALES), "")
+
+
+def _of_metric(unit: str, primary_metric: str) -> str:
+    plain = re.sub(r"flop/s$", "flops", unit.lower())
+    kind = _SCALES.get(plain, ("", 0.0))[0]
+    if not kind:
+        raise GoalError(f"unit {unit!r} is unknown; use TFLOPS, GFLOPS, TB/s, GB/s, % peak or x")
+    own = unit_of(primary_metric)
+    if not own or _SCALES[own.lower()][0] != kind:
+        raise GoalError(f"{unit} cannot be compared with the metric {primary_metric!r}; use its unit, % peak or x")
+    return {"gflops": "GFLOPS", "tflops": "TFLOPS", "gb/s": "GB/s", "tb/s": "TB/s"}[plain]
+
+
+def _scale(unit: str) -> float:
+    return _SCALES[unit.lower()][1]
+
+
+# The numbers that end a campaign: the stop check decides by them, the README prints them, there is no second copy.
+
+
+def active_goal(limits: Limits, target: Target) -> Goal | None:
+    """What T1 asks for; None where nothing is asked or the campaign is endless."""
+    return None if limits.endless else target.performance_target
+
+
+def peak_fraction(limits: Limits, asked: Goal | None) -> float | None:
+    """Share of the bounding ceiling at which T2 stops, 1 being all of it; None where it never does.
+
+    Somebody whose performance target `asked` for more of the peak than the limit is not stopped short of it.
+    """
+    if limits.endless or limits.target_peak_fraction is None:
+        return None
+    wanted = asked.value / 100 if asked is not None and asked.metric == "efficiency" else 0.0
+    return max(limits.target_peak_fraction, wanted)
+
+
+def round_limit(limits: Limits, target: Target) -> int | None:
+    """Rounds after the baseline at which T3 stops; None for no limit.
+
+    An endless campaign has none of the contract's; a limit that somebody gave for this very campaign always holds.
+    """
+    bounds = (None if limits.endless else target.max_iterations, limits.max_rounds)
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def regression_limit(limits: Limits) -> int | None:
+    """Measured regressions in a row at which T5 stops; None where they never do."""
+    return limits.max_consecutive_regressions if limits.regression_stop else None
+
+
+def budget_limits(limits: Limits) -> tuple[tuple[float, str], ...]:
+    """What T7 allows: (amount, unit) of each budget that was given."""
+    given = ((limits.max_minutes, "minutes"), (limits.max_dollars, "dollars"), (limits.max_tokens, "tokens"))
+    return tuple((amount, unit) for amount, unit in given if amount is not None)

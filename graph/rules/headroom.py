@@ -1,0 +1,214 @@
+"""How near measured times are to the ceilings that bound them, or why that cannot be said."""
+
+from collections.abc import Sequence
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Ceilings, Machine, Row
+from ridgeline.graph.formula import FormulaError
+from ridgeline.graph.record import Rooflined, ShapeRoof, Spec
+from ridgeline.graph.rules.goal import peak_fraction
+from ridgeline.graph.rules.history import best_round, standing
+from ridgeline.graph.rules.roofline import (
+    ABOVE_ROOF,
+    MIB,
+    UNCACHED_BYTES,
+    RooflineBound,
+    bound_of,
+    cache_bytes,
+    choose_ceilings,
+    compute_efficiency,
+    compute_shape_roofs,
+    compute_shares,
+    list_specs,
+)
+from ridgeline.graph.rules.score import at_least
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
+
+NOTHING_TO_GAIN = "nothing to gain"
+"""How a stop reason begins when the original already stands at its ceiling."""
+
+
+class Headroom(Value):
+    """One run of a benchmark against its ceilings."""
+
+    share: float
+    """Floor time / measured time, geometric mean over the shapes; above 1 by no more than noise."""
+    shapes: int
+    lowest: str
+    """The shape that is farthest from its ceiling."""
+    lowest_share: float
+    bound: RooflineBound
+    ceiling: str
+    """Each ceiling that bounds a shape: its value and where it comes from."""
+
+    @property
+    def left(self) -> float:
+        """The speedup that is left at most, at least 1."""
+        return max(1.0, 1 / self.share)
+
+    @property
+    def text(self) -> str:
+        """For example `93.0 % of the memory ceiling (copy bandwidth 20 GB/s, measured here: copy loop)`."""
+        kind = "" if self.bound == "unknown" else f"{self.bound} "
+        return f"{100 * self.share:.1f} % of the {kind}ceiling ({self.ceiling})"
+
+
+class Device(Value):
+    """What stands behind a run."""
+
+    ceilings: Ceilings | None
+    machine: Machine
+    specs: tuple[Spec, ...] = ()
+    """Registered numbers: they say how large the caches of a GPU are."""
+
+
+def compute_best_headroom(history: History) -> Headroom | str:
+    """The best version's reach. That of the original is the lower of its two runs: one lucky run proves nothing."""
+    baseline = history.baseline
+    if baseline is None:
+        return "the baseline is not measured yet"
+    best = standing(history)
+    device = describe_device(history)
+    if best_round(history) is not None:
+        return compute_headroom((best.full or best.quick).rows, history.contract, device)
+    found = [compute_headroom(run.rows, history.contract, device) for run in (baseline.quick, baseline.project)]
+    known = [one for one in found if isinstance(one, Headroom)]
+    why = next((one for one in found if isinstance(one, str)), "")
+    return why or min(known, key=lambda one: one.share)
+
+
+def describe_device(history: History) -> Device:
+    """What the campaign's record says of its machine."""
+    roof = history.roofline
+    return Device(
+        ceilings=roof.ceilings if roof else None, machine=history.opened.machine, specs=roof.specs if roof else ()
+    )
+
+
+def compute_headroom(rows: Sequence[Row], contract: Contract, device: Device) -> Headroom | str:
+    """How near `rows` are to the device's ceilings; the reason, in a few words, where that cannot be said."""
+    try:
+        roofs = compute_shape_roofs(rows, contract.work, device.ceilings)
+    except FormulaError as error:
+        return f"work: {error}"
+    if why := _explain_no_ceiling(rows, roofs, contract, device):
+        return why
+    share, ceilings = compute_efficiency(rows, roofs, contract.scoring, device.ceilings), device.ceilings
+    assert share is not None
+    assert ceilings is not None
+    found = compute_shares(rows, roofs, contract.scoring)
+    lowest = min(found, key=lambda label: found[label])
+    return Headroom(
+        share=share,
+        shapes=len(found),
+        lowest=lowest,
+        lowest_share=found[lowest],
+        bound=bound_of(roofs),
+        ceiling=" and ".join(_describe_ceilings(roofs, ceilings)),
+    )
+
+
+def describe_nothing_left(found: Headroom, fraction: float) -> str:
+    """Why no round is worth its cost: number, ceiling, source; empty where `fraction` of the ceiling is not reached."""
+    if not at_least(found.share, fraction):
+        return ""
+    return (
+        f"{NOTHING_TO_GAIN}: {found.text}, asked {100 * fraction:g} %; at most {found.left:.3f}x is left for any change"
+    )
+
+
+def _explain_no_ceiling(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract, device: Device) -> str:
+    """Why these ceilings say nothing about these times; empty when they do."""
+    ceilings = device.ceilings
+    if ceilings is None or (ceilings.copy_gbps is None and ceilings.flops_gflops is None):
+        return "no ceiling of this machine is known"
+    if contract.scoring.time_ms is None:
+        return "the contract names no time column (scoring.time_ms)"
+    found = compute_shares(rows, roofs, contract.scoring)
+    if lost := [row for row in rows if row.label not in found]:
+        return _explain_missing_share(lost, roofs, contract)
+    if not found:
+        return "no shape was measured"
+    label, most = max(found.items(), key=lambda item: item[1])
+    if most > ABOVE_ROOF:
+        return f"{label} runs at {100 * most:.0f} % of its ceiling, which therefore does not bound it"
+    if device.machine.kind == "cpu" and contract.threads > 1:
+        return f"the ceilings are those of one thread, the kernel uses {contract.threads}"
+    return _explain_cached(roofs, device)
+
+
+def _explain_missing_share(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> str:
+    """What is missing of rows that have no share of a peak: their work, their time, or a ceiling for that work."""
+    if contract.work.flops is None and contract.work.bytes is None:
+        return "the contract declares no `work:` (operations and bytes of a shape), from which floors follow"
+    timed = {row.label for row in rows if _time_ms(row, contract) > 0}
+    if untimed := [row.label for row in rows if row.label not in timed]:
+        return f"no time of {', '.join(untimed)} was measured"
+    floored = {roof.label for roof in roofs if roof.floor_us is not None}
+    names = ", ".join(row.label for row in rows if row.label not in floored) or ", ".join(row.label for row in rows)
+    return f"no ceiling of this machine bounds the declared work of {names}"
+
+
+def _time_ms(row: Row, contract: Contract) -> float:
+    return next((item.value for item in row.metrics if item.name == contract.scoring.time_ms), 0.0)
+
+
+def _explain_cached(roofs: Sequence[ShapeRoof], device: Device) -> str:
+    """A repeated call finds its data in a cache that holds it: memory bandwidth then bounds nothing."""
+    known = cache_bytes(device.machine, device.specs)
+    limit = UNCACHED_BYTES if known is None else known
+    held = [roof.label for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit]
+    if not held:
+        return ""
+    where = "the largest cache" if known is not None else "a cache, whose size is not known"
+    return f"memory bandwidth does not bound {', '.join(held)}: the data fits {where} ({limit / MIB:.0f} MiB)"
+
+
+def _describe_ceilings(roofs: Sequence[ShapeRoof], ceilings: Ceilings) -> list[str]:
+    here = f"measured here: {ceilings.method.partition(',')[0]}"
+    known: list[str] = []
+    compute = any(roof.bound == "compute" for roof in roofs) or ceilings.copy_gbps is None
+    memory = any(roof.bound != "compute" for roof in roofs) and ceilings.copy_gbps is not None
+    if compute and ceilings.flops_gflops is not None:
+        known.append(
+            f"compute peak {ceilings.flops_gflops:.4g} GFLOP/s, {_describe_source(ceilings.flops_source, here)}"
+        )
+    if memory and ceilings.copy_gbps is not None:
+        name = "memory bandwidth" if ceilings.copy_source else "copy bandwidth"
+        known.append(f"{name} {ceilings.copy_gbps:.4g} GB/s, {_describe_source(ceilings.copy_source, here)}")
+    return known
+
+
+def _describe_source(source: str, here: str) -> str:
+    return f"stated in {source}" if source else here
+
+
+# Step 0 on record: what bounds the device, and when a kept measurement of it is not good enough to end a campaign.
+
+
+def make_roofline_record(measured: Ceilings | None, machine: Machine, stated: Sequence[Spec]) -> Rooflined:
+    """What was measured, what documents state of this product, and which of the two bounds each axis."""
+    found = choose_ceilings(measured, stated, machine.fingerprint)
+    missing = "" if found.ceilings else "the ceilings of this machine could not be measured"
+    return Rooflined(
+        ceilings=found.ceilings,
+        specs=list_specs(found.measured, machine, stated),
+        bound="unknown",
+        note="; ".join(filter(None, (missing, found.note))),
+    )
+
+
+def rests_on_kept_ceilings(history: History, runs: Sequence[Benchmark]) -> bool:
+    """Whether the original would end the campaign by ceilings that were measured before it began.
+
+    A clock or a power limit that was lower then makes a low ceiling, and a low ceiling makes any kernel look finished.
+    """
+    roof = history.roofline
+    if roof is None or roof.ceilings is None or not roof.ceilings.kept:
+        return False
+    fraction = peak_fraction(history.limits, history.opened.target.performance_target)
+    if fraction is None:
+        return False
+    found = [compute_headroom(run.rows, history.contract, describe_device(history)) for run in runs]
+    return all(isinstance(one, Headroom) and bool(describe_nothing_left(one, fraction)) for one in found)

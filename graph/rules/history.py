@@ -1,0 +1,237 @@
+"""Folds over the ledger: the best version, what is remembered, what it cost."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
+from ridgeline.graph.record import (
+    BaselineClosed,
+    Calibrated,
+    Concluded,
+    Line,
+    Opened,
+    Restarted,
+    Reviewed,
+    Rooflined,
+    RoundClosed,
+)
+from ridgeline.graph.rules.physics import best_times
+from ridgeline.graph.rules.shapes import core_shapes
+from ridgeline.graph.standing import History, Standing
+from ridgeline.graph.stats.noise import Noise, estimate_noise
+from ridgeline.graph.trial import Applied, Timed, Traced, find
+from ridgeline.graph.values import FORBIDDEN_BUCKETS, Cost, Named
+
+_noise: dict[tuple[int, ...], tuple[tuple[Comparison, ...], Noise | None]] = {}
+"""The last answer, by the identity of the frozen runs it was made of; it holds on to them, so no other can take it."""
+
+LINEAGES = 4
+_lineages: dict[int, tuple[History, tuple[RoundClosed, ...]]] = {}
+"""Likewise, by the identity of the history: asked some thirty times in every round, of every round before it."""
+
+_standings: dict[int, tuple[History, Standing]] = {}
+"""Likewise: every node of a round asks."""
+
+
+def fold_ledger(lines: tuple[Line, ...]) -> History | None:
+    """The bodies sorted by kind; None for an empty ledger. Raises ValueError when it does not begin with `opened`."""
+    if not lines:
+        return None
+    bodies = [line.body for line in lines]
+    opened = bodies[0]
+    if not isinstance(opened, Opened):
+        raise ValueError(f"the ledger's first line is {opened.kind!r}, not 'opened'")
+    baseline = next((body for body in bodies if isinstance(body, BaselineClosed)), None)
+    again = baseline.roofline if baseline else None
+    return History(
+        opened=opened,
+        roofline=again or next((body for body in bodies if isinstance(body, Rooflined)), None),
+        baseline=baseline,
+        calibrations=tuple(body for body in bodies if isinstance(body, Calibrated)),
+        rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
+        reviews=tuple(body for body in bodies if isinstance(body, Reviewed)),
+        restarts=tuple(body for body in bodies if isinstance(body, Restarted)),
+        concluded=next((body for body in bodies if isinstance(body, Concluded)), None),
+    )
+
+
+def standing(history: History) -> Standing:
+    """The last accepted version, or the original. Raises ValueError before the baseline is closed."""
+    key = id(history)
+    if key not in _standings:
+        found = _compute_standing(history)
+        _standings.clear()
+        _standings[key] = (history, found)
+    return _standings[key][1]
+
+
+def _compute_standing(history: History) -> Standing:
+    baseline = _require_baseline(history)
+    everything = tuple(row.label for row in baseline.quick.rows)
+    active = baseline.representative or everything
+    best = best_round(history)
+    runs = benchmarks(best) if best else (baseline.quick,)
+    return Standing(
+        round=best.round if best else baseline.round,
+        commit=_commit(best) if best else history.opened.base_commit,
+        tree=best.tree if best else history.opened.base_tree,
+        quick=runs[-1],
+        full=next((run for run in reversed(runs) if run.level == "full"), None) or _at_direction_end(history, best),
+        shapes=active,
+        all_shapes=everything,
+        core_shapes=core_shapes(history.contract, active),
+        contract=history.contract,
+        noise=noise(history),
+        roofline=history.roofline,
+        machine=history.opened.machine,
+        original_us=_original_us(history) if best else None,
+    )
+
+
+def noise(history: History) -> Noise | None:
+    """What the last calibration and the canaries since it showed; None where nothing could be measured."""
+    runs: list[Comparison] = []
+    for run in history.calibrations:
+        runs = [] if run.fresh else runs
+        runs += [run.comparison] if run.comparison is not None else []
+    key = tuple(map(id, runs))
+    if key not in _noise:
+        _noise.clear()
+        _noise[key] = (tuple(runs), estimate_noise(runs))
+    return _noise[key][1]
+
+
+def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
+    """Quick-command runs of an accepted candidate, oldest first; those of the formatted code where it was measured.
+
+    Raises ValueError when there is none: nothing is accepted without one.
+    """
+    formatted, timed = accepted.judged.formatted, find(accepted.judged, Timed)
+    if formatted is not None and (runs := _quick_runs(formatted.evidence, formatted.applied.commit)):
+        return runs
+    if timed is not None and (runs := _quick_runs(timed.evidence, timed.verified.built.applied.commit)):
+        return runs
+    raise ValueError(f"round {accepted.round} is accepted without a benchmark of its candidate")
+
+
+def best_round(history: History) -> RoundClosed | None:
+    """The last accepted round; None when the original is still the best."""
+    return next(iter(reversed(lineage(history))), None)
+
+
+def best_profile(history: History) -> Profiled | None:
+    """Counters of the best version; None when that very version was not profiled."""
+    best = best_round(history)
+    if best is None:
+        return history.baseline.profile if history.baseline else None
+    traced = find(best.judged, Traced)
+    return traced.profile if traced else None
+
+
+def next_round(history: History) -> int:
+    """Number of the round to come; numbers are never used twice."""
+    if history.rounds:
+        return history.rounds[-1].round + 1
+    return 2 if history.baseline else 1
+
+
+def masked_versions(history: History) -> frozenset[int]:
+    """Memory versions, round - 1, that partial restarts took out of planning."""
+    return frozenset(version for restart in history.restarts for version in restart.masked)
+
+
+def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:
+    """Closed rounds that may influence planning and de-duplication, oldest first."""
+    hidden = masked_versions(history)
+    return tuple(closed for closed in history.rounds if closed.round - 1 not in hidden)
+
+
+def directions(history: History) -> tuple[str, ...]:
+    """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes."""
+    if not history.reviews:
+        return ()
+    last = history.reviews[-1]
+    restarted = history.restarts and history.restarts[-1].after_round >= last.after_round
+    return () if restarted else last.directions
+
+
+def lineage(history: History) -> tuple[RoundClosed, ...]:
+    """What the best version is made of, oldest first: accepted rounds up to the first that rests on a forbidden bucket.
+
+    No gate lets such a round in; where a ledger has one all the same, it and what was built on it are rolled back
+    before the report.
+    """
+    known = _lineages.get(id(history))
+    if known is None:
+        while len(_lineages) >= LINEAGES:
+            _lineages.pop(next(iter(_lineages)))
+        known = (history, tuple(takewhile(lambda closed: not is_overfit(closed), accepted_rounds(history))))
+        _lineages[id(history)] = known
+    return known[1]
+
+
+def is_overfit(closed: RoundClosed) -> bool:
+    """Whether the round rests on a bucket that only a benchmark's repeated tensors can serve."""
+    return closed.bucket in FORBIDDEN_BUCKETS
+
+
+def accepted_rounds(history: History) -> tuple[RoundClosed, ...]:
+    """Every round whose verdict was to keep it, oldest first."""
+    return tuple(closed for closed in history.rounds if closed.accepted)
+
+
+def count_planned_rounds(history: History) -> int:
+    """Rounds that the planner proposed: those that a limit of rounds counts. People's edits are not among them."""
+    return sum(not closed.author for closed in history.rounds)
+
+
+def rolled_back_rounds(history: History) -> tuple[RoundClosed, ...]:
+    """Rounds that were not kept, oldest first."""
+    return tuple(closed for closed in history.rounds if not closed.accepted)
+
+
+def total_cost(history: History) -> Cost:
+    """Everything the campaign has cost so far. Dollars are None as soon as one price is unknown."""
+    ends = [body for body in (history.baseline, history.concluded) if body is not None]
+    restarts = sum((restart.cost for restart in history.restarts), Cost())
+    return sum((body.cost for body in (*ends, *history.rounds, *history.reviews, *history.calibrations)), restarts)
+
+
+def _require_baseline(history: History) -> BaselineClosed:
+    if history.baseline is None:
+        raise ValueError("there is no best version before the baseline is closed")
+    return history.baseline
+
+
+def _original_us(history: History) -> tuple[Named, ...]:
+    """Times of one call of the original: of its own runs, and of pairs in which it was the best version."""
+    timed = (find(closed.judged, Timed) for closed in history.rounds)
+    pairs = [item for one in timed if one for item in one.evidence if isinstance(item, Comparison)]
+    pairs += [one.comparison for one in history.calibrations if one.comparison is not None]
+    own = [pair for pair in pairs if pair.best == history.opened.base_commit]
+    found = best_times((_require_baseline(history).quick,), own, history.contract)
+    return tuple(Named(name=one.label, value=one.time_us) for one in found)
+
+
+def _commit(best: RoundClosed) -> str:
+    """The commit on the campaign's branch, or the candidate's own where nothing is committed to a branch."""
+    if best.commit is not None:
+        return best.commit
+    if best.judged.formatted is not None:
+        return best.judged.formatted.applied.commit
+    applied = find(best.judged, Applied)
+    assert applied is not None
+    return applied.commit
+
+
+def _at_direction_end(history: History, best: RoundClosed | None) -> Benchmark | None:
+    """The full run of the best version that a stagnation review asked for, if one did."""
+    full = [review.full for review in history.reviews if review.full is not None]
+    commit = _commit(best) if best else history.opened.base_commit
+    return next((run for run in reversed(full) if run.commit == commit), None)
+
+
+def _quick_runs(evidence: Sequence[object], commit: str) -> tuple[Benchmark, ...]:
+    return tuple(
+        run for run in evidence if isinstance(run, Benchmark) and run.commit == commit and run.source == "quick"
+    )

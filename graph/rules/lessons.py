@@ -1,0 +1,174 @@
+"""The prediction of a hypothesis against what was seen, whatever the verdict."""
+
+import re
+from collections.abc import Iterator, Sequence
+from math import log
+from typing import Literal
+
+from ridgeline.graph.evidence import Profiled
+from ridgeline.graph.record import PredictionCheck, RoundClosed
+from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.values import Hypothesis, Prediction
+
+HALF = 0.5
+"""A change in the predicted direction counts as the predicted one from half of its size, on a log scale."""
+
+
+def check_prediction(
+    prediction: Prediction, before: Profiled | None, after: Profiled | None, *, tolerance: float = 0.02
+) -> PredictionCheck:
+    """Confirmed, refuted, or unclear.
+
+    unclear: a value is missing, the two profiles come from different rungs or machines, the counter moved less than
+    `tolerance` (relative) where no size was predicted, or it moved as said but by less than half of the said size.
+    refuted: it moved the other way, or stood still although a size beyond `tolerance` was predicted.
+    """
+    first = before.counter(prediction.counter) if before else None
+    second = after.counter(prediction.counter) if after else None
+    outcome: Literal["confirmed", "refuted", "unclear"] = "unclear"
+    if (
+        before
+        and after
+        and first is not None
+        and second is not None
+        and _is_comparable(prediction.counter, before, after)
+    ):
+        outcome = _compare_prediction(prediction, first, second, tolerance)
+    return PredictionCheck(
+        counter=prediction.counter, expected=prediction.direction, before=first, after=second, outcome=outcome
+    )
+
+
+def _is_comparable(counter: str, before: Profiled, after: Profiled) -> bool:
+    same_stand = before.rung_of(counter) == after.rung_of(counter)
+    return same_stand and (before.rung, before.machine) == (after.rung, after.machine)
+
+
+def _compare_prediction(
+    prediction: Prediction, first: float, second: float, tolerance: float
+) -> Literal["confirmed", "refuted", "unclear"]:
+    sign = 1 if prediction.direction == "up" else -1
+    said = _predicted_size(prediction, sign)
+    if abs(second - first) <= tolerance * abs(first):
+        return "refuted" if said > log(1 + tolerance) else "unclear"
+    if (second - first) * sign < 0:
+        return "refuted"
+    return "confirmed" if _log_move(first, second, sign) >= HALF * said else "unclear"
+
+
+def _predicted_size(prediction: Prediction, sign: int) -> float:
+    """Size of the predicted move as a positive log-ratio; 0 when none was predicted or it contradicts the direction."""
+    if prediction.ratio is None or prediction.ratio <= 0:
+        return 0.0
+    return max(0.0, sign * log(prediction.ratio))
+
+
+def _log_move(first: float, second: float, sign: int) -> float:
+    """Log-ratio in the predicted direction; a counter that reaches or leaves zero has moved without limit."""
+    if first <= 0 or second <= 0:
+        return float("inf")
+    return sign * log(second / first)
+
+
+# Whether a lesson says what the ledger says: of the rounds that it cites, and of the directions that it names.
+#
+# Only plain words are read, and only where they leave no doubt: a sentence about some shapes, about what may come or with
+# both signs claims nothing. A lesson that cannot be told to be wrong stands.
+
+Sign = Literal["helped", "did not help"]
+
+_CITED = re.compile(r"\brounds?[\s-]+(\d+(?:\s*(?:,\s*and|,|and|to|-)\s*(?:round\s+)?\d+)*)", re.IGNORECASE)
+_SENTENCE = re.compile(r"[.;](?:\s|$)|\n")
+_BUT = re.compile(r",?\s+\b(?:but|while|whereas|though|although|yet)\b\s+", re.IGNORECASE)
+_NOT_HELPED = re.compile(
+    r"\b(?:did|do|does|could|has|have)(?:\s+not|n't)\s+(?:\w+\s+)?(?:help|pay|gain|improve|speed)\w*"
+    r"|\b(?:no|not|nothing|never)\s+(?:\w+\s+)?(?:gain\w*|speedup|benefit|effect|improv\w+|faster|better|help\w*)"
+    r"|\b(?:gained|gave|brought|bought)\s+nothing"
+    r"|\b(?:was|were|is|are|became|ran|it|time|kernel)\s+(?:\w+\s+)?(?:slower|worse)"
+    r"|\bhurts?\b|\bslow(?:ed|s)\b|\bwas rolled back|\bregress(?:ed|es)\b|\bmade (?:\w+ ){1,3}(?:slower|worse)",
+    re.IGNORECASE,
+)
+_HELPED = re.compile(
+    r"\bhelp(?:ed|s)\b|\bsp(?:ed|eeds) (?:\w+ ){0,3}up|\bpaid off|\bpays off|\bimprove[ds]\b|\bfaster\b"
+    r"|\b(?:gave|gained|brought) (?:\w+ )?\+?\d|\bwas (?:accepted|kept)|\bcut (?:the )?time",
+    re.IGNORECASE,
+)
+_MAY = re.compile(
+    r"\b(?:can|cannot|may|might|could|would|should|expect\w*|predict\w*|likely|unless|if|try)\b", re.IGNORECASE
+)
+_PART = re.compile(
+    r"\b(?:on|for|at|where|when|only)\s+(?:[\w-]+\s+){0,4}?(?:rows?|shapes?|columns?|sizes?|class(?:es)?|[MNK]\b|\d)",
+    re.IGNORECASE,
+)
+"""About some shapes, where the round's verdict is about all."""
+_THIS = re.compile(r"\b(?:this|the same|the) (?:round|change|edit)\b", re.IGNORECASE)
+_RESOLVED_DOWN = frozenset({"not_better", "core_regression"})
+STEM = 5
+"""Letters by which words of a direction are told: `prefetch` and `prefetching`."""
+
+
+def find_contradiction(lesson: str, judged: Judged, rounds: Sequence[RoundClosed]) -> str:
+    """Why the lesson of `judged` is not kept; empty when nothing in the rounds before it or in itself denies it.
+
+    A cited round must have been closed, or be this one. Where a lesson says of a round, or of the direction that it
+    was about, that it helped or did not, the verdict must say so too, as far as it resolved that.
+    """
+    asked = proposed(judged)
+    signs: dict[int, Sign | None] = {closed.round: _read_sign(closed.judged) for closed in rounds}
+    signs[asked.round] = _read_sign(judged)
+    ideas = {closed.round: proposed(closed.judged).hypothesis for closed in rounds} | {asked.round: asked.hypothesis}
+    said: dict[int, set[Sign]] = {}
+    for part, cited in _split_clauses(lesson):
+        if absent := [number for number in cited if not 1 <= number <= asked.round]:
+            return f"cites round {absent[0]}, which does not exist: the last one is {asked.round}"
+        if (claim := _claim(part)) is None:
+            continue
+        for number in cited or _find_rounds_about(part, ideas, signs, asked.round):
+            said.setdefault(number, set()).add(claim)
+    for number, claims in said.items():
+        measured = signs.get(number)
+        if measured is not None and measured not in claims:
+            return f"says that round {number} {next(iter(claims))}, and it {measured} as measured"
+    return ""
+
+
+def _split_clauses(lesson: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Clauses with the rounds that they cite; one without inherits those of the clause before it in its sentence."""
+    for sentence in _SENTENCE.split(lesson):
+        cited: tuple[int, ...] = ()
+        for part in _BUT.split(sentence):
+            cited = tuple(int(n) for found in _CITED.finditer(part) for n in re.findall(r"\d+", found[1])) or cited
+            yield part, cited
+
+
+def _claim(part: str) -> Sign | None:
+    if _MAY.search(part) or _PART.search(_CITED.sub(" ", part)):
+        return None
+    down = _NOT_HELPED.search(part) is not None
+    up = _HELPED.search(_NOT_HELPED.sub(" ", part)) is not None
+    if up == down:
+        return None
+    return "helped" if up else "did not help"
+
+
+def _find_rounds_about(
+    part: str, ideas: dict[int, Hypothesis], signs: dict[int, Sign | None], this: int
+) -> tuple[int, ...]:
+    """Rounds whose direction the text names; none where verdicts on that direction differ."""
+    words = {word[:STEM] for word in re.findall(r"[a-z]{3,}", part.lower())}
+    named = [number for number, idea in ideas.items() if _is_named(idea, words)]
+    if not named and _THIS.search(part):
+        return (this,)
+    return tuple(named) if len({signs[number] for number in named}) == 1 else ()
+
+
+def _is_named(idea: Hypothesis, words: set[str]) -> bool:
+    told = {word[:STEM] for word in re.findall(r"[a-z]{3,}", idea.lever.lower())}
+    return bool(told) and told <= words
+
+
+def _read_sign(judged: Judged) -> Sign | None:
+    """What the round resolved; None where it resolved nothing, or was not measured."""
+    if judged.verdict.accepted:
+        return "helped"
+    return "did not help" if judged.verdict.reason in _RESOLVED_DOWN else None

@@ -1,0 +1,70 @@
+"""A person's edit of a waiting change: a change of its own, and which of the measured ones is kept."""
+
+from collections.abc import Sequence
+
+from ridgeline.graph.approval import Decision, EditBegun
+from ridgeline.graph.errors import CampaignError
+from ridgeline.graph.trial import Drafted, Judged, Proposed, find, proposed
+from ridgeline.graph.verdict import Verdict
+
+
+def begin_edit(options: Sequence[Judged]) -> EditBegun:
+    """What an edit of the newest of these measured changes begins as."""
+    newest, about = options[-1], proposed(options[0]).hypothesis
+    drafted, number = find(newest, Drafted), proposed(newest).round
+    assert drafted is not None
+    evidence = (f"round {number} measured {_describe_measured(newest.verdict)}", *about.evidence)
+    hypothesis = about.model_copy(update={"id": f"{about.id}-edit-{len(options)}", "evidence": evidence})
+    return EditBegun(round=number + 1, edits_round=number, hypothesis=hypothesis, edits=drafted.edits)
+
+
+def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
+    """The edit as it was given: the person's files, and the waiting change's own where the person gave none."""
+    about, by, given = begun.hypothesis, decision.by, {edit.path for edit in decision.edits}
+    change = f"{by}'s edit of round {begun.edits_round}{f' ({decision.reason})' if decision.reason else ''}"
+    words = {"claim": f"{change}; what it edits claims: {about.claim}", "change": change}
+    start = Proposed(
+        round=begun.round,
+        hypothesis=about.model_copy(update=words),
+        opened_at=decision.at,
+        author=by,
+        edits_round=begun.edits_round,
+    )
+    kept = tuple(edit for edit in begun.edits if edit.path not in given)
+    return Drafted(proposed=start, edits=(*kept, *decision.edits), explanation=change)
+
+
+def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
+    """The measured change that is kept: the one that was named, else the one with the greatest proven gain.
+
+    Raises CampaignError where the named one may not be kept, or none.
+    """
+    acceptable = [one for one in options if one.verdict.accepted]
+    named = [one for one in acceptable if decision.round in (None, proposed(one).round)]
+    if not named:
+        known = ", ".join(str(proposed(one).round) for one in acceptable) or "none"
+        raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {known}")
+    return max(named, key=lambda one: _proven_gain(one.verdict))
+
+
+def mark_replaced(measured: Judged, kept: Judged) -> Judged:
+    """What was proven and not chosen keeps its measured result, and says what was kept in its place."""
+    before, by = measured.verdict, proposed(kept)
+    chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
+    said = f"replaced by {chosen}"
+    change = proposed(measured).hypothesis.change
+    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {_describe_measured(before)}, {said}"
+    update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, said), "sentence": sentence}
+    return measured.model_copy(update={"verdict": before.model_copy(update=update)})
+
+
+def _proven_gain(verdict: Verdict) -> float:
+    """The bound of the gain, where the preset has one."""
+    assert verdict.gain is not None
+    return verdict.gain if verdict.lower is None else verdict.lower
+
+
+def _describe_measured(verdict: Verdict) -> str:
+    if verdict.gain is None:
+        return "nothing"
+    return f"{verdict.gain:+.1%}" + (f" (at least {verdict.lower:+.1%})" if verdict.lower is not None else "")

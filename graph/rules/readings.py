@@ -1,0 +1,85 @@
+"""What a trial has measured so far, sorted by version and level."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured, MixedEvidence
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.standing import Standing
+from ridgeline.graph.trial import Applied, Stage, Timed, find
+from ridgeline.graph.values import Value
+
+DISTURBED = "unstable"
+"""The reason of a failure that says nothing about the candidate. Only pairs have it."""
+
+
+class Readings(Value):
+    """Evidence of one trial; benchmarks of each version in the order they were taken."""
+
+    candidate: tuple[Benchmark, ...] = ()
+    best: tuple[Benchmark, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    failed: BenchmarkFailed | None = None
+    """What leaves the candidate without usable numbers; None while lost pairs may still be made up for."""
+    lost: tuple[BenchmarkFailed, ...] = ()
+    """Pairs that the machine disturbed, by its conditions alone and whatever they would have said."""
+
+    def run(self, which: Literal["candidate", "best"], level: Level, repeat: int) -> Benchmark | None:
+        """That very run, if it was made."""
+        runs = self.candidate if which == "candidate" else self.best
+        return next((run for run in runs if run.level == level and run.repeat == repeat), None)
+
+
+def sort_readings(trial: Stage, standing: Standing, limits: Limits) -> Readings:
+    """Sorts the evidence of a trial. Raises MixedEvidence for a number that belongs to neither of the two versions."""
+    applied, timed = find(trial, Applied), find(trial, Timed)
+    assert applied is not None
+    evidence = timed.evidence if timed else ()
+    runs = [item for item in evidence if isinstance(item, Benchmark)]
+    comparisons = tuple(item for item in evidence if isinstance(item, Comparison))
+    for run in runs:
+        if run.commit not in (applied.commit, standing.commit):
+            raise MixedEvidence(f"a benchmark of {run.commit[:12]} is neither the candidate's nor the best version's")
+    for item in comparisons:
+        if (item.candidate, item.best) != (applied.commit, standing.commit):
+            raise MixedEvidence(f"pairs of {item.candidate[:12]} and {item.best[:12]} are not of this round")
+    return Readings(
+        candidate=tuple(run for run in runs if run.commit == applied.commit),
+        best=tuple(run for run in runs if run.commit == standing.commit),
+        comparisons=comparisons,
+        failed=_find_failure(evidence, limits),
+        lost=tuple(item for item in evidence if isinstance(item, BenchmarkFailed) and item.reason == DISTURBED),
+    )
+
+
+def _find_failure(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFailed | None:
+    """The first failure that nothing makes up for: any that is no disturbance, or one disturbance too many in a row."""
+    row = 0
+    for item in evidence:
+        row = row + 1 if isinstance(item, BenchmarkFailed) else 0
+        if isinstance(item, BenchmarkFailed) and (item.reason != DISTURBED or row >= limits.lost_in_a_row):
+            return item
+    return None
+
+
+def active_labels(standing: Standing, level: Level) -> tuple[str, ...]:
+    """Labels that a run of this level must have: no subset inside a level."""
+    return standing.shapes if level == "quick" else standing.all_shapes
+
+
+def core_labels(standing: Standing, level: Level) -> tuple[str, ...]:
+    """Core shapes at this level: the contract's, else the whole active set of the level."""
+    named = standing.contract.core_shapes
+    return named or (standing.core_shapes if level == "quick" else standing.all_shapes)
+
+
+def reference_run(found: Readings, standing: Standing, level: Level) -> Benchmark | None:
+    """Numbers of the best version at a level; those taken in this round first. None when there are none yet."""
+    if level == "quick":
+        return standing.quick
+    return found.run("best", "full", 0) or standing.full
+
+
+def find_failing_rows(run: Benchmark) -> tuple[str, ...]:
+    """Shapes whose row says FAIL or ERROR."""
+    return tuple(row.label for row in run.rows if row.check != "PASS")

@@ -1,0 +1,452 @@
+"""What a campaign achieved, in one value that everything a person or a model reads is rendered from.
+
+`result(history)` is a pure fold over the ledger. The gain of the best version over the original has one source: the
+final paired test (`Result.final`, with a bound, and per shape). Before it, `Result.product` is what is known: the
+product of the kept rounds' own paired gains. Nothing else may compute a ratio of best over original; benchmark runs of
+different minutes are readings.
+
+`claim(result(history))` is the speedup to tell, with `lower`, `level` and `from_final`. Its words, such as
+`best_so_far`, `headline` and `first_screen`, are in `ridgeline.graph.documents.result`.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import exp, expm1, isfinite, log, log1p, nan
+from typing import Literal
+
+from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.finding import Finding
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.record import Attribution, Concluded, RoundClosed
+from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.audit import NOTHING_SETTLES, describe_finding, describe_settlement
+from ridgeline.graph.rules.cost import device_minutes
+from ridgeline.graph.rules.gates import UNEXPLAINED
+from ridgeline.graph.rules.history import accepted_rounds, is_overfit, lineage
+from ridgeline.graph.standing import History
+from ridgeline.graph.stats.paired import run_fixed_test
+from ridgeline.graph.trial import Applied, find, proposed
+from ridgeline.graph.values import Bucket, Cost, Engine, Value
+
+SUSPICIOUS = "suspicious: "
+"""Begins a note of `ridgeline.graph.rules.gates.note_suspicious_gain`."""
+
+
+class ShapeGain(Value):
+    """One shape of the final test."""
+
+    label: str
+    original_us: float
+    """Median time of one call in microseconds, like `best_us`, of the same process pairs."""
+    best_us: float
+    speedup: float
+    lower: float | None
+    """Both bounds hold for all shapes at once, at the test's level; None of a single pair."""
+    upper: float | None
+
+
+class Claim(Value):
+    """A speedup, time of the original over time of the best version, with what bounds it."""
+
+    speedup: float
+    lower: float | None
+    """One-sided lower confidence bound; None where nothing bounds it."""
+    level: float | None
+    """Its confidence as a share, for example 0.99."""
+    from_final: bool
+    """Else it is the product of the kept rounds' paired gains."""
+
+
+class FinalTest(Value):
+    """The one pre-registered test of best against original: fresh processes, interleaved, a number of pairs fixed."""
+
+    speedup: float
+    lower: float | None
+    level: float
+    """One-sided confidence of `lower` as a share, for example 0.99."""
+    pairs: int
+    engine: Engine
+    shapes: tuple[ShapeGain, ...]
+
+
+class Product(Value):
+    """The kept rounds' gains over the version before each, multiplied: gains of different minutes, each paired."""
+
+    speedup: float
+    lower: float | None
+    """Product of the rounds' lower bounds; None where a round has none."""
+    level: float | None
+    """All bounds of the `tested` candidates hold together at least this often: 1 - tested * alpha. None below 0."""
+    kept: int
+    tested: int
+    """Candidates whose gain was bounded, the ones not kept too: the kept ones were chosen among them."""
+
+
+class KeptRound(Value):
+    """One kept change."""
+
+    round: int
+    change: str
+    gain: float
+    """Over the best version before it, as a share."""
+    lower: float | None
+    upper: float | None
+    commit: str | None
+    """On the campaign's branch; None where nothing is committed there."""
+    losses: tuple[str, ...] = ()
+    """Shapes that became slower with it, as its verdict names them."""
+
+
+class OpenPoint(Value):
+    """What no check of this campaign settled."""
+
+    kind: Literal["own work", "unexplained", "suspicious", "precision", "audit", "attribution", "final test"]
+    rounds: tuple[int, ...]
+    """Kept ones that it is about; empty: the whole result."""
+    text: str
+
+
+class Result(Value):
+    """Where the campaign stands or how it ended."""
+
+    campaign: str
+    concluded: bool
+    final: FinalTest | None
+    no_claim: str
+    """Why there is no final test."""
+    product: Product | None
+    """None before the baseline."""
+    kept: tuple[KeptRound, ...]
+    rounds: int
+    """Closed rounds after the baseline."""
+    unsettled: tuple[OpenPoint, ...]
+    stop_reason: str
+    """Empty while the campaign has not concluded."""
+    attribution: Attribution | None
+    """Where the gain comes from, its headline being the final test's, or the product before it. None: no gain."""
+    cost: Cost
+    gpu_minutes: float
+    """At most; see `ridgeline.graph.rules.cost.device_minutes`."""
+    base_commit: str
+    best_commit: str
+    branch: str | None
+    """Its tip is the best version; None where nothing is committed to one."""
+    merge: tuple[str, ...]
+    """Commands that bring the kept changes home, one way each; empty where nothing was kept."""
+
+
+def compute_result(history: History) -> Result:
+    """The value."""
+    opened, done = history.opened, history.concluded
+    kept = fold.lineage(history)
+    final = read_final_test(done, history.limits)
+    best = fold.standing(history).commit if history.baseline else opened.base_commit
+    found = _attribute_result(history, final)
+    cost = fold.total_cost(history) if history.baseline else Cost()
+    on_branch = bool(kept) and all(closed.commit for closed in kept) and opened.target.git_branch != "none"
+    return Result(
+        campaign=opened.target.campaign,
+        concluded=done is not None,
+        final=final,
+        no_claim="" if final else _explain_no_claim(done),
+        product=compute_product(history) if history.baseline else None,
+        kept=tuple(_describe_kept_round(closed) for closed in kept),
+        rounds=len(history.rounds),
+        unsettled=_list_open_points(history, kept, final, found),
+        stop_reason=done.stop_reason if done else "",
+        attribution=found,
+        cost=cost,
+        gpu_minutes=device_minutes(history, cost),
+        base_commit=opened.base_commit,
+        best_commit=best,
+        branch=opened.branch if on_branch else None,
+        merge=_list_merge_commands(opened.target.campaign, opened.branch if on_branch else None) if kept else (),
+    )
+
+
+def claim_speedup(found: Result) -> Claim | None:
+    """The one speedup to tell: the final test's, and before the end the product. None where there is neither.
+
+    A concluded campaign without a final test claims nothing.
+    """
+    if found.final is not None:
+        return Claim(speedup=found.final.speedup, lower=found.final.lower, level=found.final.level, from_final=True)
+    if found.concluded or found.product is None:
+        return None
+    so_far = found.product
+    return Claim(speedup=so_far.speedup, lower=so_far.lower, level=so_far.level, from_final=False)
+
+
+def read_final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
+    """The headline as the ledger has it, with every shape's own interval; None where there was no usable final test."""
+    if done is None or done.final is None or done.speedup is None:
+        return None
+    share = limits.alpha / (2 * len(done.final.shapes))
+    shapes = []
+    for shape in done.final.shapes:
+        alone = run_fixed_test(done.final.model_copy(update={"shapes": (shape,)}), alpha=share)
+        shapes.append(
+            ShapeGain(
+                label=shape.label,
+                original_us=shape.best_us,
+                best_us=shape.candidate_us,
+                speedup=exp(alone.theta),
+                lower=exp(alone.lower) if isfinite(alone.lower) else None,
+                upper=exp(alone.upper) if isfinite(alone.upper) else None,
+            )
+        )
+    return FinalTest(
+        speedup=done.speedup,
+        lower=done.speedup_lower,
+        level=1 - limits.alpha,
+        pairs=max(len(shape.pairs) for shape in done.final.shapes),
+        engine=done.final.engine,
+        shapes=tuple(shapes),
+    )
+
+
+def compute_product(history: History) -> Product:
+    """Of the kept rounds: their gains multiplied, and their lower bounds likewise."""
+    return compute_products(history)[-1]
+
+
+def compute_products(history: History) -> tuple[Product, ...]:
+    """As it stood before each round, in order, and as it stands now."""
+    kept = {closed.round for closed in fold.lineage(history)}
+    found = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
+    whole, low = 0.0, 1.0
+    for closed in history.rounds:
+        verdict, last = closed.judged.verdict, found[-1]
+        tested, count = last.tested + (verdict.lower is not None), last.kept
+        if closed.round in kept:
+            count += 1
+            whole += log1p(verdict.gain or 0.0)
+            low *= nan if verdict.lower is None else 1 + verdict.lower
+        lower = low if count and isfinite(low) else None
+        level = 1 - tested * history.limits.alpha
+        held = level if lower is not None and level > 0 else None
+        found.append(Product(speedup=exp(whole), lower=lower, level=held, kept=count, tested=tested))
+    return tuple(found)
+
+
+def _list_merge_commands(campaign: str, branch: str | None) -> tuple[str, ...]:
+    pack = f"ridgeline report {campaign} --pack PACK && git am --keep-non-patch PACK/patches/*.patch"
+    if branch is None:
+        return (pack,)
+    return (f"git merge {branch}", pack, f"git push origin {branch} && gh pr create --head {branch} --fill")
+
+
+def _explain_no_claim(done: Concluded | None) -> str:
+    if done is None:
+        return "the final test of best against original runs when the campaign concludes"
+    return done.final_note or "no version was kept"
+
+
+def _describe_kept_round(closed: RoundClosed) -> KeptRound:
+    verdict = closed.judged.verdict
+    assert verdict.gain is not None  # a verdict cannot be accepted without one
+    return KeptRound(
+        round=closed.round,
+        change=proposed(closed.judged).hypothesis.change,
+        gain=verdict.gain,
+        lower=verdict.lower,
+        upper=verdict.upper,
+        commit=closed.commit,
+        losses=tuple(note.removeprefix("trade-off: ") for note in verdict.notes if note.startswith("trade-off: ")),
+    )
+
+
+def _attribute_result(history: History, final: FinalTest | None) -> Attribution | None:
+    if not fold.accepted_rounds(history):
+        return None
+    done = history.concluded
+    found = (done.attribution if done else None) or attribute_gain(history)
+    limit = 100 * history.limits.inflation_gap_limit
+    return apportion(found, final.speedup, limit=limit) if final is not None else found
+
+
+def _list_open_points(
+    history: History, kept: Sequence[RoundClosed], final: FinalTest | None, sources: Attribution | None
+) -> tuple[OpenPoint, ...]:
+    found = [one for closed in kept for one in _list_open_points_of_round(closed, history)]
+    if kept and final is not None and history.concluded is not None and history.concluded.final_note:
+        found.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
+    if sources is not None and sources.verdict != "clean":
+        text = f"{sources.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
+        found.append(OpenPoint(kind="attribution", rounds=(), text=text))
+    together: dict[tuple[str, str], OpenPoint] = {}
+    for one in found:
+        same = together.get((one.kind, one.text))
+        together[one.kind, one.text] = one.model_copy(update={"rounds": same.rounds + one.rounds}) if same else one
+    return tuple(together.values())
+
+
+def _list_open_points_of_round(closed: RoundClosed, history: History) -> Iterable[OpenPoint]:
+    verdict, number = closed.judged.verdict, closed.round
+    if verdict.own_work != "yes":
+        text = "was not checked" if verdict.own_work == "unverified" else "is denied by a check"
+        yield OpenPoint(kind="own work", rounds=(number,), text=f"that the change does all the work itself {text}")
+    for note in verdict.notes:
+        if note.startswith(UNEXPLAINED):
+            yield OpenPoint(kind="unexplained", rounds=(number,), text=note.removeprefix(UNEXPLAINED))
+        elif note.startswith(SUSPICIOUS):
+            yield OpenPoint(kind="suspicious", rounds=(number,), text=note.removeprefix(SUSPICIOUS))
+    chosen = closed.judged.formatted.applied if closed.judged.formatted else find(closed.judged, Applied)
+    for one in chosen.audit if chosen else ():
+        if _is_open(one, history):
+            kind: Literal["precision", "audit"] = "precision" if one.closer == "precision_probe" else "audit"
+            yield OpenPoint(kind=kind, rounds=(number,), text=f"{describe_finding(one)}; {_describe_missing(one)}")
+
+
+def _is_open(one: Finding, history: History) -> bool:
+    """Whether nothing settles the finding here. What only a person's reading settles is open until one has read it."""
+    if one.rule in history.contract.audit.allow or one.severity != "routes":
+        return False
+    return one.closer == "reading" or describe_settlement(one, history.contract) == NOTHING_SETTLES
+
+
+def _describe_missing(one: Finding) -> str:
+    return "a person must read it" if one.closer == "reading" else NOTHING_SETTLES
+
+
+# Rule 11 at the end: how much of the headline reaches a real training step.
+
+KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
+GAP_PERCENT = 1.0
+"""Rules 14.11: a residual above one per cent is called out."""
+
+BucketGain = tuple[Bucket, float, float | None]
+"""Bucket, benchmark gain, and for W1 the most that a training step can gain; None is no proven bound."""
+
+
+def attribute_gain(history: History) -> Attribution:
+    """Re-attribution over the accepted lineage, in per cent.
+
+    Gains are summed as logarithms and turned back at the end, because round gains multiply: adding their per cents
+    would show a gap where there is none. The headline here is the product of the lineage's own benchmark gains;
+    `apportion` holds it to the final test.
+    """
+    claims = [_read_bucket_gain(closed) for closed in lineage(history)]
+    structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
+    cache = sum(log1p(_bound_cache_gain(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
+    total = sum(log1p(bench) for _, bench, _ in claims)
+    found = _make_attribution(
+        structural=100 * expm1(structural),
+        weight_cache=100 * expm1(cache),
+        real=100 * expm1(structural + cache),
+        headline=100 * expm1(total),
+        limit=100 * history.limits.inflation_gap_limit,
+        method="round gains multiplied (sum of log gains)",
+    )
+    return found.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else found
+
+
+def apportion(found: Attribution, speedup: float, *, limit: float = GAP_PERCENT) -> Attribution:
+    """The gain that the final test measured, divided among the sources as the rounds' own gains are, on a log scale.
+
+    `speedup`: original over best; `limit` in per cent. So the parts make up the headline, and not a second one.
+    """
+    whole = log1p(found.headline / 100)
+    share = log(speedup) / whole if whole else 0.0
+    parts = (found.structural, found.weight_cache, found.real)
+    structural, cache, real = (100 * expm1(share * log1p(part / 100)) for part in parts)
+    scaled = _make_attribution(
+        structural=structural,
+        weight_cache=cache,
+        real=real,
+        headline=100 * (speedup - 1),
+        limit=limit,
+        method="gain of the final test, divided by the logarithms of the round gains",
+    )
+    return scaled.model_copy(update={"verdict": "rolled-back"}) if found.verdict == "rolled-back" else scaled
+
+
+def attribute_percent(rounds: Sequence[BucketGain], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
+    """The plain form: per cents added up as they stand. Everything is in per cent."""
+    structural = sum(bench for bucket, bench, _ in rounds if bucket in KERNEL)
+    cache = sum(_bound_cache_gain(bench, bound) for bucket, bench, bound in rounds if bucket == "W1")
+    return _make_attribution(
+        structural=structural,
+        weight_cache=cache,
+        real=structural + cache,
+        headline=headline,
+        limit=limit,
+        method="plain sum of per cents",
+    )
+
+
+def overfit_in_lineage(history: History) -> tuple[int, ...]:
+    """Accepted rounds that rest on a forbidden bucket; each must be rolled back before a report (F054)."""
+    return tuple(closed.round for closed in accepted_rounds(history) if is_overfit(closed))
+
+
+def attribution_rows(attribution: Attribution) -> tuple[tuple[str, str, str, str], ...]:
+    """Rows: source, buckets, benchmark gain, real-training-equivalent gain.
+
+    The weight cache's own row holds its bounded part; what its benchmark showed beyond that is in the residual.
+    """
+    return (
+        (
+            "Structural kernel work",
+            "K1-K4",
+            _format_percent(attribution.structural),
+            _format_percent(attribution.structural),
+        ),
+        (
+            "Bounded weight cache",
+            "W1",
+            _format_percent(attribution.weight_cache),
+            _format_percent(attribution.weight_cache),
+        ),
+        ("Benchmark-only residual", "-", _format_percent(attribution.gap), _format_percent(0.0)),
+        ("Total", "all", _format_percent(attribution.headline), _format_percent(attribution.real)),
+    )
+
+
+def _read_bucket_gain(closed: RoundClosed) -> BucketGain:
+    hypothesis = proposed(closed.judged).hypothesis
+    gain = closed.judged.verdict.gain
+    assert gain is not None  # a verdict cannot be accepted without one
+    return hypothesis.bucket, gain, hypothesis.real_gain_bound
+
+
+def _bound_cache_gain(bench: float, bound: float | None) -> float:
+    """What of a weight cache's benchmark gain a training step can have; without a bound nothing is proven."""
+    return min(bench, bound if bound is not None else 0.0)
+
+
+def _make_attribution(
+    *, structural: float, weight_cache: float, real: float, headline: float, limit: float, method: str
+) -> Attribution:
+    # Rounded far below anything measurable, so that a gap of exactly the limit is not decided by the last bit.
+    gap = round(headline - real, 9)
+    return Attribution(
+        structural=structural,
+        weight_cache=weight_cache,
+        headline=headline,
+        real=real,
+        gap=gap,
+        verdict="inflated" if gap > limit else "clean",
+        method=method,
+    )
+
+
+def _format_percent(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}%"  # adding zero turns -0.00 into +0.00
+
+
+# The one headline number, champion against original on fresh data.
+
+
+class FinalSpeedup(Value):
+    speedup: float
+    """Time of the original over time of the champion, geometric mean over shapes."""
+    lower: float
+    """One-sided lower confidence bound at 1 - alpha."""
+
+
+def compute_final_speedup(final: Comparison | None, limits: Limits) -> FinalSpeedup | None:
+    """None when there was no usable final comparison: no claim is made then."""
+    if final is None:
+        return None
+    found = run_fixed_test(final, alpha=limits.alpha)
+    return FinalSpeedup(speedup=exp(found.theta), lower=exp(found.lower))

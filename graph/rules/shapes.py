@@ -1,0 +1,72 @@
+"""Which shapes a round measures, which it guards, and how they fall into configuration classes."""
+
+from collections.abc import Sequence
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Row
+from ridgeline.graph.formula import evaluate
+from ridgeline.graph.rules.score import relative_stddev
+
+SPREAD_ROWS = 2
+"""How many high-variance rows join small, medium and large: three to five shapes in all."""
+
+
+class SkewMissing(ValueError):
+    """A grouped operator without a passing skewed shape: a gain on uniform groups alone proves nothing (14.7)."""
+
+
+class NoShapes(ValueError):
+    """No row passed, so nothing can represent the benchmark."""
+
+
+def choose_representative(rows: Sequence[Row], contract: Contract) -> tuple[str, ...]:
+    """Labels of the quick level, in the benchmark's order: small, medium, large, the two noisiest, every skewed one.
+
+    Size is the contract's FLOPs, else its bytes, else the row's time, else the row's position.
+    Raises NoShapes, SkewMissing, or FormulaError for a formula over a column that the rows lack.
+    """
+    passing = [row for row in rows if row.check == "PASS"]
+    if not passing:
+        raise NoShapes("no row of the baseline passed")
+    skewed = _find_skewed(passing, contract)
+    by_size = sorted(range(len(passing)), key=lambda index: _row_size(passing[index], contract, index))
+    chosen = {passing[by_size[place]].label for place in (0, len(by_size) // 2, -1)}
+    chosen.update(_find_noisiest([row for row in passing if row.label not in chosen], contract))
+    return tuple(row.label for row in passing if row.label in chosen or row.label in skewed)
+
+
+def list_classes(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Configuration classes in order of appearance."""
+    return tuple(dict.fromkeys(row.config_class for row in rows))
+
+
+def core_shapes(contract: Contract, active: Sequence[str]) -> tuple[str, ...]:
+    """Shapes under the 5 per cent guard: the contract's, else the whole active set."""
+    return contract.core_shapes or tuple(active)
+
+
+def is_grouped(contract: Contract) -> bool:
+    """Whether the operator works on groups of tokens, whose sizes are skewed in training."""
+    return any(word in contract.target_op for word in ("group", "moe"))
+
+
+def _find_skewed(passing: Sequence[Row], contract: Contract) -> frozenset[str]:
+    labels = {row.label for row in passing}
+    if missing := [label for label in contract.skew_shapes if label not in labels]:
+        raise SkewMissing(f"skew_shapes: {', '.join(missing)} did not pass in the baseline; correct skew_shapes")
+    if is_grouped(contract) and not contract.skew_shapes:
+        raise SkewMissing(f"{contract.target_op} works on groups; name at least one skewed shape in skew_shapes")
+    return frozenset(contract.skew_shapes)
+
+
+def _row_size(row: Row, contract: Contract, place: int) -> float:
+    columns = {item.name: item.value for item in row.metrics}
+    if formula := contract.work.flops or contract.work.bytes:
+        return evaluate(formula, columns)
+    return columns.get(contract.scoring.time_ms or "", float(place))
+
+
+def _find_noisiest(rows: Sequence[Row], contract: Contract) -> list[str]:
+    spread = [(relative_stddev(row, contract.scoring) or 0.0, row.label) for row in rows]
+    ranked = sorted((item for item in spread if item[0] > 0), key=lambda item: -item[0])
+    return [label for _, label in ranked[:SPREAD_ROWS]]

@@ -1,0 +1,141 @@
+"""TERMINATION_CHECK: every condition, evaluated; a campaign ends only when one of them holds (rules 18)."""
+
+from ridgeline.graph.briefing import STOPPED
+from ridgeline.graph.record import StopCheck
+from ridgeline.graph.rules.cost import is_budget_end, list_exceeded_budgets
+from ridgeline.graph.rules.goal import active_goal, is_goal_reached, peak_fraction, regression_limit, round_limit
+from ridgeline.graph.rules.headroom import compute_best_headroom, describe_nothing_left
+from ridgeline.graph.rules.history import best_round, count_planned_rounds, standing
+from ridgeline.graph.rules.result import compute_product
+from ridgeline.graph.rules.roofline import compute_efficiency, compute_shape_roofs
+from ridgeline.graph.rules.score import aggregate, at_least
+from ridgeline.graph.rules.stagnation import consecutive_regressions
+from ridgeline.graph.standing import History
+
+STOP_REQUESTED = "a person asked to stop"
+ENDLESS = "off: the campaign is endless"
+
+
+def evaluate_stop_checks(
+    history: History,
+    *,
+    stop_requested: bool,
+    exhausted: str,
+    elapsed_minutes: float,
+    no_device: bool = False,
+    stopped: str = STOP_REQUESTED,
+) -> tuple[StopCheck, ...]:
+    """T1 to T8, each with the numbers it was decided on. `stopped`: what a person said who ended it.
+
+    `exhausted` is the planner's reason for having no further direction, empty while it has one; `elapsed_minutes` is
+    wall time since the campaign began, less the time it waited for people. Dollars that are not known exceed any
+    budget: a hard stop cannot trust them.
+    """
+    return (
+        _check_target(history),
+        check_hardware(history),
+        _check_rounds(history),
+        StopCheck(
+            id="T4",
+            description=stopped if stop_requested else "no stop asked",
+            satisfied=stop_requested,
+        ),
+        _check_regressions(history),
+        StopCheck(id="T6", description="no idle device" if no_device else "a device is at hand", satisfied=no_device),
+        _check_budgets(history, elapsed_minutes, exhausted),
+        _check_search(exhausted),
+    )
+
+
+def should_stop(checks: tuple[StopCheck, ...]) -> bool:
+    """Whether any condition holds."""
+    return any(check.satisfied for check in checks)
+
+
+def describe_stop(checks: tuple[StopCheck, ...]) -> str:
+    """The satisfied conditions in one line, for example `T3 8 of 8 rounds`."""
+    return "; ".join(f"{check.id} {check.description}" for check in checks if check.satisfied) or "no condition holds"
+
+
+def _check_target(history: History) -> StopCheck:
+    goal = active_goal(history.limits, history.opened.target)
+    if history.limits.endless:
+        return StopCheck(id="T1", description=ENDLESS, satisfied=False)
+    if goal is None:
+        return StopCheck(id="T1", description="no performance target", satisfied=False)
+    # Rules 18.3: only a committed, correct version can reach a target; the original is none of ours.
+    if best_round(history) is None:
+        return StopCheck(id="T1", description=f"target {goal.text}: nothing accepted yet", satisfied=False)
+    best = standing(history)
+    value = aggregate((best.full or best.quick).rows, history.contract.scoring)
+    done = is_goal_reached(goal, aggregate=value, speedup=_speedup_for_goal(history), efficiency=_efficiency(history))
+    return StopCheck(
+        id="T1", description=f"target {goal.text} {'reached' if done else 'not reached'}: {value:.6g}", satisfied=done
+    )
+
+
+def _speedup_for_goal(history: History) -> float:
+    """What a speedup goal is held against: the product of the paired gains, by its lower bound where it has one."""
+    so_far = compute_product(history)
+    return so_far.speedup if so_far.lower is None else so_far.lower
+
+
+def check_hardware(history: History) -> StopCheck:
+    """T2: the best version stands at its ceiling. Of the original that means: nothing to gain, before any round."""
+    fraction = peak_fraction(history.limits, history.opened.target.performance_target)
+    if fraction is None:
+        off = ENDLESS if history.limits.endless else "no hardware efficiency asked for"
+        return StopCheck(id="T2", description=off, satisfied=False)
+    found = compute_best_headroom(history)
+    if isinstance(found, str):
+        return StopCheck(id="T2", description=f"hardware efficiency unknown: {found}", satisfied=False)
+    done = at_least(found.share, fraction)
+    said = f"hardware efficiency {found.text}, asked {100 * fraction:g} %"
+    if done and best_round(history) is None:
+        said = describe_nothing_left(found, fraction)
+    return StopCheck(id="T2", description=said, satisfied=done)
+
+
+def has_nothing_to_gain(history: History) -> bool:
+    """Whether the original already stands at its ceiling, so that no round is worth its cost."""
+    return history.baseline is not None and best_round(history) is None and check_hardware(history).satisfied
+
+
+def _check_rounds(history: History) -> StopCheck:
+    asked, done = round_limit(history.limits, history.opened.target), count_planned_rounds(history)
+    if asked is None:
+        return StopCheck(id="T3", description=f"{done} rounds, no limit", satisfied=False)
+    return StopCheck(id="T3", description=f"{done} of {asked} rounds", satisfied=done >= asked)
+
+
+def _check_regressions(history: History) -> StopCheck:
+    most = regression_limit(history.limits)
+    if most is None:
+        return StopCheck(id="T5", description="regressions do not stop this campaign", satisfied=False)
+    streak = consecutive_regressions(history.rounds, history.limits)
+    return StopCheck(
+        id="T5", description=f"{streak} of {most} consecutive measured regressions", satisfied=streak >= most
+    )
+
+
+def _check_budgets(history: History, elapsed_minutes: float, exhausted: str) -> StopCheck:
+    spent = list_exceeded_budgets(history, elapsed_minutes, exhausted)
+    return StopCheck(
+        id="T7",
+        description=f"budget spent: {', '.join(spent)}" if spent else "within budget",
+        satisfied=bool(spent),
+    )
+
+
+def _check_search(exhausted: str) -> StopCheck:
+    if not exhausted or is_budget_end(exhausted) or exhausted.startswith(STOPPED):
+        return StopCheck(id="T8", description="the planner has further directions", satisfied=False)
+    return StopCheck(id="T8", description=f"search exhausted: {exhausted}", satisfied=True)
+
+
+def _efficiency(history: History) -> float | None:
+    best = standing(history)
+    rows = (best.full or best.quick).rows
+    contract = history.contract
+    ceilings = history.roofline.ceilings if history.roofline else None
+    return compute_efficiency(rows, compute_shape_roofs(rows, contract.work, ceilings), contract.scoring, ceilings)
