@@ -334,8 +334,11 @@ _finding = threading.Lock()
 
 
 def fork_server_of(warm: WarmProgram, environment: Mapping[str, str]) -> ForkServer | None:
-    """The one for these modules in this environment, started when it is first asked for; None where there cannot be."""
-    key = (os.getpid(), warm.modules, warm.paths, *sorted(environment.items()))
+    """The one for these modules in this environment, started when it is first asked for; None where there cannot be.
+
+    Copies keep to the cores that it was started on, so a caller that is pinned, as for timing, has one of its own.
+    """
+    key = (os.getpid(), warm.modules, warm.paths, *sorted(os.sched_getaffinity(0)), *sorted(environment.items()))
     with _finding:
         if key not in _fork_servers:
             began = time.monotonic()

@@ -27,6 +27,7 @@ from ridgeline.sandbox.isolation.workers import (
     machine_isolation,
     try_mode,
 )
+from ridgeline.sandbox.workspace.commands import pinned_to
 
 ATTEMPTS = """
 import ctypes, os, socket, sys
@@ -775,6 +776,18 @@ os._exit(0)
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run((sys.executable, "-c", program), cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["0", *map(str, numbers)], (done.stdout, done.stderr)
+
+
+def test_a_worker_keeps_to_the_cores_of_whoever_starts_it_then(start):
+    cores = sorted(os.sched_getaffinity(0))
+    words = ("-c", "import os; print(sorted(os.sched_getaffinity(0)))")
+    said = []
+    for core in (None, cores[-1]):
+        with pinned_to(core):
+            worker = start(*words)
+        assert worker.wait() == 0, worker.read_output()
+        said.append(worker.read_output())
+    assert said == [f"{cores}\n", f"[{cores[-1]}]\n"]
 
 
 @pytest.mark.slow
