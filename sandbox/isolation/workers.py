@@ -687,7 +687,7 @@ def launch(
     names given (files, or folders with all that is in them, readable by everybody). `private` is an empty folder for
     it alone, where it starts: under that name it finds its home, caches and temporary files, gone when it ends.
     `environment` is added to a short one that says nothing of the purpose; names of secrets are withheld. With `gpu`
-    the cards' files are there too. What it prints is `worker.said()`. A `Warm` program says what it imports first:
+    the cards' files are there too. What it prints is `worker.read_output()`. A `WarmProgram` says what it imports first:
     where the way of isolation allows it, the worker is a copy of a process that has imported that.
 
     Raises:

@@ -60,7 +60,7 @@ class Child:
     """One running helper. Its folder is private; it has no network, and dies with this process."""
 
     def __init__(self, host: Path, held: ChildLimits) -> None:
-        """Start the program `host` with its two ends of the pipes as arguments. Raises Lost."""
+        """Start the program `host` with its two ends of the pipes as arguments. Raises ChildLost."""
         self._folders = contextlib.ExitStack()
         private = self._folders.enter_context(fresh_folder(*PRIVATE))
         self._said = private / "output"
@@ -93,7 +93,7 @@ class Child:
             )
 
     def ask(self, messages: Iterable[bytes | memoryview], *, timeout_s: float) -> "Answer":
-        """Send the messages; the answer is read from what this returns. Raises Lost, and the child is ended."""
+        """Send the messages; the answer is read from what this returns. Raises ChildLost, and the child is ended."""
         until = time.monotonic() + timeout_s
         answer = Answer(self, until=until, timeout_s=timeout_s)
         with answer.watch():
@@ -135,12 +135,12 @@ class Answer:
         self._child, self._until, self._timeout_s = child, until, timeout_s
 
     def message(self) -> bytearray:
-        """The next message. Raises Lost, and the child is ended."""
+        """The next message. Raises ChildLost, and the child is ended."""
         with self.watch():
             return self._child.receive(self._until)
 
     def array(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
-        """The next message as numbers of that type. Raises Lost where it is something else."""
+        """The next message as numbers of that type. Raises ChildLost where it is something else."""
         with self.watch():
             kind, body = np.dtype(dtype), self._child.receive(self._until)
             if kind.kind not in "biuf" or len(body) != math.prod(shape) * kind.itemsize:

@@ -253,7 +253,7 @@ SPIKE_WHOLE = 10.0
 SPIKED = 0.5
 """Share of rows with outliers."""
 SPIKE_EVERY = 256
-"""One of so many elements of a single row is an outlier, at least one and at most MOST_ALONE."""
+"""One of so many elements of a single row is an outlier, at least one and at most MOST_SPIKES."""
 MOST_SPIKES = 1024
 OUTLIERS_IN_ALL = 5
 """Outliers of a call that is ordinary but for them, at most: each from another part of their range. With fewer of them,

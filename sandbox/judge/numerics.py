@@ -34,7 +34,8 @@ MOVE_COUNT = 4
 """Moves whose effects are averaged; outputs of one dimension have no neighbours to pool with and take twice as many."""
 SERIAL_MOVES = 8.0
 """A plain loop over n numbers errs by 0.4 sqrt(n) of these moves (random walk of partial sums). The limit of float32,
-16 times sqrt(n) / SERIAL, leaves five times that. A loop over terms of one sign may err by more: see `ROOM`."""
+16 times sqrt(n) / SERIAL_MOVES, leaves five times that. A loop over terms of one sign may err by more: see
+`LOOP_ALLOWANCE`."""
 LOOP_ALLOWANCE = 1.5
 """Times what the worst plain loop over terms of one sign errs by, which is tried on these inputs."""
 BF16_SPLIT_ERROR = 2.0**-20
@@ -275,7 +276,7 @@ def _cast_wide(raw: Raw, dtype: DType) -> Raw:
 
 
 def _hash_values(raw: Raw) -> NDArray[np.intp]:
-    """A number below HASHED for each value; equal ones have the same."""
+    """A number below HASH_RANGE for each value; equal ones have the same."""
     bits = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}").astype(np.uint64).reshape(raw.shape)
     return ((bits * np.uint64(HASH_MULTIPLIER)) >> np.uint64(48)).astype(np.intp)
 

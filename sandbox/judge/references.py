@@ -176,7 +176,7 @@ class Reference:
         return self._child
 
     def _header(self, answer: Answer, question: str) -> dict[str, Any]:
-        """The first message of an answer. Raises Lost, or ReferenceFailed where it tells of an error."""
+        """The first message of an answer. Raises ChildLost, or ReferenceFailed where it tells of an error."""
         header: dict[str, Any] = json.loads(answer.message())
         if "error" in header:
             raise self._failure(str(header.get("question", question)), str(header["error"]))

@@ -108,7 +108,7 @@ class Session:
         self.mode: WorkerMode = "plain"
         """Set before `open`; only a plain session is ever timed."""
         self.settle_us: int | None = None
-        """When set, outputs are copied a second time after the worker ran on for so long: `Sealed.late`."""
+        """When set, outputs are copied a second time after the worker ran on for so long: `SealedCall.late`."""
         self.look_share = 1.0
         """Of calls after which inputs and guard bands are looked at, by a coin that falls when the outputs are sealed.
         Damage to bands stays until it is seen: `hurt` sees what is left."""
@@ -133,7 +133,7 @@ class Session:
     def open(self) -> BrokenWorker | None:
         """Build, start and load: everything before the first call. Raises WorldError where the machine lacks something.
 
-        A candidate that does not compile, load or import is `Broken`.
+        A candidate that does not compile, load or import is `BrokenWorker`.
         """
         self._surroundings.check_time()
         try:
@@ -155,7 +155,7 @@ class Session:
         """One judged call. Arrays have storage types; `poison` is what the outputs hold before, else random bytes.
 
         Placements 0 and 1 are two address ranges: the same size at the same placement means the same array objects
-        in the worker. After a `Broken` every further call is the same `Broken`. Raises ValueError for arrays that are
+        in the worker. After a `BrokenWorker` every further call is the same `BrokenWorker`. Raises ValueError for arrays that are
         not what the task says.
         """
         try:
@@ -589,7 +589,7 @@ BITS_MULTIPLIER = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 
 
 def read_proof(words: bytes) -> OutputProof:
-    """The worker's words. Raises Lost for words that are none."""
+    """The worker's words. Raises WorkerLost for words that are none."""
     try:
         said = json.loads(words)
         outputs = {str(name): _read_sums(one) for name, one in said.get("outputs", {}).items()}

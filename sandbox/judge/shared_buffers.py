@@ -165,7 +165,7 @@ class SharedBuffers:
     def list_broken_guards(self, placement: int, *, whole: bool = False) -> tuple[str, ...]:
         """Arrays with a band beside them that differs; the bands are then as they were.
 
-        Each time the part next to the arrays is looked at, and the whole bands at the first of `WHOLE` times at a
+        Each time the part next to the arrays is looked at, and the whole bands at the first of `FULL_CHECK_EVERY` times at a
         placement, or when asked for: what was done to them stays there until then.
         """
         near = self._looked[placement] % FULL_CHECK_EVERY and not whole
@@ -336,7 +336,7 @@ class CardSharedBuffers(SharedBuffers):
         }
 
     def write_message(self, words: bytes) -> None:
-        """Leave words for the worker. Raises ValueError for more than WORDS bytes."""
+        """Leave words for the worker. Raises ValueError for more than MESSAGE_BYTES."""
         if len(words) > MESSAGE_BYTES:
             raise ValueError(f"{len(words)} bytes of words where {MESSAGE_BYTES} have room")
         ctypes.memmove(self._base + self._words, words.ljust(MESSAGE_BYTES, b"\0"), MESSAGE_BYTES)

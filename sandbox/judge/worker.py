@@ -60,7 +60,7 @@ class Channel:
         self._spin_s = SPIN_S if spin else 0.0
 
     def caller(self, timeout_s: float) -> tuple[Frame, int]:
-        """The first frame and the id of the process that sent it, as the kernel has it. Raises Lost."""
+        """The first frame and the id of the process that sent it, as the kernel has it. Raises WorkerLost."""
         until = time.monotonic() + timeout_s
         self._readable(until, timeout_s)
         data, said, _, _ = self._near.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
@@ -72,7 +72,7 @@ class Channel:
         raise WorkerLost("protocol", "the worker's first message names no process")
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
-        """Put one frame on the wire, and descriptors in a message of their own behind it. Raises Lost."""
+        """Put one frame on the wire, and descriptors in a message of their own behind it. Raises WorkerLost."""
         try:
             self._near.send(packed(frame))
             if descriptors:
@@ -87,7 +87,7 @@ class Channel:
         self._poller.register(process, select.POLLIN)
 
     def check_silence(self) -> None:
-        """Raises Lost when something came that nobody asked for, or the worker has ended."""
+        """Raises WorkerLost when something came that nobody asked for, or the worker has ended."""
         if self._is_message_ready(self._poller.poll(0)):
             data = self._receive()
             raise WorkerLost("protocol", f"{len(data)} bytes came that were not asked for")
@@ -95,18 +95,18 @@ class Channel:
     def answer(self, kind: int, nonce: bytes, *, timeout_s: float) -> tuple[Frame, int]:
         """The one frame that answers, and when it was there (ns of `perf_counter_ns`).
 
-        Raises Lost for anything else, `output` where the worker says that the call gave no answer.
+        Raises WorkerLost for anything else, `output` where the worker says that the call gave no answer.
         """
         came = self.wait_for_message(timeout_s=timeout_s)
         return self.take_answer(kind, nonce), came
 
     def wait_for_message(self, *, timeout_s: float) -> int:
-        """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises Lost."""
+        """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises WorkerLost."""
         self._readable(time.monotonic() + timeout_s, timeout_s)
         return time.perf_counter_ns()
 
     def take_answer(self, kind: int, nonce: bytes) -> Frame:
-        """What is there, as the one frame that answers. Raises Lost as `answer` does."""
+        """What is there, as the one frame that answers. Raises WorkerLost as `answer` does."""
         frame = _parse_frame(self._receive())
         if frame.nonce != nonce:
             raise WorkerLost("protocol", "the answer is not to this call")
@@ -134,7 +134,7 @@ class Channel:
         raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
 
     def _is_message_ready(self, events: list[tuple[int, int]]) -> bool:
-        """Whether a message is. Raises Lost where the worker has ended without one."""
+        """Whether a message is. Raises WorkerLost where the worker has ended without one."""
         if not events:
             return False
         if not self._is_readable_among(events) and not self._is_readable_among(
@@ -149,7 +149,7 @@ class Channel:
         return any(descriptor == self._near.fileno() for descriptor, _ in events)
 
     def _receive(self) -> bytes:
-        """One message. Descriptors that came with it are dropped by the kernel. Raises Lost at the end of the wire."""
+        """One message. Descriptors that came with it are dropped by the kernel. Raises WorkerLost at the end of the wire."""
         try:
             data = os.read(self._near.fileno(), SIZE + 1)
         except ConnectionResetError:
@@ -184,7 +184,7 @@ class Freezer:
     """
 
     def __init__(self, pid: int) -> None:
-        """Raises Lost when there is no such process. Ask before it runs what is not trusted: ids are given anew."""
+        """Raises WorkerLost when there is no such process. Ask before it runs what is not trusted: ids are given anew."""
         try:
             self.process = os.pidfd_open(pid)
             self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
@@ -205,7 +205,7 @@ class Freezer:
         self._tell(signal.SIGCONT)
 
     def wait_stopped(self) -> None:
-        """Wait until each of its threads stands still, or it has ended. Raises Lost when one does not."""
+        """Wait until each of its threads stands still, or it has ended. Raises WorkerLost when one does not."""
         until = time.monotonic() + STOPPED_S
         while self.works and not self._still():
             if time.monotonic() > until:
@@ -283,7 +283,7 @@ LossReason = Literal["crash", "timeout", "protocol", "memory", "output", "load"]
 
 
 class WorkerLost(Exception):
-    """The worker cannot go on, by its own doing. Never leaves the session, which makes a `Broken` of it."""
+    """The worker cannot go on, by its own doing. Never leaves the session, which makes a `BrokenWorker` of it."""
 
     def __init__(self, reason: LossReason, detail: str) -> None:
         self.reason: LossReason = reason
@@ -330,12 +330,12 @@ class Loading:
 
 
 class Worker:
-    """A process with a candidate in it. `Lost` from any method means that it is of no use any more."""
+    """A process with a candidate in it. `WorkerLost` from any method means that it is of no use any more."""
 
     held: Freezer
 
     def __init__(self, loading: Loading) -> None:
-        """Build what must be built. Raises Lost, and ProgramMissing where the compiler is not here."""
+        """Build what must be built. Raises WorkerLost, and ProgramMissing where the compiler is not here."""
         self._loading = loading
         self._library = build_library(loading.task, loading.sources)
         self._stack = ExitStack()
@@ -344,7 +344,7 @@ class Worker:
         self._stack.callback(self.channel.close)
 
     def start(self) -> None:
-        """Start, load and hold it. Raises Lost."""
+        """Start, load and hold it. Raises WorkerLost."""
         self._process = self._launch()
         hello, pid = self.channel.caller(START_S)
         if hello.kind != HELLO:
@@ -356,7 +356,7 @@ class Worker:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
 
     def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
-        """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises Lost."""
+        """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises WorkerLost."""
         self.channel.check_silence()
         self.channel.send(frame, descriptors)
         self.held.resume()
@@ -366,12 +366,12 @@ class Worker:
         return answer
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
-        """Give it an arena, by descriptor, and where the arrays in it are. Raises Lost."""
+        """Give it an arena, by descriptor, and where the arrays in it are. Raises WorkerLost."""
         with _memory_descriptor(json.dumps(layout).encode()) as words:
             self.tell(Frame(BIND, os.urandom(NONCE_BYTES), slot), (arena, words), BOUND)
 
     def report(self) -> bytes:
-        """What a worker that notes who computes has noted: a claim. Raises Lost."""
+        """What a worker that notes who computes has noted: a claim. Raises WorkerLost."""
         with _memory_descriptor(bytes(REPORT_BYTES)) as place:
             self.tell(Frame(REPORT, os.urandom(NONCE_BYTES)), (place,), REPORTED)
             return os.pread(place, REPORT_BYTES, 0).rstrip(b"\0")
@@ -380,7 +380,7 @@ class Worker:
         """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
-        worker may run for some microseconds more, until `held.settled`. Raises Lost.
+        worker may run for some microseconds more, until `held.wait_stopped`. Raises WorkerLost.
         """
         self.channel.check_silence()
         self.channel.send(frame)
@@ -521,7 +521,7 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
     """The library of the frozen sources in `folder`, where it then lies; None for a language that needs none.
 
     Raises:
-        Lost: the sources do not compile, or not in time.
+        WorkerLost: the sources do not compile, or not in time.
         ProgramMissing: the compiler is not here.
     """
     if task.language not in COMPILED:
@@ -536,7 +536,7 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
 def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> bytes:
     """The library as it is without the runtime of its language in it: only for reading what it takes from elsewhere.
 
-    Raises Lost and ProgramMissing as `built` does.
+    Raises WorkerLost and ProgramMissing as `build_library` does.
     """
     if task.language != "cuda":
         library = build_library(task, folder, timeout_s=timeout_s)
