@@ -109,7 +109,7 @@ class Child:
         return _read_exactly(self._back, length, until)
 
     def explain_loss(self, why: str) -> ChildLost:
-        """The end_session of a child that broke its word: how it ended and the last that it printed."""
+        """The end of a child that broke its word: how it ended and the last that it printed."""
         tail = " ".join(head_and_tail(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode

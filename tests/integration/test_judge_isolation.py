@@ -388,7 +388,7 @@ def test_a_daemon_outlives_a_bare_process():
 JUDGE = """
 import os, sys, time
 from pathlib import Path
-from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.isolation import workers as isolation
 from ridgeline.sandbox.isolation.workers import WorkerLimits
 mode, private, here = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 start = isolation.StartRequest(argv=(sys.executable, "-c", sys.argv[4] + "time.sleep(60)"), readable=(), private=private,
@@ -759,7 +759,7 @@ def test_descriptors_keep_their_numbers(mode, tmp_path, numbers):
     program = f"""
 import os, sys
 from pathlib import Path
-from ridgeline.sandbox.judge import isolation
+from ridgeline.sandbox.isolation import workers as isolation
 from ridgeline.sandbox.isolation.workers import WarmProgram, WorkerLimits
 kept = {{number: os.memfd_create("kept") for number in {numbers}}}
 far = {{number: os.dup2(held, 400 + number) for number, held in kept.items()}}
