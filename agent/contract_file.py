@@ -16,7 +16,7 @@ from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowled
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.store.yaml_file import NotReadable, document, named, translated, unknown_keys
+from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def load(path: Path) -> LoadedContract:
     try:
         contract = Contract.model_validate(fields)
     except ValidationError as error:
-        problems.extend(line for line in translated(error) if line.split(":")[0] not in named(problems))
+        problems.extend(line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
     problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)

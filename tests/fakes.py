@@ -15,7 +15,7 @@ from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
-from ridgeline.sandbox.store.ledger import FIRST, sealed
+from ridgeline.sandbox.store.ledger import FIRST, seal_line
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
 from ridgeline.sandbox.workspace.git import Entry
 from ridgeline.sandbox.workspace.globs import matches
@@ -51,7 +51,7 @@ class FakeLedger:
         for body in bodies:
             if all(line.key != key(body) for line in self._lines):
                 prev = self._lines[-1].sha256 if self._lines else FIRST
-                self._lines = (*self._lines, sealed(body, seq=len(self._lines), prev=prev))
+                self._lines = (*self._lines, seal_line(body, seq=len(self._lines), prev=prev))
 
     def lines(self) -> tuple[Line, ...]:
         return self._lines

@@ -8,7 +8,7 @@ from ridgeline.graph.record import Reflection
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Traced
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
-from ridgeline.sandbox.store.ledger import FIRST, _canonical, sealed
+from ridgeline.sandbox.store.ledger import FIRST, _canonical, seal_line
 from tests.builders import (
     make_applied,
     make_baseline,
@@ -38,7 +38,7 @@ def write_ledger(folder: Path, history: History) -> Path:
     prev, lines = FIRST, []
     middle = (history.roofline, history.baseline, *history.calibrations, *history.rounds, history.concluded)
     for seq, body in enumerate(body for body in (history.opened, *middle) if body is not None):
-        line = sealed(body, seq=seq, prev=prev)
+        line = seal_line(body, seq=seq, prev=prev)
         prev = line.sha256
         lines.append(_canonical(line.model_dump(mode="json")) + b"\n")
     (folder / "ledger.jsonl").write_bytes(b"".join(lines))

@@ -24,7 +24,7 @@ from ridgeline.graph.values import Artifact, Engine
 from ridgeline.sandbox.devices.gate import any_gate
 from ridgeline.sandbox.devices.machine import read_cpu
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
-from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encoded
+from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encode_pairs
 from ridgeline.sandbox.timing.interleaving import Timed
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line, pinned_core
 from ridgeline.sandbox.workspace.globs import matches
@@ -344,7 +344,7 @@ class CommandLab:
         return self._versus.compared(self._pairs[-1:], machine=self._fingerprint)
 
     def raw(self) -> dict[str, object]:
-        return {"calibration": json.loads(encoded(self._twins)), "pairs": json.loads(encoded(self._pairs))}
+        return {"calibration": json.loads(encode_pairs(self._twins)), "pairs": json.loads(encode_pairs(self._pairs))}
 
 
 def conduct(*, threads: int | None, timeout_s: float, gpu: bool = False) -> Conduct:

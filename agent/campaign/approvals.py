@@ -20,7 +20,7 @@ from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.campaign_folder import StopFile
-from ridgeline.sandbox.store.durable import append_whole, locked, write_whole
+from ridgeline.sandbox.store.durable import append_whole, lock_file, write_whole
 
 FOLDER = "approvals"
 REQUEST, DECISION, DEFERRED = ".request.json", ".decision.json", ".deferred.json"
@@ -133,7 +133,7 @@ class ApprovalFiles:
         if not self._place(decision.key, REQUEST).is_file():
             raise UserError(f"{self.folder}: has no question {decision.key}; see `ridgeline queue`")
         path = self._place(decision.key, DECISION)
-        with locked(self.folder / LOCK):
+        with lock_file(self.folder / LOCK):
             if not path.is_file():
                 write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
                 return

@@ -7,7 +7,7 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import Hotspot
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.report import Inspected, compared
+from ridgeline.sandbox.profiles.isa.report import Inspected, compare_reports
 from ridgeline.sandbox.profiles.isa.values import Code, IsaFinding, Kind, Loop, Report
 
 # Puts the hot instructions of a recorded trace on the lines of a listing.
@@ -105,7 +105,7 @@ def _section(one: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequ
     then, now = ([inspected.report for inspected in version] for version in (old, one))
     return Section(
         found=one,
-        findings=compared(then, now),
+        findings=compare_reports(then, now),
         hot=tuple(placed(inspected.code, spots) if spots and inspected.code else None for inspected in one),
         compared=bool({report.target for report in then} & {report.target for report in now}),
     )

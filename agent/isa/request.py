@@ -10,7 +10,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
-from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, Noted, Wanted, entries, listed
+from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, Noted, Wanted, entries, split_words
 from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Target, UnknownTarget, target_of
 
 # Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
@@ -95,7 +95,7 @@ def wanted(asked: InspectionRequest) -> Wanted:
     return Wanted(
         file=path,
         kernel=kernel,
-        signature=listed(noted.signature or ""),
+        signature=split_words(noted.signature or ""),
         constants=_constants(noted.constants or ""),
         call=_call(noted.call) if noted.call is not None else None,
         options=tuple((name, value) for name, value in own.items() if value is not None),
@@ -131,7 +131,7 @@ def targets(asked: InspectionRequest) -> tuple[Target, ...]:
             return ()
         raise UserError(f"--target: missing; for example --target gfx942,sm_90 (known are {', '.join(KNOWN)})")
     try:
-        return tuple(dict.fromkeys(target_of(name) for name in listed(asked.target)))
+        return tuple(dict.fromkeys(target_of(name) for name in split_words(asked.target)))
     except UnknownTarget as error:
         raise UserError(f"--target: {error}") from None
 
@@ -187,7 +187,7 @@ def _preset(one: Outline) -> dict[str, str]:
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
     found = []
-    for word in listed(text):
+    for word in split_words(text):
         name, equals, value = word.partition("=")
         if not equals or not name.strip().isidentifier():
             raise UserError(f"--constants: {word!r} is not NAME=VALUE; for example --constants BLOCK=128,EVEN=true")
@@ -199,7 +199,7 @@ def _call(text: str) -> Call:
     found = CALL.fullmatch(text)
     if found is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
-    return Call(name=found[1], arguments=listed(found[2]))
+    return Call(name=found[1], arguments=split_words(found[2]))
 
 
 # Every kernel of a file: inspected one by one where it is known how they are launched, else listed with commands.

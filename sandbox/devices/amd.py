@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.devices.quantity import amount, memory, number, pci, percent, text, whole
+from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, pci, percent, text
 from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
 
 METRIC = ("--clock", "--temperature", "--power", "--throttle", "--json")
@@ -154,7 +154,7 @@ def read_amd_smi(document: object, source: str) -> Told:
     """Whatever the document tells of its cards. Raises Unreadable for a card without a number."""
     cards, listed, listing = [], [], False
     for told in _amd_smi_cards(document):
-        index = whole(told.get("gpu"))
+        index = integer(told.get("gpu"))
         if index is None:
             raise Unreadable(source, line=1, why=f"a card's number is {told.get('gpu')!r}")
         cards.append(_card(str(index), told))
@@ -183,7 +183,7 @@ def read_amd_smi_monitor(said: str, source: str) -> tuple[Told, ...]:
         cells = COLUMN.findall(line)
         if len(cells) != len(names):
             raise Unreadable(source, line=place, why=f"{len(cells)} values under {len(names)} names")
-        card = _monitored(dict(zip(names, cells, strict=True)))
+        card = _read_monitor_row(dict(zip(names, cells, strict=True)))
         if any(card.index == other.index for other in moments[-1]):
             moments.append([])
         moments[-1].append(card)
@@ -197,7 +197,7 @@ def _header(said: str) -> int | None:
     return next((at for at, line in lines if line.split()[:1] == ["GPU"] and {"POWER", "GFX%"} & {*line.split()}), None)
 
 
-def _monitored(told: Mapping[str, str]) -> CardSample:
+def _read_monitor_row(told: Mapping[str, str]) -> CardSample:
     used, _, total = told.get("VRAM_USAGE", "N/A").partition("/")
     unit = (re.findall(r"[KMG]B", total) or [""])[0]
     return CardSample(
@@ -263,7 +263,7 @@ def _processes(listed: object) -> Iterator[GpuProcess]:
         told = _group(entry, "process_info")
         if told:
             held = memory(_group(told, "memory_usage").get("vram_mem", told.get("mem_usage")))
-            yield GpuProcess(pid=whole(told.get("pid")), name=text(told.get("name")) or "", bytes=held)
+            yield GpuProcess(pid=integer(told.get("pid")), name=text(told.get("name")) or "", bytes=held)
 
 
 # What rocm-smi of ROCm 5 to 7 prints: JSON whose values are all strings, CSV, and two kinds of text. Pure.
@@ -395,7 +395,7 @@ def _process(key: str, value: object) -> Listed | None:
     words = [word.strip() for word in str(value).rsplit(",", 4)]
     if len(words) != 5:
         return Listed(owner=None, process=GpuProcess(pid=int(pid[1]), name=str(value)[:80], bytes=None))
-    held = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=whole(words[1]))
+    held = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=integer(words[1]))
     return Listed(owner=None, process=held)
 
 

@@ -112,20 +112,20 @@ class GpuCeilings:
         """
         interpreter = interpreter_of(self.contract, self.root)
         if interpreter is None:
-            return _unmeasured(machine, "no command of the contract begins with a Python whose torch could be asked")
+            return _no_ceilings(machine, "no command of the contract begins with a Python whose torch could be asked")
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as name:
             script = Path(name) / SCRIPT
             script.write_bytes(_source())
             argv = (*interpreter, "-B", str(script))
             try:
-                return self._asked(argv, machine, NAMES.get(dtype.lower(), dtype.lower()), fresh=fresh)
+                return self._ask(argv, machine, NAMES.get(dtype.lower(), dtype.lower()), fresh=fresh)
             except ProgramMissing as error:
-                return _unmeasured(machine, str(error))
+                return _no_ceilings(machine, str(error))
 
-    def _asked(self, argv: tuple[str, ...], machine: Machine, dtype: str, *, fresh: bool) -> Ceilings:
+    def _ask(self, argv: tuple[str, ...], machine: Machine, dtype: str, *, fresh: bool) -> Ceilings:
         version = _answer(self._run((*argv, "--version"), ASKING_S, {}))
         if isinstance(version, str):
-            return _unmeasured(machine, version)
+            return _no_ceilings(machine, version)
         path = self._path(machine, str(version.get("torch")))
         kept = None if fresh else self._read(path, machine)
         if kept is not None:
@@ -134,12 +134,12 @@ class GpuCeilings:
         with self.held() as bound:
             printed = _answer(self._run((*argv, "--seconds", str(MEASURING_S), *first), LIMIT_S, bound))
         if isinstance(printed, str):
-            return _unmeasured(machine, printed)
+            return _no_ceilings(machine, printed)
         try:
             found = Found.model_validate(printed)
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
-            return _unmeasured(machine, f"{SCRIPT}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}")
+            return _no_ceilings(machine, f"{SCRIPT}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}")
         fresh_one = Kept(schema_version=SCHEMA, at=self.now(), machine=machine.fingerprint, found=found)
         _keep(path, fresh_one)
         return _ceilings(fresh_one, machine, dtype, kept=False)
@@ -217,7 +217,7 @@ def _keep(path: Path | None, kept: Kept) -> None:
         logger.info("%s: not kept: %s", path, error)
 
 
-def _unmeasured(machine: Machine, why: str) -> Ceilings:
+def _no_ceilings(machine: Machine, why: str) -> Ceilings:
     method = f"not measured: {why}"
     return Ceilings(copy_gbps=None, flops_gflops=None, method=method, machine=machine.fingerprint)
 
@@ -241,11 +241,11 @@ def _ceilings(measured: Kept, machine: Machine, dtype: str, *, kept: bool) -> Ce
         method=f"{method}; kept from an earlier measurement" if kept else method,
         machine=machine.fingerprint,
         kept=kept,
-        others=tuple(_others(found)),
+        others=tuple(_other_rates(found)),
     )
 
 
-def _others(found: Found) -> list[Rate]:
+def _other_rates(found: Found) -> list[Rate]:
     one_way = (("read bandwidth", found.read_gbps), ("write bandwidth", found.write_gbps))
     rates = [Rate(name=name, value=value, unit="GB/s") for name, value in one_way if value is not None]
     for dtype, product in found.matmul.items():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
-from ridgeline.sandbox.devices.idle import Cards, binding, fitting, gate_settings, ranked, visible
+from ridgeline.sandbox.devices.idle import Cards, binding, fitting, gate_settings, rank_idle, visible
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.devices.tools import PROGRAMS, installed, tools_of
+from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, tools_of
 from ridgeline.sandbox.devices.values import CardSample, GateSettings, Judged, Vendor, device_kind
 
 ON = "nothing is lost: free a card and go on with `ridgeline resume`"
@@ -89,9 +89,9 @@ class CardGate:
         where no tool could tell of one.
         """
         with contextlib.ExitStack() as stack:
-            card = self._found(stack)
+            card = self._find_card(stack)
             if self._used and self._used[0] != card.key:
-                self._say(f"GPU gate: the card used before is busy; {_named(card)} from now on")
+                self._say(f"GPU gate: the card used before is busy; {_describe_card(card)} from now on")
             self._bound = Bound(card=card, environment=binding(card))
             try:
                 yield self._bound
@@ -99,7 +99,7 @@ class CardGate:
                 self._bound = None
                 self._used = (card.key, self._waiting.clock())
 
-    def _found(self, stack: contextlib.ExitStack) -> CardSample:
+    def _find_card(self, stack: contextlib.ExitStack) -> CardSample:
         waiting = self._waiting
         began = waiting.clock()
         card = self._used_before(stack)
@@ -123,10 +123,10 @@ class CardGate:
         """The card of our last command, without a long look when that was a moment ago."""
         if self._used is None or self._waiting.clock() - self._used[1] > self._settings.recent_s:
             return None
-        return self._taken(stack, self._used[0])
+        return self._take_card(stack, self._used[0])
 
     def _look(self) -> tuple[Judged, ...]:
-        if not installed(self._vendor):
+        if not is_installed(self._vendor):
             names = " nor ".join(PROGRAMS[self._vendor])
             raise DeviceLost(f"no {names} on PATH, so no GPU can be known to be idle; run `ridgeline doctor`")
         judged = self._cards.judged(samples=self._settings.samples, interval_s=self._settings.interval_s)
@@ -136,11 +136,11 @@ class CardGate:
     def _first_free(self, stack: contextlib.ExitStack, judged: Sequence[Judged]) -> CardSample | None:
         """The best idle card whose lease can be had now, and which is idle still when it is."""
         before = self._used[0] if self._used else None
-        order = sorted(ranked(judged), key=lambda one: one.card.key != before)
-        taken = (self._taken(stack, one.card.key) for one in order)
+        order = sorted(rank_idle(judged), key=lambda one: one.card.key != before)
+        taken = (self._take_card(stack, one.card.key) for one in order)
         return next((card for card in taken if card is not None), None)
 
-    def _taken(self, stack: contextlib.ExitStack, key: str, *, wait_s: float = 0) -> CardSample | None:
+    def _take_card(self, stack: contextlib.ExitStack, key: str, *, wait_s: float = 0) -> CardSample | None:
         """The card with its lease, which goes with the stack; None when somebody has it or it is not idle."""
         with contextlib.ExitStack() as mine:
             try:
@@ -148,7 +148,7 @@ class CardGate:
             except DeviceBusy:
                 return None
             mine.callback(self._count, self._waiting.clock())
-            card = self._settled(key)
+            card = self._settle_card(key)
             if card is not None:
                 stack.enter_context(mine.pop_all())
             return card
@@ -156,7 +156,7 @@ class CardGate:
     def _count(self, since: float) -> None:
         self.held_s += self._waiting.clock() - since
 
-    def _settled(self, key: str) -> CardSample | None:
+    def _settle_card(self, key: str) -> CardSample | None:
         """Under the lease: idle so many times in a row, soon.
 
         Utilization still shows the command that ended a moment ago: on an H100 for about a second.
@@ -186,7 +186,7 @@ class CardGate:
                 raise StopAsked(f"asked to stop while no GPU was idle: {_why(judged)}; {ON}")
             step, began = min(left, self._waiting.step_s), self._waiting.clock()
             if ours is not None:
-                card = self._taken(stack, ours, wait_s=step)
+                card = self._take_card(stack, ours, wait_s=step)
                 if card is not None:
                     return card
                 ours = None if self._free(ours) else ours  # not idle though nobody has it: the next look will tell
@@ -208,12 +208,14 @@ class CardGate:
 
 
 def _why(judged: Sequence[Judged]) -> str:
-    told = (f"{_named(one.card)} {one.state}: {'; '.join(one.reasons)}" for one in judged if one.state != "idle")
-    leased = (f"{_named(one.card)} was taken meanwhile" for one in judged if one.state == "idle")
+    told = (
+        f"{_describe_card(one.card)} {one.state}: {'; '.join(one.reasons)}" for one in judged if one.state != "idle"
+    )
+    leased = (f"{_describe_card(one.card)} was taken meanwhile" for one in judged if one.state == "idle")
     return " | ".join((*told, *leased)) or "no visible card is told of"
 
 
-def _named(card: CardSample) -> str:
+def _describe_card(card: CardSample) -> str:
     return f"{card.vendor} {card.index or card.key}" + (f" {card.name}" if card.name else "")
 
 
@@ -257,7 +259,7 @@ def gate_of(
     if kind == "cpu":
         return None
     vendor: Vendor = kind
-    if kind == "nvidia" and contract.target_gpu is None and not installed("nvidia") and installed("amd"):
+    if kind == "nvidia" and contract.target_gpu is None and not is_installed("nvidia") and is_installed("amd"):
         vendor = "amd"  # Triton without a named device runs on either
     return _gate(
         vendor,
@@ -273,7 +275,7 @@ def any_gate(*, retry_s: float, max_s: float, say: Callable[[str], None]) -> Car
     Raises DeviceLost where no vendor's tool is installed, and BadSetting.
     """
     vendors: tuple[Vendor, ...] = ("nvidia", "amd")
-    vendor = next((one for one in vendors if installed(one)), None)
+    vendor = next((one for one in vendors if is_installed(one)), None)
     if vendor is None:
         raise DeviceLost("neither nvidia-smi nor amd-smi nor rocm-smi is on PATH, so no GPU can be known to be idle")
     return _gate(vendor, wanted=None, waiting=Waiting(retry_s=retry_s, max_s=max_s), say=say)

@@ -36,7 +36,7 @@ VARIABLES: dict[Vendor, tuple[str, ...]] = {
 NO_CARDS = frozenset({"", "-1", "none", "void", "nodevfiles"})
 
 
-def ranked(cards: Sequence[Judged]) -> tuple[Judged, ...]:
+def rank_idle(cards: Sequence[Judged]) -> tuple[Judged, ...]:
     """The idle ones, least used memory first, then least power, then the tool's order."""
     unknown = float("inf")
 
@@ -58,12 +58,12 @@ def visible(cards: Sequence[CardSample], environment: Mapping[str, str]) -> tupl
             names = ("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")  # HIP reads this one too
         for name in names:
             if name in environment:
-                left = _named(left, environment[name])
+                left = _cards_of_list(left, environment[name])
         found += left
     return tuple(found)
 
 
-def _named(cards: Sequence[CardSample], value: str) -> list[CardSample]:
+def _cards_of_list(cards: Sequence[CardSample], value: str) -> list[CardSample]:
     """As the runtimes read a list: up to the first word that names no card."""
     found: list[CardSample] = []
     for word in value.split(","):
@@ -399,11 +399,11 @@ class Cards:
 def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> Judged:
     """One card from its samples, shown with the most it took in any. Own process excluded."""
     state = decide(samples, settings=settings, own_pids=(os.getpid(),), floor=floor)
-    most = {name: max(told) for name in PEAKS if (told := _told(samples, name))}
+    most = {name: max(told) for name in PEAKS if (told := _values_of(samples, name))}
     return Judged(card=samples[-1].model_copy(update=most), state=state.state, reasons=state.reasons)
 
 
-def _told(samples: Sequence[CardSample], name: str) -> list[float]:
+def _values_of(samples: Sequence[CardSample], name: str) -> list[float]:
     return [value for sample in samples if (value := getattr(sample, name)) is not None]
 
 

@@ -29,7 +29,7 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _taken(handle, until=time.monotonic() + wait_s):
+        if not _try_lock(handle, until=time.monotonic() + wait_s):
             holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip() or "unknown"
             raise DeviceBusy(
                 f"{device}: process {holder} holds the lease and did not give it back within {wait_s:g} s;"
@@ -41,7 +41,7 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
         os.close(handle)
 
 
-def _taken(handle: int, *, until: float) -> bool:
+def _try_lock(handle: int, *, until: float) -> bool:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,7 +24,7 @@ from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.durable import cache_folder
-from ridgeline.sandbox.workspace.commands import pinned_core, said
+from ridgeline.sandbox.workspace.commands import pinned_core, summarize_exit
 
 # The processor as the kernel describes it: pure parsing, and one reader of /proc and /sys.
 
@@ -123,14 +123,14 @@ class LocalDevice:
                 case "nvidia":
                     self._machine = self._gpu()
                 case "amd":
-                    self._machine = _found(amd_machine(), self._contract, "rocm-smi")
+                    self._machine = _require_machine(amd_machine(), self._contract, "rocm-smi")
         return self._machine
 
     def _gpu(self) -> Machine:
         found = nvidia_machine()
         if found is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
             found = amd_machine()
-        return _found(found, self._contract, "nvidia-smi")
+        return _require_machine(found, self._contract, "nvidia-smi")
 
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
         """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.
@@ -186,11 +186,11 @@ def _run_ceiling(buffer: int, ctype: str, wait_s: float) -> dict[str, float] | s
         flags = ("-O3", "-march=native", "-ffp-contract=fast")
         built = run(("gcc", *flags, "cpu_ceiling.c", "-o", "cpu_ceiling"), cwd=folder, timeout_s=60)
         if not built.ok:
-            return said(built)
+            return summarize_exit(built)
         with lease("cpu", wait_s=wait_s):
             ran = run((str(folder / "cpu_ceiling"), str(buffer), ctype), cwd=folder, timeout_s=60, cpu=pinned_core())
     if not ran.ok:
-        return said(ran)
+        return summarize_exit(ran)
     return {key: float(value) for key, value in (word.split("=") for word in ran.output.split())}
 
 
@@ -219,7 +219,7 @@ def _compiler() -> str:
     return asked.output.splitlines()[0].strip() if asked.ok and asked.output else ""
 
 
-def _found(machine: Machine | None, contract: Contract, tool: str) -> Machine:
+def _require_machine(machine: Machine | None, contract: Contract, tool: str) -> Machine:
     if machine is None:
         wanted = contract.target_gpu or contract.target_backend
         raise DeviceLost(

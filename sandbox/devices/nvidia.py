@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.devices.quantity import amount, memory, number, pci, percent, text, whole
+from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, pci, percent, text
 from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
 
 SLOWDOWNS = {
@@ -169,7 +169,7 @@ def _process(row: Mapping[str, str], units: Mapping[str, str]) -> Listed:
     field = "used_gpu_memory" if "used_gpu_memory" in row else "used_memory"
     held = memory(row.get(field), unit=units.get(field, "MiB"))
     name = text(row.get("process_name", row.get("name"))) or ""
-    return Listed(owner=owner, process=GpuProcess(pid=whole(row.get("pid")), name=name, bytes=held))
+    return Listed(owner=owner, process=GpuProcess(pid=integer(row.get("pid")), name=name, bytes=held))
 
 
 def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> list[tuple[CardSample, ...]]:
@@ -309,7 +309,7 @@ def _processes(gpu: ElementTree.Element, index: str) -> list[Listed]:
         if "C" in (entry.findtext("type") or "C"):
             name, held = text(entry.findtext("process_name")) or "", memory(entry.findtext("used_memory"))
             found.append(
-                Listed(owner=index, process=GpuProcess(pid=whole(entry.findtext("pid")), name=name, bytes=held))
+                Listed(owner=index, process=GpuProcess(pid=integer(entry.findtext("pid")), name=name, bytes=held))
             )
     return found
 

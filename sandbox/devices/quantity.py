@@ -32,7 +32,7 @@ def memory(cell: object, *, unit: str = "") -> int | None:
     return None if value is None or value < 0 or factor is None else round(value * factor)
 
 
-def whole(cell: object) -> int | None:
+def integer(cell: object) -> int | None:
     """A process id or a count."""
     value = number(cell)
     return None if value is None or value < 0 or value != int(value) else int(value)

@@ -66,10 +66,10 @@ class NvidiaTools:
         """Two short calls. An empty list of processes is told only where every process could be seen."""
         cards: tuple[Told, ...] = ()
         for query in list(self._queries):
-            if cards := _asked(query):
+            if cards := _ask_tool(query):
                 self._queries = [query]
                 break
-        listed = _asked(nvidia_smi.PROCESSES_QUERY) if cards else ()
+        listed = _ask_tool(nvidia_smi.PROCESSES_QUERY) if cards else ()
         hidden = all(not one.processes for one in listed) and not sees_all_processes()
         return cards if hidden else (*cards, *listed)
 
@@ -85,12 +85,12 @@ class AmdTools:
 
     def moment(self) -> tuple[Told, ...]:
         """Several calls of half a second each: they are Python programs."""
-        if moving := _asked(amd_smi.METRIC_QUERY):
+        if moving := _ask_tool(amd_smi.METRIC_QUERY):
             if self._standing is None:
-                self._standing = (*_asked(amd_smi.LIST_QUERY), *_asked(amd_smi.STATIC_QUERY))
-            return (*self._standing, *moving, *_asked(amd_smi.PROCESS_QUERY))
+                self._standing = (*_ask_tool(amd_smi.LIST_QUERY), *_ask_tool(amd_smi.STATIC_QUERY))
+            return (*self._standing, *moving, *_ask_tool(amd_smi.PROCESS_QUERY))
         for query in list(self._rocm):
-            if said := _asked(query):
+            if said := _ask_tool(query):
                 self._rocm = [query]
                 asked = any(one.processes is not None for one in said)
                 return said if asked else (*said, Told(source="rocm-smi", vendor="amd", processes=()))
@@ -102,7 +102,7 @@ def tools_of(vendor: Vendor) -> Tools:
     return NvidiaTools() if vendor == "nvidia" else AmdTools()
 
 
-def installed(vendor: Vendor) -> bool:
+def is_installed(vendor: Vendor) -> bool:
     """Whether any tool of that vendor is on PATH."""
     return any(shutil.which(name) for name in PROGRAMS[vendor])
 
@@ -119,7 +119,7 @@ def watch(
     return series(told)
 
 
-def _asked(query: tuple[str, ...]) -> tuple[Told, ...]:
+def _ask_tool(query: tuple[str, ...]) -> tuple[Told, ...]:
     """Nothing when the tool is missing, failed, was too slow, or said what cannot be read."""
     return tuple(_read(query))
 
@@ -373,15 +373,15 @@ def series(told: Sequence[Told]) -> tuple[tuple[CardSample, ...], ...]:
     merged: list[tuple[CardSample, ...]] = []
     for vendor in dict.fromkeys(one.vendor for one in told):
         mine = [one for one in told if one.vendor == vendor]
-        known = _known(mine)
-        merged += [_merged(moment, known) for moment in _moments(mine)]
+        known = _standing_facts(mine)
+        merged += [_merge(moment, known) for moment in _moments(mine)]
     found: dict[tuple[str, str], list[CardSample]] = {}
     for card in chain.from_iterable(merged):
         found.setdefault((card.vendor, card.index or card.key), []).append(card)
     return tuple(_standing(samples) for samples in found.values())
 
 
-def _known(told: Iterable[Told]) -> tuple[CardSample, ...]:
+def _standing_facts(told: Iterable[Told]) -> tuple[CardSample, ...]:
     """Every card that any answer names, with nothing that moves."""
     cards: list[CardSample] = []
     for card in chain.from_iterable(one.cards for one in told):
@@ -409,7 +409,7 @@ def _facts(told: Told) -> set[tuple[str, str]]:
     return moving | ({("", "processes")} if told.processes is not None else set())
 
 
-def _merged(moment: Iterable[Told], known: Sequence[CardSample]) -> tuple[CardSample, ...]:
+def _merge(moment: Iterable[Told], known: Sequence[CardSample]) -> tuple[CardSample, ...]:
     """One sample per card of the moment, with the processes that are on it or may be."""
     cards: list[CardSample] = [*known]
     listed: list[Listed] | None = None

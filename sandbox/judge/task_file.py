@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.task import NAME, Input, Shape, Task
-from ridgeline.sandbox.store.yaml_file import NotReadable, document, named, translated, unknown_keys
+from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 
 FILE_NAME = "task.yaml"
 COMPILED = ("c", "cuda", "hip")
@@ -51,7 +51,7 @@ def load_task(path: Path) -> LoadedTask:
     try:
         task = Task.model_validate(fields)
     except ValidationError as error:
-        problems += [line for line in translated(error) if line.split(":")[0] not in named(problems)]
+        problems += [line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems)]
         raise _explain(file, problems) from None
     if problems := [*problems, *_names(task), *_values(task), *_sizes(task), *_files(task, file.parent)]:
         raise _explain(file, problems)

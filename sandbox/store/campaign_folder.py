@@ -10,7 +10,7 @@ from pathlib import Path
 from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, locked, write_whole
+from ridgeline.sandbox.store.durable import Unsynced, append_whole, lock_file, write_whole
 
 
 class ArtifactStore:
@@ -100,7 +100,7 @@ class CampaignFiles:
         """Append an entry once; folders are made on first use. Raises DiskFull."""
         path = self.tips_path(gpu, op, backend)
         text = entry.strip()
-        with locked(path.with_name(".lock")):
+        with lock_file(path.with_name(".lock")):
             known = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
             if text not in known:
                 gap = "" if not known else "\n" if known.endswith("\n") else "\n\n"

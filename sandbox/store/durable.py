@@ -29,7 +29,7 @@ def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
         folder, name = os.path.split(path)
         fresh = f"{folder or '.'}/.{name}.{secrets.token_hex(4)}.tmp"
         try:
-            with _opened(fresh, path) as file:
+            with _open(fresh, path) as file:
                 file.write(data)
                 if synced:
                     file.flush()
@@ -40,7 +40,7 @@ def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
             raise
 
 
-def _opened(fresh: str, path: Path) -> BinaryIO:
+def _open(fresh: str, path: Path) -> BinaryIO:
     """A new file beside `path`; its folder is made where it is missing."""
     try:
         return open(fresh, "wb")  # noqa: PTH123 (as above)
@@ -155,7 +155,7 @@ def _syncing() -> "ThreadPoolExecutor":
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Hold the file's lock against other processes; the file is made when missing."""
     with full_disk_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)

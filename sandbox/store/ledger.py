@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ridgeline.graph.errors import LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.values import SCHEMA, Value
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, full_disk_named, locked
+from ridgeline.sandbox.store.durable import Unsynced, append_whole, full_disk_named, lock_file
 
 logger = logging.getLogger(__name__)
 
@@ -43,14 +43,14 @@ class JsonlLedger:
 
         Raises LedgerCorrupt or SchemaMismatch when the file is not one to add to, DiskFull when there is no space.
         """
-        with locked(self._path):
+        with lock_file(self._path):
             self._cut_torn_line()
             lines = self.lines()
             known, data = len(lines), b""
             for body in bodies:
                 same = next((line for line in lines if line.key == key(body)), None)
                 if same is None:
-                    line = sealed(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
+                    line = seal_line(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
                     data += _canonical(line.model_dump(mode="json")) + b"\n"
                     lines = (*lines, line)
                 elif same.body != body:
@@ -74,7 +74,7 @@ class JsonlLedger:
             whole = data[: data.rfind(b"\n") + 1]
             if len(whole) < len(data):
                 logger.warning("%s: a last line of %d bytes was cut short", self._path, len(data) - len(whole))
-            self._lines = _parsed(whole, self._path)
+            self._lines = _parse(whole, self._path)
             self._read = len(data)
         return self._lines
 
@@ -97,7 +97,7 @@ class JsonlLedger:
             file.truncate(end)
 
 
-def sealed(body: Body, *, seq: int, prev: str) -> Line:
+def seal_line(body: Body, *, seq: int, prev: str) -> Line:
     """The line that records a body at its place in the chain."""
     open_line = Line(seq=seq, key=key(body), prev=prev, body=body, sha256="")
     return open_line.model_copy(update={"sha256": _seal(open_line.model_dump(mode="json"))})
@@ -110,7 +110,7 @@ def verify(path: Path) -> Verification:
     data = path.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     try:
-        lines = _parsed(whole, path)
+        lines = _parse(whole, path)
     except LedgerCorrupt as error:
         return Verification(ok=False, lines=error.line - 1, problem=str(error))
     except SchemaMismatch as error:
@@ -120,7 +120,7 @@ def verify(path: Path) -> Verification:
     return Verification(ok=True, lines=len(lines))
 
 
-def _parsed(data: bytes, path: Path) -> tuple[Line, ...]:
+def _parse(data: bytes, path: Path) -> tuple[Line, ...]:
     lines: list[Line] = []
     for number, raw in enumerate(data.splitlines(), start=1):
         line = _line(raw, path, number)

@@ -58,7 +58,7 @@ def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: s
         if field is None:
             yield f"{prefix}{name}: unknown field; {nearest(str(name), model.model_fields)}"
             continue
-        nested = _nested(field.annotation)
+        nested = _nest(field.annotation)
         if nested is None:
             continue
         if isinstance(value, dict):
@@ -69,33 +69,33 @@ def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: s
                     yield from unknown_keys(inside, nested, f"{prefix}{name}.{place}.")
 
 
-def named(lines: list[str]) -> set[str]:
+def fields_of_lines(lines: list[str]) -> set[str]:
     """The fields that the lines are about."""
     return {line.split(":")[0] for line in lines}
 
 
-def translated(error: ValidationError) -> Iterator[str]:
+def explain_errors(error: ValidationError) -> Iterator[str]:
     """One line per field; the alternatives of a field that may be several things are told together."""
     said: dict[str, list[str]] = {}
     for problem in error.errors(include_url=False):
         # pydantic names the member of a union in the path, for example `tuple[str, ...]`
         where = ".".join(str(part) for part in problem["loc"] if "[" not in str(part))
-        said.setdefault(where, []).append(_said(problem))
+        said.setdefault(where, []).append(_say(problem))
     for where, problems in said.items():
         text = " or ".join(dict.fromkeys(problems))
         yield f"{where}: {text}" if where else text
 
 
-def _nested(annotation: object) -> type[BaseModel] | None:
+def _nest(annotation: object) -> type[BaseModel] | None:
     """The model inside an annotation such as `Profile | None` or `tuple[Shape, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple):
-        return next((found for part in typing.get_args(annotation) if (found := _nested(part))), None)
+        return next((found for part in typing.get_args(annotation) if (found := _nest(part))), None)
     return None
 
 
-def _said(problem: ErrorDetails) -> str:
+def _say(problem: ErrorDetails) -> str:
     message = str(problem["msg"])
     match problem["type"]:
         case "missing":
@@ -107,10 +107,10 @@ def _said(problem: ErrorDetails) -> str:
         case "string_type" if isinstance(problem["input"], bool):
             return f"found {problem['input']}, which is how YAML reads on, off, yes and no; put the word in quotes"
         case _:
-            return f"{message[:1].lower()}{message[1:]}, found {_shown(problem['input'])}; correct the value"
+            return f"{message[:1].lower()}{message[1:]}, found {_show(problem['input'])}; correct the value"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 

@@ -21,7 +21,7 @@ from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.timing.observation import CoreWatch
-from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, said
+from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, summarize_exit
 
 # Reads the CSV of a benchmark against the header that was frozen at the baseline; whatever is off is named.
 
@@ -236,11 +236,11 @@ class Run:
         if self.tampered:
             reason, detail = "tampered", TAMPERED.format(", ".join(self.tampered))
         elif self.exit.timed_out:
-            reason, detail = "timeout", said(self.exit)
+            reason, detail = "timeout", summarize_exit(self.exit)
         elif self.exit.ok or self.exit.returncode == tolerated:
             return None
         else:
-            reason, detail = "crash", said(self.exit)
+            reason, detail = "crash", summarize_exit(self.exit)
         return BenchmarkFailed(commit=commit, reason=reason, detail=f"{who}: {detail}", seconds=self.exit.seconds)
 
 
@@ -284,7 +284,7 @@ class Stopwatch:
         with fresh_folder() as folder:
             path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
             with self.commands.device(wait_s=self.wait_s) as bound, self._watching(bound) as card:
-                ran = _watched(self.commands, core).guarded(
+                ran = _watch(self.commands, core).guarded(
                     field,
                     fill(argv, {"csv": str(path), **values}),
                     commits=commits,
@@ -347,7 +347,7 @@ class _Watched(Commands):
             return super().plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, extra=extra, profiler=profiler)
 
 
-def _watched(commands: Commands, watch: CoreWatch) -> Commands:
+def _watch(commands: Commands, watch: CoreWatch) -> Commands:
     same = {field.name: getattr(commands, field.name) for field in fields(commands)}
     return _Watched(**same, watch=watch)
 

@@ -87,7 +87,7 @@ class ByCsv:
         if not body:
             raise Unreadable(f"--csv {self.column}: the header has no row below it")
         names = self._labels(header, body)
-        _checked(header, body, names)
+        _check(header, body, names)
         at = header.index(self.column)
         numbers = tuple(
             (name, _number(row[at], f"--csv {self.column}, row {name!r}"))
@@ -122,7 +122,7 @@ def _of_file(data: bytes, column: str) -> list[list[str]]:
 def _of_output(output: str, column: str) -> list[list[str]]:
     """From the line that has the column among its cells to the next empty line; what is printed before is ignored."""
     lines = output.splitlines()
-    start = next((at for at, line in enumerate(lines) if column in _first(line)), None)
+    start = next((at for at, line in enumerate(lines) if column in _first_reason(line)), None)
     if start is None:
         raise Unreadable(f"--csv {column}: the command neither wrote {{csv}} nor printed a header with that column")
     end = next((at for at in range(start, len(lines)) if not lines[at].strip()), len(lines))
@@ -143,11 +143,11 @@ def _cells(text: str) -> list[list[str]]:
     return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
 
 
-def _first(line: str) -> list[str]:
+def _first_reason(line: str) -> list[str]:
     return next(csv.reader([line]), [])
 
 
-def _checked(header: Sequence[str], body: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+def _check(header: Sequence[str], body: Sequence[Sequence[str]], names: Sequence[str]) -> None:
     if CHECK not in header:
         return
     at = header.index(CHECK)
@@ -254,7 +254,7 @@ class Runs:
 
     def empty_s(self) -> float:
         """Median seconds of a process that does nothing, started in the same way: what is in every wall time."""
-        return statistics.median(self._started(("true",)).seconds for _ in range(EMPTY_RUNS))
+        return statistics.median(self._start(("true",)).seconds for _ in range(EMPTY_RUNS))
 
     def once(self, name: str, argv: tuple[str, ...]) -> tuple[float, Conditions, tuple[tuple[str, float], ...]]:
         """Seconds and conditions of one run of the command called `name`, and its costs by shape."""
@@ -262,7 +262,7 @@ class Runs:
             file = Path(folder) / "out.csv"
             watch = CoreWatch(self._conduct.core)
             with watch:
-                done = self._started(tuple(word.replace("{csv}", str(file)) for word in argv))
+                done = self._start(tuple(word.replace("{csv}", str(file)) for word in argv))
             _ended_well(done, name, self._conduct.timeout_s)
             if self._metric.reader is None:
                 return done.seconds, watch.seen(), (("all", 1e6 * done.seconds),)
@@ -290,7 +290,7 @@ class Runs:
         found = {label: 1 / value if self._metric.higher_is_better else value for label, value in said.numbers}
         return tuple((label, found[label]) for label in self._labels)
 
-    def _started(self, argv: tuple[str, ...]) -> Exit:
+    def _start(self, argv: tuple[str, ...]) -> Exit:
         # the user's own command: it may use the network, and is told everything but what is named like a secret
         env = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
         conduct = self._conduct
@@ -370,7 +370,7 @@ class Versus:
             return kept
         shapes = shapes_of(kept.pairs, {})
         assert not isinstance(shapes, Problem), "every run reported a number for every shape"
-        raw = encoded(pairs)
+        raw = encode_pairs(pairs)
         return Comparison(
             best=question.best,
             candidate=question.candidate,
@@ -389,7 +389,7 @@ class Versus:
         return Question(best=best, candidate=candidate, shapes=(), blocks=self._blocks, folders=(here, here))
 
 
-def encoded(pairs: Sequence[Timed]) -> bytes:
+def encode_pairs(pairs: Sequence[Timed]) -> bytes:
     """The raw pairs as JSON, byte for byte what `Comparison.raw` is the digest of."""
     return json.dumps([pair.model_dump(mode="json") for pair in pairs], separators=(",", ":")).encode()
 

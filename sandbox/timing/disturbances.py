@@ -122,7 +122,7 @@ class _Stretch:
         return tuple(one for one in during if one.at_us is not None and self.began_us <= one.at_us <= self.ended_us)
 
 
-def disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
+def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
     """The blocks to drop, in the order they ran, each with its first cause.
 
     `host`: times were taken by the processor (engine wall), so what else it did counts. A device's own clock does not
@@ -204,11 +204,11 @@ def _slowdowns(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
             continue
         seen = dict.fromkeys(name for reading in one.readings() for name in reading.slowdowns or ())
         placed = {name for reading in card.during for name in reading.slowdowns or ()}
-        found |= seen | {name: None for name in _counted(card) if name not in placed}
+        found |= seen | {name: None for name in _count(card) if name not in placed}
     return tuple(name for name in found if name != POWER_CAP)
 
 
-def _counted(card: Card) -> tuple[str, ...]:
+def _count(card: Card) -> tuple[str, ...]:
     """Slowdowns whose counter rose between the looks before and after."""
     if card.before is None or card.after is None:
         return ()

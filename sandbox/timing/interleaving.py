@@ -16,7 +16,7 @@ from ridgeline.graph.ports import Judge
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.timing.benchmark_csv import ABSENT, Cells, Problem, Run, Stopwatch, header, read, table, unusable
-from ridgeline.sandbox.timing.disturbances import Block, Disturbed, Span, disturbed, left_out
+from ridgeline.sandbox.timing.disturbances import Block, Disturbed, Span, find_disturbed, left_out
 from ridgeline.sandbox.timing.observation import Quiet
 
 # Reads what a paired harness timed, and turns times into block log-ratios; pure.
@@ -444,14 +444,14 @@ class Steady:
             timed = self.interleaver.time(question, number, attempt + extra)
             if isinstance(timed, BenchmarkFailed):
                 return timed
-            tries.append(timed.model_copy(update={"disturbed": judged(timed, host=self.host)}))
-            if not _again(tries[-1].pair.blocks, tries[-1].disturbed, self.limit):
+            tries.append(timed.model_copy(update={"disturbed": find_disturbed_blocks(timed, host=self.host)}))
+            if not _time_again(tries[-1].pair.blocks, tries[-1].disturbed, self.limit):
                 break
         best = min(tries, key=lambda one: len(one.disturbed))
         return best.model_copy(update={"others": tuple(one for one in tries if one is not best)})
 
 
-def judged(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
+def find_disturbed_blocks(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
     """The blocks that the machine disturbed. The times are taken out before the rules see anything."""
     spans = tuple(
         Span(
@@ -464,7 +464,7 @@ def judged(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
         )
         for slot in timed.pair.slots
     )
-    return disturbed(spans, tuple(process.conditions for process in timed.processes), host=host)
+    return find_disturbed(spans, tuple(process.conditions for process in timed.processes), host=host)
 
 
 def fit(timed: Sequence[Timed], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
@@ -477,7 +477,7 @@ def fit(timed: Sequence[Timed], question: Question, *, limit: float) -> Fit | Be
     dropped: list[Disturbed] = []
     for one in timed:
         out = {(gone.label, gone.block): gone for gone in (*_marks(one.pair), *one.disturbed)}
-        if lost := _lost(one.pair.blocks, out):
+        if lost := _lost_pair(one.pair.blocks, out):
             why = next(gone for gone in out.values() if gone.label == lost)
             out = {**{block: _same(why, block) for block in one.pair.blocks}, **out}
         else:
@@ -492,11 +492,11 @@ def fit(timed: Sequence[Timed], question: Question, *, limit: float) -> Fit | Be
     return BenchmarkFailed(commit=question.candidate, reason="unstable", detail=detail, seconds=seconds)
 
 
-def _again(blocks: Sequence[Block], found: Sequence[Disturbed], limit: float) -> bool:
-    return len(found) > limit * len(blocks) or _lost(blocks, {(one.label, one.block) for one in found}) is not None
+def _time_again(blocks: Sequence[Block], found: Sequence[Disturbed], limit: float) -> bool:
+    return len(found) > limit * len(blocks) or _lost_pair(blocks, {(one.label, one.block) for one in found}) is not None
 
 
-def _lost(blocks: Sequence[Block], out: Collection[Block]) -> str | None:
+def _lost_pair(blocks: Sequence[Block], out: Collection[Block]) -> str | None:
     """A shape without any block left."""
     left = {label for label, number in blocks if (label, number) not in out}
     return next((label for label, _ in blocks if label not in left), None)

@@ -228,14 +228,14 @@ class _Watcher:
 
     def _run(self) -> None:
         while True:
-            look, looks = self._asked()
+            look, looks = self._wait_for_request()
             while self._time_for_another(looks):
                 found = look()
                 with self._changed:
                     if self._looks is looks:
                         looks.append(found)
 
-    def _asked(self) -> tuple[Callable[[], LoadLook], list[LoadLook]]:
+    def _wait_for_request(self) -> tuple[Callable[[], LoadLook], list[LoadLook]]:
         with self._changed:
             while self._look is None:
                 self._changed.wait()
@@ -422,13 +422,13 @@ def _clock() -> Source:
 
 def _card(smi: Smi) -> Source:
     look = smi.look()
-    told, missing = _told(look)
+    told, missing = _list_told(look)
     cost = f"measurements disturbed by it are not told apart: {', '.join(missing)}" if missing else ""
     detail = "; ".join((f"{smi.tool}: {', '.join(told) or 'nothing'}", *look.notes))
     return Source(name="state of the card", found=look.reading is not None, detail=detail, cost=cost)
 
 
-def _told(look: Look) -> tuple[list[str], list[str]]:
+def _list_told(look: Look) -> tuple[list[str], list[str]]:
     reading = look.reading
     known = {
         "clock": reading is not None and reading.sm_mhz is not None,

@@ -287,7 +287,7 @@ class ContractTimer:
         exact = any("{shapes}" in word for word in command)
         rows = read(run.data, self._commands.contract, requested=shapes, exact=exact)
         if isinstance(rows, Problem):
-            return _explained(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
+            return _explain(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
         if not run.exit.ok and all(row.check == "PASS" for row in rows):
             detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
             return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
@@ -308,7 +308,7 @@ class ContractTimer:
         question = self._question(best, candidate, shapes=shapes, blocks=blocks)
         if isinstance(question, BenchmarkFailed):
             return question
-        timed = self._timed(question, range(first_pair, first_pair + pairs))
+        timed = self._time(question, range(first_pair, first_pair + pairs))
         return timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
 
     def calibrate(
@@ -327,15 +327,15 @@ class ContractTimer:
         Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs.
         `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
         """
-        asked = self._asked(commit, shapes=shapes, blocks=blocks)
+        asked = self._ask(commit, shapes=shapes, blocks=blocks)
         if not fresh and (kept := self._calibrations.find(asked, pairs=pairs, budget_s=budget_s)):
-            return self._remembered(commit, kept, purpose)
+            return self._remember(commit, kept, purpose)
         question = self._question(commit, self._commands.trees.twin(commit), shapes=shapes, blocks=blocks)
         if isinstance(question, BenchmarkFailed):
             return question.model_copy(update={"commit": commit})
         until = time.monotonic() + budget_s
         numbers = range(pairs)
-        timed = self._timed(question, numbers, enough=lambda done: done >= FEWEST_PAIRS and time.monotonic() >= until)
+        timed = self._time(question, numbers, enough=lambda done: done >= FEWEST_PAIRS and time.monotonic() >= until)
         found = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
         if isinstance(found, BenchmarkFailed):
             return found.model_copy(update={"commit": commit})
@@ -344,7 +344,7 @@ class ContractTimer:
         self._calibrations.keep(asked, found, raw, pairs=pairs, budget_s=budget_s)
         return found
 
-    def _asked(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> Asked:
+    def _ask(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> Asked:
         contract = self._commands.contract
         return Asked(
             machine=self._device.machine().fingerprint,
@@ -356,7 +356,7 @@ class ContractTimer:
             engine=contract.scoring.engine,
         )
 
-    def _remembered(self, commit: str, kept: Kept, purpose: str) -> Comparison:
+    def _remember(self, commit: str, kept: Kept, purpose: str) -> Comparison:
         raw = self._artifacts.put(_raw_name(purpose), kept.raw.encode())
         note = f"measured on this machine {self._calibrations.ago(kept)}, of the same content, commands and shapes"
         own = {"best": commit, "candidate": commit, "raw": raw, "seconds": 0.0}
@@ -373,7 +373,7 @@ class ContractTimer:
             return _broken(error)
         return Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
 
-    def _timed(
+    def _time(
         self, question: Question, numbers: range, *, enough: Callable[[int], bool] = lambda _: False
     ) -> list[Timed] | BenchmarkFailed:
         """The pairs with these numbers, in order, until as many as are `enough` were timed."""
@@ -440,7 +440,7 @@ def _raw_name(purpose: str) -> str:
     return UNFIT_FOR_NAMES.sub("-", f"pairs-{purpose}") + ".json"
 
 
-def _explained(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:
+def _explain(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:
     """With the end of what the command printed, which often says why its CSV is unusable."""
     last = "\n".join(output.splitlines()[-10:])
     return failed.model_copy(update={"detail": f"{failed.detail}\n{last}".rstrip()})

@@ -9,7 +9,7 @@ from ridgeline.graph.evidence import TOUCHED, BuildResult, Exit
 from ridgeline.graph.ports import Formatting
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
-from ridgeline.sandbox.workspace.commands import Commands, said
+from ridgeline.sandbox.workspace.commands import Commands, summarize_exit
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class BuildBroken(Exception):
 
     def __init__(self, result: BuildResult) -> None:
         self.result = result
-        how = said(result.exit) if result.exit else "no build command ran"
+        how = summarize_exit(result.exit) if result.exit else "no build command ran"
         super().__init__(f"commit {result.commit[:12]} does not build: {how}")
 
 
@@ -86,7 +86,9 @@ class ContractBuilder:
             timeout_s = self._commands.contract.timeouts.format_s
             ended = self._commands.plain("format_command", (*command, *present), cwd=copy, timeout_s=timeout_s)
             if not ended.ok:
-                return Formatting(edits=(), detail=f"the formatter failed, so nothing was formatted: {said(ended)}")
+                return Formatting(
+                    edits=(), detail=f"the formatter failed, so nothing was formatted: {summarize_exit(ended)}"
+                )
             edits = [_edit(tree, copy, path) for path in present]
         return Formatting(edits=tuple(edit for edit in edits if edit is not None))
 

@@ -18,7 +18,7 @@ from ridgeline.graph.evidence import Exit, Printed, PrintedLine, TestResult
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
-from ridgeline.sandbox.workspace.commands import Commands, Ran, fill, said, tail
+from ridgeline.sandbox.workspace.commands import Commands, Ran, fill, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
@@ -61,7 +61,7 @@ class ContractChecker:
             seconds = time.monotonic() - began
         if guard.tampered:
             return _result("tampered", commit, CHANGED.format(", ".join(guard.tampered)), seconds)
-        return _judged(answer, commit, seconds)
+        return _judge(answer, commit, seconds)
 
     def _run(self, commit: str, field: str, command: Argv, timeout_s: float) -> TestResult:
         try:
@@ -84,7 +84,7 @@ class ContractChecker:
         """Only of tests that passed: whether one of them ended early is for whoever knows the original's to say."""
         contract = self._commands.contract
         written = data.decode(errors="replace") if data else ""
-        return printed(
+        return read_printed(
             exit.output,
             csv=written,
             own=lambda path: matches(path, contract.editable_globs) and not matches(path, contract.protected),
@@ -99,23 +99,23 @@ class ContractChecker:
         if ran.tampered:
             return "tampered", CHANGED.format(", ".join(ran.tampered))
         if ran.exit.timed_out:
-            return "timeout", said(ran.exit)
+            return "timeout", summarize_exit(ran.exit)
         rule = self._commands.contract.correctness
         if not ran.exit.ok:
             lines = [line for line in ran.exit.output.splitlines() if has(line, rule.exit_patterns)]
-            return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", said(ran.exit))
+            return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", summarize_exit(ran.exit))
         if rule.kind == "exit":
             return "pass", tail(ran.exit.output)
         if wanted and data is None:
-            return "crash", f"the test ended well but wrote no CSV\n{said(ran.exit)}"
+            return "crash", f"the test ended well but wrote no CSV\n{summarize_exit(ran.exit)}"
         try:
             broken = wrong(rule, csv_data=data, output=ran.exit.output)
         except Unreadable as error:
-            return "crash", f"{error}\n{said(ran.exit)}"
+            return "crash", f"{error}\n{summarize_exit(ran.exit)}"
         return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
 
 
-def _judged(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestResult:
+def _judge(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestResult:
     """What the judge says as a test's result; a judgement that does not pass is a wrong result, whatever it is short of."""
     if isinstance(answer, JudgeFailed):
         return _result("timeout" if answer.reason == "timeout" else "crash", commit, answer.detail, seconds)
@@ -132,7 +132,7 @@ def _unbuilt(commit: str, error: BuildBroken) -> TestResult:
 def _evidence(exit: Exit, lines: list[str]) -> str:
     quoted = "\n".join(lines[:EVIDENCE_LINES])
     more = f"\n... and {len(lines) - EVIDENCE_LINES} more such lines" if len(lines) > EVIDENCE_LINES else ""
-    return tail(f"{quoted}{more}") + f"\n--- {said(exit)}"
+    return tail(f"{quoted}{more}") + f"\n--- {summarize_exit(exit)}"
 
 
 def _result(kind: Kind, commit: str, detail: str, seconds: float) -> TestResult:
@@ -247,15 +247,15 @@ FAILED = re.compile(r"(?<![\d.])[1-9]\d*\s+(?:tests?\s+)?(?:failed|failures?)\b"
 NONE_FAILED = re.compile(r"(?<![\d.])0+\s+(?:\w+\s+)?fail|\bfail\w*\s*[:=]\s*0+(?![\d.])", re.IGNORECASE)
 
 
-def printed(output: str, *, csv: str, own: Callable[[str], bool], patterns: tuple[str, ...]) -> Printed:
+def read_printed(output: str, *, csv: str, own: Callable[[str], bool], patterns: tuple[str, ...]) -> Printed:
     """The lines of a test's output and of the CSV it wrote, masked and counted, in the order of their last place.
 
     Left out is what depends on the candidate's own text and not on how far the test came: builds, warnings and lines
     that name a file which is the candidate's `own` to change. `patterns`: words that complain, from the contract.
     """
     found = Counter[PrintedLine]()
-    for line in (*_said(output), *csv.splitlines()):
-        if kept := _masked(line, own):
+    for line in (*_say(output), *csv.splitlines()):
+        if kept := _mask(line, own):
             one = PrintedLine(line=kept, complains=_complains(line, patterns))
             count = found.pop(one, 0)  # put back at the end: the order is that of the last time
             found[one] = count + 1
@@ -264,7 +264,7 @@ def printed(output: str, *, csv: str, own: Callable[[str], bool], patterns: tupl
     return Printed(lines=tuple(one.model_copy(update={"times": times}) for one, times in last), cut=cut)
 
 
-def _said(output: str) -> Iterator[str]:
+def _say(output: str) -> Iterator[str]:
     """Lines as a terminal shows them in the end, without warnings and the source that is quoted below them."""
     quoting, summary = False, False
     for raw in ESCAPES.sub("", output).split("\n"):
@@ -282,7 +282,7 @@ def _said(output: str) -> Iterator[str]:
             yield line
 
 
-def _masked(line: str, own: Callable[[str], bool]) -> str:
+def _mask(line: str, own: Callable[[str], bool]) -> str:
     """The line without what changes; empty where nothing is left that a run could be known by."""
     if COMMANDS.match(line.lstrip()) or LEFT_OUT.search(line) or _names(line, own):
         return ""

@@ -21,7 +21,7 @@ from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Signs, contents, is_folder, settled, signs_of
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Signs, contents, is_folder, is_settled, signs_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 SLOTS = ("a", "b", "c")
@@ -193,11 +193,11 @@ class Trees:
         self._pristine.pop(self._folder(slot), None)
         self._standing.pop(slot, None)
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
-        if not (stands and self._reused(mirror, slot, commit)):
-            self._made(mirror, slot, commit)
+        if not (stands and self._reuse(mirror, slot, commit)):
+            self._make(mirror, slot, commit)
         self._write(slot, Stamp(tree=tree, used=stamp.used, home=self._home(slot)))
 
-    def _reused(self, mirror: Git, slot: str, commit: str) -> bool:
+    def _reuse(self, mirror: Git, slot: str, commit: str) -> bool:
         """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
         here = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
         if not here.git_dir.is_dir():
@@ -209,7 +209,7 @@ class Trees:
         steps = (("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
         return all(here.attempt(*step).returncode == 0 for step in steps)
 
-    def _made(self, mirror: Git, slot: str, commit: str) -> None:
+    def _make(self, mirror: Git, slot: str, commit: str) -> None:
         place = self._dir / slot
         if place.is_symlink():
             place.unlink()
@@ -334,12 +334,12 @@ def _signs(place: str) -> FolderSigns | None:
 def _remove(place: str) -> None:
     """Raises OSError when somebody else's rights forbid it."""
     if stat.S_ISDIR(os.lstat(place).st_mode):
-        shutil.rmtree(place, onerror=_opened)
+        shutil.rmtree(place, onerror=_open_folder)
     else:
         os.unlink(place)  # noqa: PTH108 (a path as text)
 
 
-def _opened(again: Callable[[str], object], place: str, _: object) -> None:
+def _open_folder(again: Callable[[str], object], place: str, _: object) -> None:
     """A folder that its owner may not write in keeps what is in it until he may."""
     for folder in (os.path.dirname(place), place):  # noqa: PTH120 (a path as text)
         with contextlib.suppress(OSError):
@@ -367,7 +367,7 @@ class Pristine:
         """Make the files what the repository says; the paths that were not, sorted."""
         straight = all(is_folder(folder) for folder in self._folders)
         changed = sorted(
-            path for path in self._committed if not ((straight and self._untouched(path)) or self._read(path))
+            path for path in self._committed if not ((straight and self._is_untouched(path)) or self._read(path))
         )
         if not changed:
             return ()
@@ -376,7 +376,7 @@ class Pristine:
             _put(self._root, path, self._committed[path], data)
         return tuple(changed)
 
-    def _untouched(self, path: str) -> bool:
+    def _is_untouched(self, path: str) -> bool:
         known = self._right.get(path)
         return known is not None and signs_of(self._places[path]) == known
 
@@ -386,7 +386,7 @@ class Pristine:
         signs = signs_of(self._places[path])
         straight = all(is_folder(f"{self._root}/{folder}") for folder in _parents(path))
         right = straight and _same(self._places[path], self._committed[path])
-        if right and signs is not None and settled(signs):
+        if right and signs is not None and is_settled(signs):
             self._right[path] = signs
         return right
 
@@ -445,7 +445,7 @@ def scratch_copy(tree: Path) -> Iterator[Path]:
     root = next((folder for folder in (tree, *tree.parents) if (folder / ".git").exists()), tree)
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
         copy = Path(folder) / "tree"
-        shutil.copytree(root, copy, symlinks=True, ignore=_git_own, copy_function=_copied)
+        shutil.copytree(root, copy, symlinks=True, ignore=_git_own, copy_function=_copy)
         yield copy / tree.relative_to(root)
 
 
@@ -453,7 +453,7 @@ def _git_own(_: str, names: list[str]) -> list[str]:
     return [name for name in names if name == ".git"]
 
 
-def _copied(source: str, target: str) -> None:
+def _copy(source: str, target: str) -> None:
     """Contents, permissions and times: what a build looks at. Other attributes cost more than the copy."""
     status = os.stat(source)  # noqa: PTH116 (for every file of a tree, as the next)
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -241,7 +241,7 @@ def tail(text: str, limit: int = TAIL) -> str:
     return text if len(text) <= limit else f"... {len(text) - limit} characters left out ...\n{text[-limit:]}"
 
 
-def said(exit: Exit) -> str:
+def summarize_exit(exit: Exit) -> str:
     """One line on how a command ended, then the end of what it printed."""
     how = f"timed out after {exit.seconds:.1f} s" if exit.timed_out else f"exit code {exit.returncode}"
     return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
@@ -249,5 +249,5 @@ def said(exit: Exit) -> str:
 
 def in_a_line(exit: Exit, last: int = 1) -> str:
     """How a command ended and the last lines that it printed, on one line: of a build some more, a reason is there."""
-    first, *rest = (line.strip() for line in said(exit).splitlines() if line.strip())
+    first, *rest = (line.strip() for line in summarize_exit(exit).splitlines() if line.strip())
     return " | ".join((first, *rest[-last:]))

@@ -25,11 +25,11 @@ def refusal(edits: tuple[FileEdit, ...], contract: Contract, present: Mapping[st
         seen.add(edit.path)
         problem = _shape(edit.path) or _surface(edit.path, contract) or _place(edit, present) or _text(edit.text)
         if problem:
-            return f"{_quoted(edit.path)}: {problem}"
+            return f"{_quote(edit.path)}: {problem}"
     return _clash(edits)
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """The path for a message of one line, however long it is."""
     return repr(path) if len(path) <= MAX_NAME else f"{path[:60]!r}... ({len(path)} characters)"
 

@@ -35,8 +35,8 @@ def stream(changes: Mapping[str, Change], *, parent: str, ref: str, author: str,
     last = len(written) + 1
     parts.append(f"commit {ref}\nmark :{last}\nauthor {author}\ncommitter {author}\n".encode())
     parts.append(_data(message.encode()) + f"from {parent}\n".encode())
-    parts += [_quoted("D", path) for path, change in changes.items() if change is None]
-    parts += [_quoted(f"M {change[0]} :{mark}", path) for mark, (path, change) in enumerate(written, start=1)]
+    parts += [_quote("D", path) for path, change in changes.items() if change is None]
+    parts += [_quote(f"M {change[0]} :{mark}", path) for mark, (path, change) in enumerate(written, start=1)]
     parts.append(f'\nget-mark :{last}\nls :{last} ""\n'.encode())
     parts += [f"get-mark :{mark}\n".encode() for mark in range(1, last)]
     return b"".join([*parts, b"done\n"])
@@ -57,7 +57,7 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _quoted(command: str, path: str) -> bytes:
+def _quote(command: str, path: str) -> bytes:
     safe = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'{command} "{safe}"\n'.encode(errors="surrogateescape")
 
@@ -217,12 +217,16 @@ def _unknown(folder: Path, commit: str) -> NoSuchBase:
 def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
     """Run git with our settings and none of the user's. Raises ProgramMissing when there is no git."""
     return capture(
-        ("git", *SETTINGS, *words), cwd=cwd, timeout_s=TIMEOUT_S, stdin=stdin, env={**_fixed(), **(env or {})}
+        ("git", *SETTINGS, *words),
+        cwd=cwd,
+        timeout_s=TIMEOUT_S,
+        stdin=stdin,
+        env={**_fixed_environment(), **(env or {})},
     )
 
 
 @cache
-def _fixed() -> Mapping[str, str]:
+def _fixed_environment() -> Mapping[str, str]:
     return {
         "GIT_CONFIG_GLOBAL": str(files("ridgeline.sandbox").joinpath("harness", "gitconfig")),
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -29,16 +29,16 @@ class Repository:
     @property
     def git(self) -> Git:
         """The repository for reading and for moving the campaign's branch. Raises NotAGitRepository."""
-        return Git(git_dir=self._found().inside, work_tree=self.root)
+        return Git(git_dir=self._find().inside, work_tree=self.root)
 
     def exists(self) -> bool:
         """Whether the root is the top of a git checkout."""
         try:
-            return self._found().top == self.root.resolve()
+            return self._find().top == self.root.resolve()
         except NotAGitRepository:
             return False
 
-    def _found(self) -> "_Place":
+    def _find(self) -> "_Place":
         """Where git is, asked once as long as the same `.git` stands there."""
         for known in self._known:
             if known.signs == _signs(self.root / ".git", known.inside):

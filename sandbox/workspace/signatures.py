@@ -47,7 +47,7 @@ def is_folder(place: Path | str) -> bool:
         return False
 
 
-def settled(signs: Signs) -> bool:
+def is_settled(signs: Signs) -> bool:
     """Whether a later change is sure to show in the signs. A file from the future is never settled."""
     return time.time_ns() - signs[3] > SETTLED_NS
 
@@ -97,7 +97,7 @@ class Seals:
                 continue
             if signs is None or _sha256(place) != mark.sha256:
                 found.append(path)
-            elif settled(signs):
+            elif is_settled(signs):
                 marks[path] = replace(mark, signs=signs)
         return tuple(sorted(found))
 
@@ -123,7 +123,7 @@ def _files(tree: Path) -> list[str]:
 
 def _mark(place: str) -> Mark:
     signs = signs_of(place)
-    return Mark(sha256=_sha256(place), signs=signs if signs is not None and settled(signs) else None)
+    return Mark(sha256=_sha256(place), signs=signs if signs is not None and is_settled(signs) else None)
 
 
 def _sha256(place: str) -> str:

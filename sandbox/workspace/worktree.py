@@ -116,7 +116,7 @@ class GitWorkspace:
     def _sources(self, commit: str) -> tuple[FileEdit, ...]:
         chosen = [(path, entry) for path, entry in self.files(commit).items() if self._editable(path, entry)]
         contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
-        texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
+        texts = ((path, _decode(data)) for (path, _), data in zip(chosen, contents, strict=True))
         return tuple(FileEdit(path=path, text=text) for path, text in texts if text is not None)
 
     def snapshot(self, commit: str) -> tuple[Artifact, ...]:
@@ -172,16 +172,16 @@ class GitWorkspace:
         """What reading the edits finds that the parent's files do not have."""
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
-        protected = self._protected(parent) if any(map(native, {**before, **after})) else {}
+        protected = self._list_protected(parent) if any(map(native, {**before, **after})) else {}
         found = added(before, after, dtype=self._contract.dtype, protected=protected)
         return (*found, *shared(before, after, protected))
 
-    def _protected(self, commit: str) -> dict[str, str]:
+    def _list_protected(self, commit: str) -> dict[str, str]:
         """Text of the C sources at a commit that a candidate may not change, the nearest ones."""
         files = [(path, one) for path, one in self.files(commit).items() if native(path)]
         chosen = nearest([(path, one) for path, one in files if not self._editable(path, one)])
         contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
-        texts = ((path, _decoded(data)) for (path, _), data in zip(chosen, contents, strict=True))
+        texts = ((path, _decode(data)) for (path, _), data in zip(chosen, contents, strict=True))
         return {path: text for path, text in texts if text is not None}
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
@@ -281,7 +281,7 @@ def _change(edit: FileEdit, present: Entry | None) -> Change:
     return (present.mode if present else NEW_FILE, edit.text.encode())
 
 
-def _decoded(data: bytes) -> str | None:
+def _decode(data: bytes) -> str | None:
     """Text of a file, or None when it is not text."""
     if b"\0" in data:
         return None

@@ -14,7 +14,7 @@ from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.record import Line
 from ridgeline.graph.trial import Timed, find
-from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger, sealed
+from ridgeline.sandbox.store.ledger import FIRST, JsonlLedger, seal_line
 from tests.builders import make_limits
 from tests.drive import TextPlanner
 from tests.repositories import git, make_repository
@@ -66,7 +66,7 @@ def move(campaign: Path) -> None:
     here, written, prev = lines[0].body.machine.fingerprint, [], FIRST
     for line in lines:
         body = Line.model_validate_json(line.model_dump_json().replace(here, ELSEWHERE)).body
-        moved = sealed(body, seq=line.seq, prev=prev)
+        moved = seal_line(body, seq=line.seq, prev=prev)
         written.append(
             json.dumps(moved.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         )

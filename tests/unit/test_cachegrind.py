@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.sandbox.profiles.profilers import cpu
-from ridgeline.sandbox.profiles.profilers.cpu import Malformed, last_level, parse_cachegrind, printed
+from ridgeline.sandbox.profiles.profilers.cpu import Malformed, last_level, parse_cachegrind, parse_printed
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -162,4 +162,4 @@ def test_no_remarks_no_counters():
     ],
 )
 def test_times_are_read_never_invented(output, found):
-    assert dict(printed(output)) == found
+    assert dict(parse_printed(output)) == found

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.devices.values import Card, Conditions, Load, Reading
-from ridgeline.sandbox.timing.disturbances import Disturbed, Span, disturbed, left_out
+from ridgeline.sandbox.timing.disturbances import Disturbed, Span, find_disturbed, left_out
 
 SECOND = 1e6
 BEGAN = 7 * SECOND
@@ -59,16 +59,16 @@ def causes(found):
     ],
 )
 def test_load_on_the_timed_core(seen, kind):
-    assert causes(disturbed(spans(), [seen], host=True)) == ([] if kind is None else [(0, kind), (1, kind)])
-    assert disturbed(spans(), [seen], host=False) == ()  # a device's own clock does not care
+    assert causes(find_disturbed(spans(), [seen], host=True)) == ([] if kind is None else [(0, kind), (1, kind)])
+    assert find_disturbed(spans(), [seen], host=False) == ()  # a device's own clock does not care
 
 
 @pytest.mark.parametrize(
     ("shared", "dropped"), [(None, 2), (True, 2), (False, 0)], ids=["did not look", "interrupted", "uninterrupted"]
 )
 def test_a_harness_that_saw_nobody_on_its_core_is_believed_about_load_but_not_about_steal(shared, dropped):
-    assert len(disturbed(spans(shared=shared), [conditions(foreign=0.5)], host=True)) == dropped
-    assert len(disturbed(spans(shared=shared), [conditions(steal=0.5)], host=True)) == 2
+    assert len(find_disturbed(spans(shared=shared), [conditions(foreign=0.5)], host=True)) == dropped
+    assert len(find_disturbed(spans(shared=shared), [conditions(steal=0.5)], host=True)) == 2
 
 
 def test_only_the_blocks_that_met_the_load_where_slots_are_placed_in_time():
@@ -78,30 +78,30 @@ def test_only_the_blocks_that_met_the_load_where_slots_are_placed_in_time():
         slices=(load(0, began=0, seconds=1), load(0.6, began=1, seconds=0.5), load(0, began=1.5, seconds=0.5)),
     )
     placed = spans(4, ends=(0.5, 1.0, 1.4, 1.9))
-    assert causes(disturbed(placed, [seen], host=True)) == [(2, "foreign_load")]  # the last met a fifth of it
-    assert len(disturbed(spans(4), [seen], host=True)) == 4
+    assert causes(find_disturbed(placed, [seen], host=True)) == [(2, "foreign_load")]  # the last met a fifth of it
+    assert len(find_disturbed(spans(4), [seen], host=True)) == 4
 
 
 def test_times_may_count_from_the_start_of_the_process():
     seen = conditions(foreign=0.3, seconds=2.0, slices=(load(0, began=0), load(0.6, began=1)))
     absolute = spans(2, ends=(1.0, 2.0))
     relative = [replace(span, at_us=span.at_us - BEGAN) for span in absolute]
-    assert disturbed(absolute, [seen], host=True) == disturbed(relative, [seen], host=True)
-    assert causes(disturbed(relative, [seen], host=True)) == [(1, "foreign_load")]
+    assert find_disturbed(absolute, [seen], host=True) == find_disturbed(relative, [seen], host=True)
+    assert causes(find_disturbed(relative, [seen], host=True)) == [(1, "foreign_load")]
 
 
 @pytest.mark.parametrize("ends", [(2.5, 3.0), (1.0, 0.5)], ids=["after the process", "backwards"])
 def test_times_of_another_clock_place_nothing(ends):
     seen = conditions(foreign=0.3, seconds=2.0, slices=(load(0.6, began=0), load(0, began=1)))
-    assert (1, "foreign_load") in causes(disturbed(spans(2, ends=ends), [seen], host=True))
+    assert (1, "foreign_load") in causes(find_disturbed(spans(2, ends=ends), [seen], host=True))
 
 
 def test_a_block_of_whole_processes_is_held_to_all_four():
     seen = [conditions(seconds=0.3) for _ in range(7)] + [conditions(foreign=0.9, seconds=0.3)]
     each = spans(2, process=lambda block, slot: 4 * block + slot)
-    assert disturbed(each, seen, host=True) == ()  # less than a quarter of the second block's time
+    assert find_disturbed(each, seen, host=True) == ()  # less than a quarter of the second block's time
     seen[6] = conditions(foreign=0.2, seconds=0.3)
-    assert causes(disturbed(each, seen, host=True)) == [(1, "foreign_load")]
+    assert causes(find_disturbed(each, seen, host=True)) == [(1, "foreign_load")]
 
 
 def card(*during, foreign=(), before=None, after=None):
@@ -137,7 +137,7 @@ def counted(name, value):
 )
 @pytest.mark.parametrize("host", [True, False])
 def test_what_disturbs_a_card(seen, kind, host):
-    found = disturbed(spans(), [conditions(card=seen)], host=host)
+    found = find_disturbed(spans(), [conditions(card=seen)], host=host)
     assert causes(found) == ([] if kind is None else [(0, kind), (1, kind)])
 
 
@@ -147,7 +147,7 @@ def test_a_slowdown_costs_the_blocks_during_which_it_was_seen():
         before=counted("hardware thermal slowdown", 0),
         after=counted("hardware thermal slowdown", 90),
     )
-    found = disturbed(spans(2, ends=(0.5, 1.0)), [conditions(card=seen)], host=False)
+    found = find_disturbed(spans(2, ends=(0.5, 1.0)), [conditions(card=seen)], host=False)
     assert causes(found) == [(1, "throttled")]
 
 
@@ -191,7 +191,7 @@ def test_clocks_of_the_two_versions(seen, kinds):
         )
         for place, one in enumerate(seen)
     ]
-    assert [one.kind for one in disturbed(each, later, host=False)] == kinds
+    assert [one.kind for one in find_disturbed(each, later, host=False)] == kinds
 
 
 def test_sentences():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.devices.idle import binding, fitting, ranked, unbound, visible
+from ridgeline.sandbox.devices.idle import binding, fitting, rank_idle, unbound, visible
 from ridgeline.sandbox.devices.values import CardSample, Judged
 
 
@@ -11,7 +11,7 @@ def card(index, vendor="nvidia", **fields):
 
 
 def test_least_memory_then_least_power():
-    found = ranked(
+    found = rank_idle(
         [
             Judged(card=card(index, memory_used_bytes=used, power_w=watts), state=state, reasons=())
             for index, used, watts, state in [

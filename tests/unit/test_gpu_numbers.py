@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
 from ridgeline.sandbox.profiles.isa.values import Occupancy, Report, Resources, Target
-from ridgeline.sandbox.profiles.profilers.gpu_fallback import completed, counted
+from ridgeline.sandbox.profiles.profilers.gpu_fallback import collect_counters, complete_profile
 
 
 def kernel(*numbers, grade="trace", stalls=()):
@@ -32,7 +32,7 @@ def report(**resources):
 
 
 def named(*given):
-    return {item.counter.name: (item.counter.value, item.origin.rung) for item in counted(*given)}
+    return {item.counter.name: (item.counter.value, item.origin.rung) for item in collect_counters(*given)}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_largest_stalls_are_told_by_name():
 
 
 def test_a_profile_gets_what_only_the_compiler_knows():
-    whole = completed(
+    whole = complete_profile(
         kernel(("regs.total_per_thread", 64, "trace")), report(arch_vgpr=40, vgpr_spills=3, lds_bytes=512)
     )
     numbers = {said.name: (said.value, said.rung) for said in whole.numbers}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.profiles.isa.report import compared, counters, gate, read
+from ridgeline.sandbox.profiles.isa.report import compare_reports, counters, gate, read
 from ridgeline.sandbox.profiles.isa.values import Assembled, target_of
 from tests.assembly import AMD, PTX, SASS
 from tests.builders import BASE, make_limits, make_profiled
@@ -18,7 +18,7 @@ def report(text, arch="gfx942", form="amdgcn", **fields):
 
 
 def found(before, after):
-    return {(one.name, one.weight, one.before, one.after) for one in compared([before], [after])}
+    return {(one.name, one.weight, one.before, one.after) for one in compare_reports([before], [after])}
 
 
 @pytest.mark.feature("F081")
@@ -37,7 +37,7 @@ def test_a_new_spill_counts_against():
 )
 def test_a_lost_wave_tier_counts_against(before, after, weight):
     was, now = (report(CLEAN.replace("TotalNumVgprs: 116", f"TotalNumVgprs: {n}")) for n in (before, after))
-    weights = [one.weight for one in compared([was], [now]) if one.name == "occupancy"]
+    weights = [one.weight for one in compare_reports([was], [now]) if one.name == "occupancy"]
     assert weights == ([weight] if weight else [])
 
 
@@ -61,12 +61,12 @@ def test_widths_and_sizes_are_noted():
 
 
 def test_what_one_version_does_not_tell_is_no_difference():
-    assert compared([report(PTX, "sm_90", "ptx")], [report(SASS, "sm_90", "sass")]) == ()
-    assert compared([report(CLEAN)], [report(SASS, "sm_90", "sass")]) == ()
+    assert compare_reports([report(PTX, "sm_90", "ptx")], [report(SASS, "sm_90", "sass")]) == ()
+    assert compare_reports([report(CLEAN)], [report(SASS, "sm_90", "sass")]) == ()
 
 
 def test_the_same_twice_differs_in_nothing():
-    assert compared([report(AMD)], [report(AMD)]) == ()
+    assert compare_reports([report(AMD)], [report(AMD)]) == ()
 
 
 @pytest.mark.feature("F081")

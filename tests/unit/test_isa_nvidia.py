@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.sandbox.profiles.isa import nvidia
 from ridgeline.sandbox.profiles.isa.report import shape_of
-from ridgeline.sandbox.profiles.isa.values import NotReadable, named
+from ridgeline.sandbox.profiles.isa.values import NotReadable, choose_kernel
 from tests.assembly import PTX, SASS
 
 
@@ -107,6 +107,6 @@ def test_text_without_instructions_is_refused(reader, text):
 def test_which_kernel_is_meant(found, kernel, meant):
     if meant is None:
         with pytest.raises(NotReadable, match="those in it"):
-            named(found, kernel)
+            choose_kernel(found, kernel)
     else:
-        assert named(found, kernel) == meant
+        assert choose_kernel(found, kernel) == meant

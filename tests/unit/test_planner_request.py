@@ -19,7 +19,7 @@ from ridgeline.graph.rules.score import aggregate
 from ridgeline.graph.trial import Drafted, find, proposed
 from ridgeline.graph.values import FileEdit
 from ridgeline.prompts.render import TEMPLATES, identity
-from ridgeline.sandbox.store.ledger import JsonlLedger, sealed
+from ridgeline.sandbox.store.ledger import JsonlLedger, seal_line
 from tests.builders import make_judged, make_machine, make_target
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import ScriptedModel
@@ -223,7 +223,7 @@ def test_a_recorded_planner_still_hears_the_questions_that_it_answered():
 
 def test_a_recorded_ledger_would_be_written_the_same_today():
     for line in LINES:
-        assert sealed(line.body, seq=line.seq, prev=line.prev).sha256 == line.sha256
+        assert seal_line(line.body, seq=line.seq, prev=line.prev).sha256 == line.sha256
 
 
 def test_every_prompt_that_the_recorded_ledger_cites_is_still_here():

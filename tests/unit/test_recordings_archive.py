@@ -39,10 +39,10 @@ def stripped(found):
 @pytest.mark.feature("F062")
 def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
     paths = [run / "timing", run / "pmc_1", run / "trace-9.json"]
-    data, notes = gpu_fallback.archived(paths, run)
+    data, notes = gpu_fallback.archive_files(paths, run)
     assert notes == ()
     assert files.is_archive(data)
-    assert gpu_fallback.archived(paths, run)[0] == data, "the same files are the same bytes"
+    assert gpu_fallback.archive_files(paths, run)[0] == data, "the same files are the same bytes"
     names = [name for name, _ in files.members(data)]
     assert names == ["timing/run_kernel_trace.csv", "pmc_1/pass_counter_collection.csv", "trace-9.json"]
     assert b"node17" not in gzip.decompress(data)
@@ -57,7 +57,7 @@ def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
 def test_a_single_csv_of_ncu_is_read_again(tmp_path):
     path = tmp_path / "ncu_1.csv"
     path.write_bytes(NCU.read_bytes())
-    data, _ = gpu_fallback.archived([path], tmp_path)
+    data, _ = gpu_fallback.archive_files([path], tmp_path)
     assert len(data) < path.stat().st_size
     (tmp_path / "kept").write_bytes(data)
     assert stripped(read(tmp_path / "kept")) == stripped(read(path))
@@ -65,18 +65,18 @@ def test_a_single_csv_of_ncu_is_read_again(tmp_path):
 
 def test_a_recording_is_kept_whole_or_named(run, monkeypatch):
     monkeypatch.setattr(gpu_fallback, "RAW", 2000)
-    data, notes = gpu_fallback.archived([run / "timing", run / "pmc_1", run / "trace-9.json"], run)
+    data, notes = gpu_fallback.archive_files([run / "timing", run / "pmc_1", run / "trace-9.json"], run)
     assert [name.split("/")[0] for name, _ in files.members(data)] == ["timing", "pmc_1"]
     (note,) = notes
     assert note.startswith("not kept for its size: the recording trace-9.json (1 files, 0.0 MB)")
     monkeypatch.setattr(gpu_fallback, "RAW", 10)
-    assert gpu_fallback.archived([run / "timing"], run)[0] is None
-    assert gpu_fallback.archived([], run) == (None, ())
+    assert gpu_fallback.archive_files([run / "timing"], run)[0] is None
+    assert gpu_fallback.archive_files([], run) == (None, ())
 
 
 def test_what_does_not_pack_small_goes_largest_first(run, monkeypatch):
     monkeypatch.setattr(gpu_fallback, "PACKED", 900)
-    data, (note,) = gpu_fallback.archived([run / "timing", run / "trace-9.json"], run)
+    data, (note,) = gpu_fallback.archive_files([run / "timing", run / "trace-9.json"], run)
     assert len(data) <= 900
     assert "trace-9.json (1 files" in note
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_is_a_typed_error(tmp_path, data, word):
 
 @pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_FILES"])
 def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, run, monkeypatch, limit):
-    data, _ = gpu_fallback.archived([run / "timing", run / "pmc_1"], run)
+    data, _ = gpu_fallback.archive_files([run / "timing", run / "pmc_1"], run)
     (tmp_path / "kept").write_bytes(data)
     monkeypatch.setattr(files, limit, 1)
     with pytest.raises(RecordingError, match="holds more than"):

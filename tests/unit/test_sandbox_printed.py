@@ -5,13 +5,13 @@ import time
 import pytest
 
 from ridgeline.graph.evidence import Printed
-from ridgeline.sandbox.workspace.checker import MOST, printed
+from ridgeline.sandbox.workspace.checker import MOST, read_printed
 
 PATTERNS = ("mismatch", "AssertionError", "not close", "FAIL")
 
 
 def kept(output: str, csv: str = "") -> Printed:
-    return printed(output, csv=csv, own=lambda path: path.startswith("src/"), patterns=PATTERNS)
+    return read_printed(output, csv=csv, own=lambda path: path.startswith("src/"), patterns=PATTERNS)
 
 
 def lines(output: str) -> list[tuple[str, int]]:

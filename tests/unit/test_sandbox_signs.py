@@ -9,7 +9,7 @@ import pytest
 from ridgeline.sandbox.workspace import checkouts as pristine_module
 from ridgeline.sandbox.workspace import signatures as seal_module
 from ridgeline.sandbox.workspace.checkouts import Pristine
-from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Seals, contents, settled, signs_of
+from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Seals, contents, is_settled, signs_of
 from tests.repositories import FOLDER, applied, git, make_repository, workspace
 
 PATIENCE_S = SETTLED_NS / 1e9 + 0.02
@@ -143,7 +143,7 @@ def test_signs_are_of_plain_files_only(tmp_path):
     ("age_ns", "sure"), [(0, False), (SETTLED_NS // 2, False), (2 * SETTLED_NS, True), (-SETTLED_NS, False)]
 )
 def test_when_signs_can_be_relied_on(age_ns, sure):
-    assert settled((0o100644, 1, 0, time.time_ns() - age_ns, 1)) is sure
+    assert is_settled((0o100644, 1, 0, time.time_ns() - age_ns, 1)) is sure
 
 
 def test_a_twin_is_restored_and_built_apart(tmp_path):

@@ -17,8 +17,8 @@ from ridgeline.sandbox.timing.interleaving import (
     Slot,
     Steady,
     Timed,
+    find_disturbed_blocks,
     fit,
-    judged,
     read_slots,
     shapes_of,
 )
@@ -59,7 +59,7 @@ def timed(number=0, *, shares=(0.0,) * 5, times=None, labels=("x",), marked=()):
     seen = Conditions(core=1, load=load(sum(shares) / count, seconds=len(slices)), slices=slices)
     process = Process(seed=number, order=("best", "candidate"), seconds=10.0, conditions=seen)
     one = Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
-    return one.model_copy(update={"disturbed": judged(one, host=True)})
+    return one.model_copy(update={"disturbed": find_disturbed_blocks(one, host=True)})
 
 
 class Scripted:
@@ -125,7 +125,7 @@ def test_a_pair_without_a_shape_is_left_out_whole():
         update={"conditions": Conditions(core=1, load=load(0.3, seconds=10.0), slices=slices)}
     )
     lost = lost.model_copy(update={"processes": (process,)})
-    lost = lost.model_copy(update={"disturbed": judged(lost, host=True)})
+    lost = lost.model_copy(update={"disturbed": find_disturbed_blocks(lost, host=True)})
     assert {one.label for one in lost.disturbed} == {"x"}
     left = fit([*pairs, lost], QUESTION, limit=0.2)
     assert (len(left.pairs), left.dropped, left.taken) == (5, 10, 60)

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions, Load
-from ridgeline.sandbox.timing.disturbances import FOREIGN_SHARE, Span, disturbed
+from ridgeline.sandbox.timing.disturbances import FOREIGN_SHARE, Span, find_disturbed
 from ridgeline.sandbox.timing.interleaving import Pair, Slot, Timed, read_slots
 
 CSV = b"label,block,slot,side,time_us,at_us,shared\n" + b"".join(
@@ -46,7 +46,7 @@ def test_a_quiet_machine_is_told_from_a_busy_one_at_the_limit():
         return Conditions(core=1, load=load, slices=(load,))
 
     spans = [Span(label="s", block=0, side="best", process=0, at_us=5e5)]
-    assert disturbed(spans, [seen(FOREIGN_SHARE)], host=True) == ()
-    (found,) = disturbed(spans, [seen(FOREIGN_SHARE + 1e-6)], host=True)
+    assert find_disturbed(spans, [seen(FOREIGN_SHARE)], host=True) == ()
+    (found,) = find_disturbed(spans, [seen(FOREIGN_SHARE + 1e-6)], host=True)
     assert found.kind == "foreign_load"
-    assert disturbed(spans, [seen(0.9)], host=False) == ()
+    assert find_disturbed(spans, [seen(0.9)], host=False) == ()

@@ -11,7 +11,7 @@ from typing import TypeGuard
 import ormsgpack
 import yaml
 
-from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, Resources, named
+from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, Resources, choose_kernel
 
 LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\b.*?;(.*)$")
 PLACE = re.compile(r"([^\s:]*):(\d+):\d+")
@@ -58,7 +58,7 @@ VECTOR = ("buffer_", "global_", "flat_")
 
 def read(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel, the only one where no name is given. Raises `NotReadable`."""
-    name = named(kernels(text), kernel)
+    name = choose_kernel(kernels(text), kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -123,10 +123,10 @@ def numbers_of(entry: object) -> dict[str, int]:
     """Only the whole numbers of a metadata entry: it comes from a file that nobody vouches for."""
     if not isinstance(entry, dict):
         return {}
-    return {str(key): value for key, value in entry.items() if _whole(value)}
+    return {str(key): value for key, value in entry.items() if _is_count(value)}
 
 
-def _whole(value: object) -> TypeGuard[int]:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
 
 

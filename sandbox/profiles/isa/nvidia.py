@@ -5,7 +5,7 @@ SASS is what runs. PTX shows the same matrix and copy instructions but neither r
 
 import re
 
-from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, named
+from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, choose_kernel
 
 SASS_LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:\{\s*)?(.*?)\s*;?\s*\}?\s*(?:/\*.*\*/)?\s*$")
 SASS_LABEL = re.compile(r"^\s*(\.L\w+):")
@@ -59,7 +59,7 @@ SPACES: tuple[tuple[str, Kind, Kind], ...] = (
 def sass(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel in SASS. Raises `NotReadable`."""
     found = tuple(dict.fromkeys(m[1] or m[2] for line in text.splitlines() if (m := SASS_SECTION.match(line))))
-    name = named(found, kernel)
+    name = choose_kernel(found, kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -75,13 +75,13 @@ def sass(text: str, kernel: str | None = None) -> Code:
         elif (coded := SASS_LINE.match(line)) and coded[2]:
             labels.append((f"0x{int(coded[1], 16):x}", len(instructions)))
             instructions.append(_sass(coded[2], source))
-    return _whole(name, instructions, labels)
+    return _build_code(name, instructions, labels)
 
 
 def ptx(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel in PTX. Raises `NotReadable`."""
     found = tuple(m[1] for line in text.splitlines() if (m := PTX_ENTRY.match(line)))
-    name = named(found, kernel)
+    name = choose_kernel(found, kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -99,7 +99,7 @@ def ptx(text: str, kernel: str | None = None) -> Code:
             source = f"line {noted[2] or noted[1]}" if noted[1] != "0" else source
         elif bare and bare.endswith(";") and not bare.startswith("."):
             instructions.append(_ptx(bare.rstrip(";").strip("{} \t"), source))
-    return _whole(name, instructions, labels)
+    return _build_code(name, instructions, labels)
 
 
 def architecture(text: str) -> str | None:
@@ -110,7 +110,7 @@ def architecture(text: str) -> str | None:
     return found[1] or found[2] or f"sm_{found[3]}"
 
 
-def _whole(name: str, instructions: list[Instruction], labels: list[tuple[str, int]]) -> Code:
+def _build_code(name: str, instructions: list[Instruction], labels: list[tuple[str, int]]) -> Code:
     if not instructions:
         raise NotReadable(f"kernel {name!r} has no instructions")
     goals = {instruction.target for instruction in instructions}

@@ -95,7 +95,7 @@ def occupancy(target: Target, held: Resources) -> Occupancy | None:
     if per_block is not None:
         limits["blocks"] = _block_slots(target, hardware, per_block) * per_block
         if held.lds_bytes:
-            limits["shared"] = hardware.shared // _rounded(held.lds_bytes, hardware) * per_block
+            limits["shared"] = hardware.shared // _round_up(held.lds_bytes, hardware) * per_block
     if target.vendor == "amd" and held.sgpr is not None and held.sgpr > SGPR_FREE:
         limits["scalar"] = SGPR_WAVES * SIMDS
     waves = {name: most // (per_block or 1) * (per_block or 1) for name, most in limits.items()}
@@ -139,7 +139,7 @@ def _block_slots(target: Target, hardware: Hardware, per_block: int) -> int:
     return hardware.blocks
 
 
-def _rounded(size: int, hardware: Hardware) -> int:
+def _round_up(size: int, hardware: Hardware) -> int:
     return ceil((size + hardware.shared_reserved) / hardware.shared_step) * hardware.shared_step
 
 

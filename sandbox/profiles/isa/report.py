@@ -52,13 +52,13 @@ def inspect(
     """
     with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:
         place = Place(python=python, folder=Path(folder), timeout_s=timeout_s)
-        return tuple(read(_launched(assembled, wanted)) for assembled in _assembled(wanted, targets, place))
+        return tuple(read(_with_launch(assembled, wanted)) for assembled in _assemble(wanted, targets, place))
 
 
 def read(assembled: Assembled) -> Inspected:
     """Parse code and count. Raises `NotCompiled` where the text is not the kernel's code."""
     if assembled.assembly is None or assembled.form is None:
-        held = _held(assembled, assembled.resources or Resources())
+        held = _resources_of(assembled, assembled.resources or Resources())
         return Inspected(report=_report(assembled, assembled.kernel or "?", held, None), code=None)
     try:
         code = _code(assembled)
@@ -70,7 +70,7 @@ def read(assembled: Assembled) -> Inspected:
     elif assembled.form == "sass":
         stores = sum(1 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
         told = told.model_copy(update={"vgpr_spills": stores})
-    return Inspected(report=_report(assembled, code.kernel, _held(assembled, told), code), code=code)
+    return Inspected(report=_report(assembled, code.kernel, _resources_of(assembled, told), code), code=code)
 
 
 def counters(report: Report) -> tuple[Named, ...]:
@@ -83,10 +83,10 @@ def counters(report: Report) -> tuple[Named, ...]:
     return tuple(found)
 
 
-def _assembled(wanted: triton.Wanted, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
+def _assemble(wanted: triton.Wanted, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
     path, kernel = wanted.file, wanted.kernel
     if tools.is_compiled(path):
-        return (tools.taken(path, kernel, targets, place),)
+        return (tools.read_compiled(path, kernel, targets, place),)
     if path.suffix in tools.CUDA_SUFFIXES:
         return tuple(tools.cuda(path, kernel, target, place) for target in targets)
     if path.suffix in tools.HIP_SUFFIXES:
@@ -98,7 +98,7 @@ def _assembled(wanted: triton.Wanted, targets: Sequence[Target], place: Place) -
     return triton.assemble(wanted, targets, place)
 
 
-def _launched(assembled: Assembled, wanted: triton.Wanted) -> Assembled:
+def _with_launch(assembled: Assembled, wanted: triton.Wanted) -> Assembled:
     """With the size of a block as it was asked for, where the code does not say it."""
     warps = dict(wanted.options).get("num_warps")
     if warps is None or assembled.threads is not None:
@@ -117,7 +117,7 @@ def _code(assembled: Assembled) -> Code:
             return nvidia.ptx(text, assembled.kernel)
 
 
-def _held(assembled: Assembled, told: Resources) -> Resources:
+def _resources_of(assembled: Assembled, told: Resources) -> Resources:
     """What the launch adds: dynamic LDS is in no code object, and neither is the size of an NVIDIA block."""
     changes: dict[str, int] = {}
     if assembled.shared_bytes is not None:  # Triton's is all of it
@@ -158,8 +158,8 @@ def shape_of(code: Code) -> Shape:
         instructions=len(code.instructions),
         kinds=_by_kind(code.instructions),
         widths=_widths(code.instructions),
-        matrix=_counted(i.mnemonic for i in code.instructions if i.kind == "matrix"),
-        waits=_counted(word for i in code.instructions if i.kind == "wait" for word in _waits(i)),
+        matrix=_count(i.mnemonic for i in code.instructions if i.kind == "matrix"),
+        waits=_count(word for i in code.instructions if i.kind == "wait" for word in _waits(i)),
         loops=loops(code),
     )
 
@@ -218,7 +218,7 @@ def _weight(body: tuple[Instruction, ...]) -> tuple[int, int]:
 
 
 def _by_kind(body: Iterable[Instruction]) -> tuple[Count, ...]:
-    return _counted(i.kind for i in body)
+    return _count(i.kind for i in body)
 
 
 def _widths(body: Iterable[Instruction]) -> tuple[Width, ...]:
@@ -236,7 +236,7 @@ def _sources(body: Iterable[Instruction]) -> tuple[str, ...]:
     return tuple(name for name, _ in Counter(i.source for i in body if i.source).most_common(MOST_SOURCES))
 
 
-def _counted(names: Iterable[str]) -> tuple[Count, ...]:
+def _count(names: Iterable[str]) -> tuple[Count, ...]:
     return tuple(Count(name=name, count=count) for name, count in Counter(names).most_common())
 
 
@@ -256,10 +256,10 @@ def gate(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding,
 
     Never evidence for it: fewer registers do not make a kernel faster, only measuring shows that.
     """
-    return tuple(found for found in compared(before, after) if found.weight == "against")
+    return tuple(found for found in compare_reports(before, after) if found.weight == "against")
 
 
-def compared(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
+def compare_reports(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
     """Every difference, target by target, in the order of `before`."""
     others = {report.target.arch: report for report in after}
     return tuple(
@@ -276,8 +276,8 @@ def differences(before: Report, after: Report) -> tuple[IsaFinding, ...]:
         _spills(before, after),
         _more_is_worse(before, after, "scratch"),
         _occupancy(before, after),
-        _noted(before, after, "registers", _registers(before), _registers(after)),
-        _noted(before, after, "lds", before.resources.lds_bytes, after.resources.lds_bytes),
+        _note_finding(before, after, "registers", _registers(before), _registers(after)),
+        _note_finding(before, after, "lds", before.resources.lds_bytes, after.resources.lds_bytes),
         *_code_difference(before, after),
     ]
     return tuple(finding for finding in found if finding is not None)
@@ -327,10 +327,10 @@ def _code_difference(before: Report, after: Report) -> list[IsaFinding | None]:
     if was is None or now is None or before.form != after.form:
         return []
     return [
-        _noted(before, after, "matrix", was.count("matrix"), now.count("matrix")),
-        _noted(before, after, "waits", was.count("wait"), now.count("wait")),
-        _noted(before, after, "barriers", was.count("barrier"), now.count("barrier")),
-        _noted(before, after, "size", was.instructions, now.instructions),
+        _note_finding(before, after, "matrix", was.count("matrix"), now.count("matrix")),
+        _note_finding(before, after, "waits", was.count("wait"), now.count("wait")),
+        _note_finding(before, after, "barriers", was.count("barrier"), now.count("barrier")),
+        _note_finding(before, after, "size", was.instructions, now.instructions),
         *(_width(after, was.widths, now.widths, kind, words) for kind, words in MOVES),
     ]
 
@@ -354,7 +354,7 @@ def _registers(report: Report) -> int | None:
     return held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr
 
 
-def _noted(before: Report, after: Report, name: str, was: Number, now: Number) -> IsaFinding | None:
+def _note_finding(before: Report, after: Report, name: str, was: Number, now: Number) -> IsaFinding | None:
     if was is None or now is None or was == now:
         return None
     return _finding(after, name, was, now, weight="note", text=f"{name} {was:g} -> {now:g}")

@@ -25,7 +25,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     Resources,
     Target,
     UnknownTarget,
-    named,
+    choose_kernel,
     target_of,
 )
 
@@ -48,7 +48,7 @@ class Place(Value):
     """Of one process."""
 
 
-def asked(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, Any]:
+def run_harness(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of a program of `harness`.
 
     Raises:
@@ -60,13 +60,13 @@ def asked(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, An
         question.write_text(json.dumps(request), encoding="utf-8")
         with as_file(files("ridgeline.sandbox") / "harness" / script) as program:
             argv = (own.python, "-P", "-B", str(program), str(question), str(answer))
-            ended = started(own, argv)
+            ended = run_tool(own, argv)
         if not ended.ok:
-            raise NotCompiled("FILE", told(ended, own))
+            raise NotCompiled("FILE", explain_failure(ended, own))
         return _read(answer)
 
 
-def started(
+def run_tool(
     place: Place, argv: tuple[str, ...], *, extra: Mapping[str, str] | None = None, output_bytes: int = OUTPUT_BYTES
 ) -> Exit:
     """A compiler's process: bounded in time, memory and output, without network and without the user's secrets."""
@@ -83,7 +83,7 @@ def started(
     )
 
 
-def told(ended: Exit, place: Place) -> str:
+def explain_failure(ended: Exit, place: Place) -> str:
     """Why a process gave nothing, in one line: its last words."""
     if ended.timed_out:
         return f"was still running after {place.timeout_s:g} s and was ended; allow more with --timeout"
@@ -132,11 +132,11 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
     made = place.folder / f"{target.arch}.out"
     arch = f"{target.arch}a" if target.arch in ("sm_90", "sm_100") else target.arch
     argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(made), str(path))
-    ended = started(place, argv)
+    ended = run_tool(place, argv)
     if not ended.ok:
-        raise NotCompiled(path.name, f"nvcc for {target.arch} {told(ended, place)}")
+        raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(ended, place)}")
     given = Assembled(target=target, compiler=_version(program, place), binary=contents(made), kernel=kernel)
-    return disassembled(given, place)
+    return disassemble(given, place)
 
 
 def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
@@ -148,9 +148,9 @@ def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembl
         raise NotCompiled("--target", f"{path.name} is HIP, which is not compiled for {target.arch} here")
     made = place.folder / f"{target.arch}.s"
     flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
-    ended = started(place, (program, *flags, "-o", str(made), str(path)))
+    ended = run_tool(place, (program, *flags, "-o", str(made), str(path)))
     if not ended.ok:
-        raise NotCompiled(path.name, f"hipcc for {target.arch} {told(ended, place)}")
+        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(ended, place)}")
     text = contents(made).decode("utf-8", errors="replace")
     return Assembled(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
 
@@ -168,7 +168,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
 
     Raises `CompilerMissing`, `NotCompiled`.
     """
-    name = _installed(path, place)
+    name = _find_installed(path, place)
     if target.arch not in FLYDSL_TARGETS:
         raise NotCompiled("--target", f"FlyDSL compiles for {' and '.join(FLYDSL_TARGETS)}, not for {target.arch}")
     dumps = place.folder / f"{target.arch}.dumps"
@@ -180,7 +180,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
         "FLYDSL_DUMP_DIR": str(dumps),
         "FLYDSL_RUNTIME_CACHE_DIR": str(place.folder / f"{target.arch}.cache"),
     }
-    ended = started(place, (place.python, "-B", str(path)), extra=extra)
+    ended = run_tool(place, (place.python, "-B", str(path)), extra=extra)
     found = sorted(dumps.rglob("*final_isa.s"))
     wanted = [dump for dump in found if kernel is None or f".amdhsa_kernel {kernel}" in _text(dump)]
     if not wanted and found:
@@ -188,7 +188,9 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
     if not wanted and any(dumps.rglob("*")):
         raise CompilerMissing(f"{path.name}: FlyDSL dumped no final ISA; it needs ld.lld at $ROCM_PATH/llvm/bin/ld.lld")
     if not wanted:
-        raise NotCompiled(path.name, "launched no FlyDSL kernel when it was run" if ended.ok else told(ended, place))
+        raise NotCompiled(
+            path.name, "launched no FlyDSL kernel when it was run" if ended.ok else explain_failure(ended, place)
+        )
     return Assembled(target=target, compiler=name, assembly=_text(wanted[-1]), form="amdgcn", kernel=kernel)
 
 
@@ -196,9 +198,9 @@ def _text(path: Path) -> str:
     return contents(path).decode("utf-8", errors="replace")
 
 
-def _installed(path: Path, place: Place) -> str:
+def _find_installed(path: Path, place: Place) -> str:
     ask = "import importlib.metadata as m; print(m.version('flydsl'))"
-    ended = started(place, (place.python, "-c", ask))
+    ended = run_tool(place, (place.python, "-c", ask))
     if not ended.ok:
         raise CompilerMissing(
             f"{path.name}: needs FlyDSL, which {place.python} has not; install flydsl, or use --python"
@@ -207,7 +209,7 @@ def _installed(path: Path, place: Place) -> str:
 
 
 def _version(program: str, place: Place) -> str:
-    said = started(place, (program, "--version")).output.splitlines()
+    said = run_tool(place, (program, "--version")).output.splitlines()
     line = next((line.strip() for line in said if "release" in line or "version" in line), "version unknown")
     return f"{Path(program).name}: {line[:120]}"
 
@@ -221,7 +223,7 @@ COUNTS_RESERVED = ("sm_90", "sm_100")
 OUTPUT_LIMIT = 32 * 1024 * 1024
 
 
-def disassembled(given: Assembled, place: Place) -> Assembled:
+def disassemble(given: Assembled, place: Place) -> Assembled:
     """The same with SASS and what its code object says of resources, where the tools are; else with a note."""
     if not given.binary:
         return given
@@ -250,7 +252,7 @@ def _sass(cubin: Path, place: Place) -> str | None:
     if program is None:
         return None
     for flags in (("-c", "-gi"), ("-c",)):  # -gi: source lines, refused where the code has none
-        ended = started(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
+        ended = run_tool(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
         if ended.ok and len(ended.output) < OUTPUT_LIMIT:
             return ended.output
     return None
@@ -260,10 +262,10 @@ def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
     program = tool("cuobjdump")
     if program is None:
         return None
-    ended = started(place, (program, "--dump-resource-usage", str(cubin)))
+    ended = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
     found = {m[1]: m for m in USAGE.finditer(ended.output)} if ended.ok else {}
     try:
-        _, registers, stack, shared, _ = found[named(tuple(found), kernel)].groups()
+        _, registers, stack, shared, _ = found[choose_kernel(tuple(found), kernel)].groups()
     except NotReadable:
         return None
     own = int(shared) - (RESERVED if int(shared) >= RESERVED and cubin.stem in COUNTS_RESERVED else 0)
@@ -281,7 +283,7 @@ def is_compiled(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def taken(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembled:
+def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembled:
     """The code in a file. `targets` is needed only where the file does not say what it is for.
 
     Raises:
@@ -325,7 +327,7 @@ def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assemb
             flags = int.from_bytes(data[48:52], "little")
             target = target_of(f"sm_{_sm(flags)}")
             given = Assembled(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
-            return disassembled(given, place)
+            return disassemble(given, place)
         case _:
             raise NotCompiled(path.name, "is no code object of a GPU")
 
@@ -341,7 +343,7 @@ def _amd(path: Path, data: bytes, kernel: str | None) -> Assembled:
     kernels = told.get("amdhsa.kernels")
     entries = [entry for entry in (kernels if isinstance(kernels, list) else []) if isinstance(entry, dict)]
     names = {str(entry.get(".name")): entry for entry in entries}
-    name = named(tuple(names), kernel)
+    name = choose_kernel(tuple(names), kernel)
     resources: Resources = amdgcn.from_metadata(amdgcn.numbers_of(names[name]), {})
     return Assembled(
         target=target_of(_arch(str(told.get("amdhsa.target", "")))),

@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.tools import Place, asked, disassembled
+from ridgeline.sandbox.profiles.isa.tools import Place, disassemble, run_harness
 from ridgeline.sandbox.profiles.isa.values import Assembled, CompilerMissing, NotCompiled, Target
 
 OPTIONS = frozenset({
@@ -73,13 +73,13 @@ def assemble(wanted: Wanted, targets: Sequence[Target], place: Place) -> tuple[A
         CompilerMissing: the interpreter has no Triton.
         NotCompiled: the request does not fit the file, the file misbehaves, or the compiler refuses.
     """
-    lowered = _lowered(wanted, targets, place)
+    lowered = _lower(wanted, targets, place)
     if wanted.kernel is not None and lowered.kernel != wanted.kernel:
         raise NotCompiled("FILE", "answered for another kernel than was asked for")
-    return tuple(_assembled(target, lowered, place) for target in targets)
+    return tuple(_assemble(target, lowered, place) for target in targets)
 
 
-def _lowered(wanted: Wanted, targets: Sequence[Target], place: Place) -> _Lowered:
+def _lower(wanted: Wanted, targets: Sequence[Target], place: Place) -> _Lowered:
     request = {
         "file": str(wanted.file),
         "kernel": wanted.kernel,
@@ -89,11 +89,11 @@ def _lowered(wanted: Wanted, targets: Sequence[Target], place: Place) -> _Lowere
         "options": dict(wanted.options),
         "targets": {target.arch: _words(target) for target in targets},
     }
-    answer = asked(place, "triton_lower.py", request)
+    answer = run_harness(place, "triton_lower.py", request)
     refused = answer.get("refused")
     if isinstance(refused, dict):
         raise _refusal(refused)
-    lowered = _checked(_Lowered, answer)
+    lowered = _validate(_Lowered, answer)
     if any(len(text) > IR_LIMIT for text in lowered.lowered.values()):
         raise NotCompiled("FILE", f"its IR is longer than {IR_LIMIT} characters")
     return lowered
@@ -111,11 +111,11 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
     return NotCompiled(field, text, names)
 
 
-def _assembled(target: Target, lowered: _Lowered, place: Place) -> Assembled:
+def _assemble(target: Target, lowered: _Lowered, place: Place) -> Assembled:
     options = {name: value for name, value in lowered.options.items() if name in OPTIONS and value is not None}
     asking = {**_words(target), "ttir": lowered.lowered.get(target.arch, ""), "options": options}
     try:
-        made = _checked(_Made, asked(place, "triton_assemble.py", asking))
+        made = _validate(_Made, run_harness(place, "triton_assemble.py", asking))
     except NotCompiled as error:
         raise NotCompiled("FILE", f"does not compile for {target.arch}: {error.text}") from None
     notes = (f"launch: {lowered.signature}; {made.num_warps} warps, {made.num_stages} stages", *lowered.notes)
@@ -130,7 +130,7 @@ def _assembled(target: Target, lowered: _Lowered, place: Place) -> Assembled:
         kernel=made.name,
         notes=notes,
     )
-    return common if target.vendor == "amd" else disassembled(common, place)
+    return common if target.vendor == "amd" else disassemble(common, place)
 
 
 def _words(target: Target) -> dict[str, str | int]:
@@ -139,7 +139,7 @@ def _words(target: Target) -> dict[str, str | int]:
     return {"backend": "cuda", "arch": int(target.arch.removeprefix("sm_")), "warp_size": target.wave}
 
 
-def _checked(kind: type[T], answer: object) -> T:
+def _validate(kind: type[T], answer: object) -> T:
     try:
         return kind.model_validate(answer)
     except ValidationError:
@@ -178,7 +178,7 @@ def entries(file: Path) -> Mapping[str, Noted]:
     return {name: _entry(name, entry) for name, entry in found.items()}
 
 
-def wanted(file: Path, kernel: str | None) -> Wanted | None:
+def read_wanted(file: Path, kernel: str | None) -> Wanted | None:
     """What to compile of a Triton file by its `isa.toml`; None where that does not know the kernel.
 
     Without a kernel the only one that is known. Raises `NotCompiled` as `entries` does, and for a call or constants
@@ -193,14 +193,14 @@ def wanted(file: Path, kernel: str | None) -> Wanted | None:
     return Wanted(
         file=file,
         kernel=name,
-        signature=listed(told.signature or ""),
+        signature=split_words(told.signature or ""),
         constants=_constants(told.constants or ""),
         call=_call(told.call) if told.call is not None else None,
         options=tuple((option, value) for option, value in own if value is not None),
     )
 
 
-def listed(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Words between commas; those inside brackets separate nothing."""
     return tuple(word.strip() for word in COMMA.split(text) if word.strip())
 
@@ -215,7 +215,7 @@ def _entry(name: str, entry: object) -> Noted:
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
-    pairs = [word.partition("=") for word in listed(text)]
+    pairs = [word.partition("=") for word in split_words(text)]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise NotCompiled(FILE_NAME, f"constants: {wrong[0]!r} is not NAME=VALUE")
     return tuple((name.strip(), value.strip()) for name, _, value in pairs)
@@ -225,4 +225,4 @@ def _call(text: str) -> Call:
     found = CALL.fullmatch(text)
     if found is None:
         raise NotCompiled(FILE_NAME, f"call: {text!r} is no call, for example run(fp16[4096,4096], 8)")
-    return Call(name=found[1], arguments=listed(found[2]))
+    return Call(name=found[1], arguments=split_words(found[2]))

@@ -215,7 +215,7 @@ class NotReadable(ValueError):
         self.several = tuple(several)
 
 
-def named(found: Sequence[str], kernel: str | None) -> str:
+def choose_kernel(found: Sequence[str], kernel: str | None) -> str:
     """The kernel of that name, mangled or plain; the only one where no name is given. Raises `NotReadable`."""
     if kernel is None and len(found) == 1:
         return found[0]

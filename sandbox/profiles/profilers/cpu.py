@@ -18,7 +18,7 @@ from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
-from ridgeline.sandbox.workspace.commands import Commands, said, tail
+from ridgeline.sandbox.workspace.commands import Commands, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
 
 # What one instrument saw, or why it could not look.
@@ -97,7 +97,7 @@ class CpuProfiler:
     def _climb(self, nothing: Profiled, tree: Tree, native: Seen) -> Profiled:
         """The first rung that sees something, with the compiler's counters beside it."""
         passed_over: list[str] = []
-        rung, best = self._counted(tree, passed_over)
+        rung, best = self._count(tree, passed_over)
         said_by_gcc = read_compiler_report(self._commands, tree.path)
         if isinstance(said_by_gcc, Unavailable):
             passed_over.append(said_by_gcc.why)
@@ -117,7 +117,7 @@ class CpuProfiler:
             }
         )
 
-    def _counted(self, tree: Tree, passed_over: list[str]) -> tuple[Rung, Seen | None]:
+    def _count(self, tree: Tree, passed_over: list[str]) -> tuple[Rung, Seen | None]:
         """Run-time counters from hardware or simulation; why one cannot look is added to `passed_over`."""
         with lease("cpu", wait_s=self._wait_s):
             hardware = self._perf.look(self._commands, tree)
@@ -141,14 +141,14 @@ class CpuProfiler:
                 why=f"files that no run may change were changed by the profile command: {', '.join(ran.tampered)}"
             )
         if not ran.exit.ok:
-            return Unavailable(why=f"the profile command failed: {said(ran.exit)}")
-        counters = tuple(Named(name=name, value=value) for name, value in printed(ran.exit.output))
+            return Unavailable(why=f"the profile command failed: {summarize_exit(ran.exit)}")
+        counters = tuple(Named(name=name, value=value) for name, value in parse_printed(ran.exit.output))
         untimed = all(counter.name != "kernel_time_us" for counter in counters)
         notes = ("the profile command printed no kernel_time_us=<microseconds>, so no kernel time is given",)
         return Seen(counters=counters, notes=notes if untimed else (), seconds=ran.exit.seconds)
 
 
-def printed(output: str) -> tuple[tuple[str, float], ...]:
+def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
     """`kernel_time_us=<x>` and `calls=<n>` as the command printed them; the last of each, positive and finite only."""
     found: dict[str, float] = {}
     for name, text in PRINTED.findall(output):
@@ -186,7 +186,7 @@ class Perf:
     def look(self, commands: Commands, tree: Tree) -> Seen | Unavailable:
         """Counters of the whole profile command: perf stat cannot stop at a function."""
         if self._events is None:
-            self._events = _supported()
+            self._events = _is_supported()
         if isinstance(self._events, Unavailable):
             return self._events
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
@@ -194,7 +194,7 @@ class Perf:
             argv = ("perf", "stat", "-x", ",", "-o", str(out), "-e", ",".join(self._events), "--", *tree.argv)
             ended = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S, timed=True)
             if not ended.ok:
-                return Unavailable(why=f"perf: {said(ended)}")
+                return Unavailable(why=f"perf: {summarize_exit(ended)}")
             text = out.read_text()
         counters = parse_perf(text)
         if not counters:
@@ -217,7 +217,7 @@ def parse_perf(text: str) -> tuple[Named, ...]:
     return tuple(counters)
 
 
-def _supported() -> tuple[str, ...] | Unavailable:
+def _is_supported() -> tuple[str, ...] | Unavailable:
     try:
         ended = run(("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "--", "true"), cwd=Path("/"), timeout_s=20)
     except ProgramMissing:
@@ -258,7 +258,7 @@ def read_compiler_report(commands: Commands, tree: Path) -> Seen | Unavailable:
             extra={"CFLAGS_EXTRA": FLAGS},
         )
     if not ended.ok:
-        return Unavailable(why=f"compiler report: {said(ended)}")
+        return Unavailable(why=f"compiler report: {summarize_exit(ended)}")
     counters, remarks = parse_remarks(ended.output, sources)
     if not counters:
         mend = "let the build append $(CFLAGS_EXTRA) to gcc's flags"

@@ -16,12 +16,12 @@ from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit
 from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.profiles.profilers.cpu import printed
+from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
 from ridgeline.sandbox.profiles.readers import ncu as ncu_reader
 from ridgeline.sandbox.profiles.readers import torch_trace
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.names import category, display, own_name
-from ridgeline.sandbox.workspace.commands import itself, said
+from ridgeline.sandbox.workspace.commands import itself, summarize_exit
 
 REPLAYS = 20
 """A counter run repeats every kernel about so often: its time limit is as many times that of the plain program."""
@@ -77,7 +77,7 @@ def record(session: Session, vendor: Vendor) -> Exit | None:
         return alone
     instruments(session, vendor)
     if not session.paths:
-        _printed(session, vendor, alone.output if alone is not None else "")
+        _keep_output(session, vendor, alone.output if alone is not None else "")
     return None
 
 
@@ -103,7 +103,7 @@ def _nvidia(session: Session) -> None:
         if problem is None:
             session.paths.append(out)
             return
-        session.notes.append(f"{problem}{'' if ended.ok else f' ({said(ended)})'}")
+        session.notes.append(f"{problem}{'' if ended.ok else f' ({summarize_exit(ended)})'}")
         if isinstance(problem, ncu_reader.CountersForbidden):
             return
 
@@ -129,7 +129,7 @@ def _amd(session: Session) -> None:
     try:
         timed = read(folder)
     except RecordingError as error:
-        session.notes.append(f"{error}{'' if ended.ok else f' ({said(ended)})'}")
+        session.notes.append(f"{error}{'' if ended.ok else f' ({summarize_exit(ended)})'}")
         return
     session.paths.append(folder)
     target = _target(session, timed)
@@ -152,7 +152,7 @@ def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | Non
 
 def _count(session: Session, arch: str | None, kernel: str) -> None:
     """Small passes; one that fails is tried again as two halves, until single counters are left out by name."""
-    passes, dropped = plan(arch, _known(session))
+    passes, dropped = plan(arch, _known_counters(session))
     lost = list(dropped)
     waiting = list(passes)
     for number in range(1, PASSES + 1):
@@ -174,7 +174,7 @@ def _count(session: Session, arch: str | None, kernel: str) -> None:
         session.notes.append(f"counters left out, unknown or refused here: {', '.join(lost)}")
 
 
-def _known(session: Session) -> frozenset[str] | None:
+def _known_counters(session: Session) -> frozenset[str] | None:
     ended = session.run(("rocprofv3", "-L"))
     if ended is None or not ended.ok:
         return None
@@ -189,7 +189,7 @@ def _trace(session: Session, kernel: str, *, call: int) -> None:
     if any(folder.rglob("code.json")):
         session.paths.append(folder)
     elif ended is not None:
-        session.notes.append(f"no thread trace: {said(ended)}")
+        session.notes.append(f"no thread trace: {summarize_exit(ended)}")
 
 
 def _torch(session: Session) -> None:
@@ -203,12 +203,12 @@ def _torch(session: Session) -> None:
     session.paths += found
     session.notes += why
     if ended is not None and not ended.ok:
-        session.notes.append(f"torch profiler: {said(ended)}")
+        session.notes.append(f"torch profiler: {summarize_exit(ended)}")
 
 
-def _printed(session: Session, vendor: Vendor, output: str) -> None:
+def _keep_output(session: Session, vendor: Vendor, output: str) -> None:
     """The last rung that measures: the program's own `kernel_time_us=` and `calls=`."""
-    told = dict(printed(output))
+    told = dict(parse_printed(output))
     if "kernel_time_us" not in told:
         session.notes.append("no time of the program itself: it printed no kernel_time_us=<microseconds>")
         return

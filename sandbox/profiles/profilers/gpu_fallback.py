@@ -22,7 +22,7 @@ from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled
-from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, Wanted, wanted
+from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, Wanted, read_wanted
 from ridgeline.sandbox.profiles.isa.values import (
     CompilerMissing,
     Kind,
@@ -32,14 +32,14 @@ from ridgeline.sandbox.profiles.isa.values import (
     UnknownTarget,
     target_of,
 )
-from ridgeline.sandbox.profiles.profilers.cpu import printed
+from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
 from ridgeline.sandbox.profiles.profilers.gpu import Session, instruments
 from ridgeline.sandbox.profiles.readers.detect import read
 from ridgeline.sandbox.profiles.readers.files import Member, RecordingError, pack
 from ridgeline.sandbox.profiles.readers.names import own_name
 from ridgeline.sandbox.profiles.readers.profiles import profile as merged
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
-from ridgeline.sandbox.workspace.commands import Commands, fill, said
+from ridgeline.sandbox.workspace.commands import Commands, fill, summarize_exit
 from ridgeline.sandbox.workspace.globs import matches
 
 # A version's profile command under GPU profilers: bounded in time together, its evaluation files kept as committed.
@@ -94,9 +94,11 @@ class Guarded(Session):
         """`kernel_time_us` and `calls` as the program prints them when nothing watches it; None when it failed."""
         ended = self.run(self.program)
         if ended is None or not ended.ok:
-            self._note(f"the profile command failed: {said(ended)}" if ended else "the profile command did not run")
+            self._note(
+                f"the profile command failed: {summarize_exit(ended)}" if ended else "the profile command did not run"
+            )
             return None
-        return dict(printed(ended.output))
+        return dict(parse_printed(ended.output))
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -130,7 +132,7 @@ def look(contract: Contract, tree: Path, machine: Machine) -> Compiled:
         return Compiled(why=(f"compiler report: {error}",))
     why: list[str] = []
     for path in _files(contract, tree)[:FILES]:
-        found = _inspected(path, contract, target)
+        found = _inspect(path, contract, target)
         if isinstance(found, Report):
             return Compiled(report=found, seconds=time.monotonic() - began)
         why.append(f"compiler report: {path.name}: {found}")
@@ -145,11 +147,11 @@ def _files(contract: Contract, tree: Path) -> list[Path]:
     ]
 
 
-def _inspected(path: Path, contract: Contract, target: Target) -> Report | str:
+def _inspect(path: Path, contract: Contract, target: Target) -> Report | str:
     """One file's report, or why it gives none."""
     kernel = contract.profile.kernel if contract.profile else None
     try:
-        asked = _asked(path, kernel)
+        asked = _ask_compiler(path, kernel)
         if asked is None:
             return f"no {FILE_NAME} beside it says how its kernel is launched"
         return inspect(asked, (target,), python=_python(contract), timeout_s=TIMEOUT_S)[0].report
@@ -157,10 +159,10 @@ def _inspected(path: Path, contract: Contract, target: Target) -> Report | str:
         return str(error)
 
 
-def _asked(path: Path, kernel: str | None) -> Wanted | None:
+def _ask_compiler(path: Path, kernel: str | None) -> Wanted | None:
     if path.suffix != ".py" or tools.is_flydsl(path):
         return Wanted(file=path, kernel=kernel)
-    return wanted(path, kernel) or wanted(path, None)
+    return read_wanted(path, kernel) or read_wanted(path, None)
 
 
 def _python(contract: Contract) -> str:
@@ -214,7 +216,7 @@ class Counted:
     origin: Origin
 
 
-def counted(kernel: KernelProfile | None, report: Report | None) -> tuple[Counted, ...]:
+def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tuple[Counted, ...]:
     """Every counter once, each with its rung and source; what nobody told is missing, never zero.
 
     What was recorded goes before what the compiler says of one example launch, and that before what was computed from
@@ -225,14 +227,14 @@ def counted(kernel: KernelProfile | None, report: Report | None) -> tuple[Counte
     computed = [said for said in numbers if said.rung == "analytic"]
     told = {said.name: said for said in (*recorded, *resources(report), *computed)[::-1]}
     found = [
-        *_listed(told),
-        *_first("mem_throughput", told, ("sol.memory", "mem.pct_of_peak"), factor=100.0),
-        *_first(_matrix(kernel), told, ("comp.matrix_busy",), factor=100.0),
+        *_list_counters(told),
+        *_first_line("mem_throughput", told, ("sol.memory", "mem.pct_of_peak"), factor=100.0),
+        *_first_line(_matrix(kernel), told, ("comp.matrix_busy",), factor=100.0),
         *_largest("compute_pct", [told[name] for name in COMPUTE if name in told]),
-        *_first("spills", told, SPILLED),
-        *(_timed(kernel, told) if kernel else ()),
-        *(_stalled(kernel) if kernel else ()),
-        *_mixed(report),
+        *_first_line("spills", told, SPILLED),
+        *(_time_counters(kernel, told) if kernel else ()),
+        *(_stall_counters(kernel) if kernel else ()),
+        *_instruction_mix(report),
     ]
     return tuple(found)
 
@@ -252,33 +254,33 @@ def resources(report: Report | None) -> tuple[Said, ...]:
     return tuple(Said(name=name, value=value, source=where, rung="isa") for name, value in numbers if value is not None)
 
 
-def completed(kernel: KernelProfile, report: Report | None) -> KernelProfile:
+def complete_profile(kernel: KernelProfile, report: Report | None) -> KernelProfile:
     """The profile with what only the compiler could tell."""
     known = {said.name for said in kernel.numbers}
     added = tuple(said for said in resources(report) if said.name not in known)
     return kernel.model_copy(update={"numbers": (*kernel.numbers, *added)})
 
 
-def _counted(name: str, value: float, *, rung: Rung, source: str) -> Counted:
+def _counters_of(name: str, value: float, *, rung: Rung, source: str) -> Counted:
     return Counted(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
 
 
-def _listed(told: dict[str, Said]) -> Iterator[Counted]:
+def _list_counters(told: dict[str, Said]) -> Iterator[Counted]:
     for name, number, factor in PLAIN:
         if (said := told.get(number)) is not None:
-            yield _counted(name, factor * said.value, rung=said.rung, source=said.source)
+            yield _counters_of(name, factor * said.value, rung=said.rung, source=said.source)
 
 
 def _largest(name: str, known: Sequence[Said]) -> Iterator[Counted]:
     if known:
         said = max(known, key=lambda item: item.value)
-        yield _counted(name, 100 * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+        yield _counters_of(name, 100 * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
 
 
-def _first(name: str, told: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0) -> Iterator[Counted]:
+def _first_line(name: str, told: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0) -> Iterator[Counted]:
     said = next((told[number] for number in numbers if number in told), None)
     if said is not None:
-        yield _counted(name, factor * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+        yield _counters_of(name, factor * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
 
 
 def _matrix(kernel: KernelProfile | None) -> str:
@@ -286,16 +288,16 @@ def _matrix(kernel: KernelProfile | None) -> str:
     return "mfma_util" if kernel is not None and kernel.vendor == "amd" else "tensor_pipe_active"
 
 
-def _mixed(report: Report | None) -> Iterator[Counted]:
+def _instruction_mix(report: Report | None) -> Iterator[Counted]:
     if report is None or report.shape is None:
         return
     where = f"code of {report.kernel} by {report.compiler} for {report.target.arch}"
-    yield _counted("instructions", report.shape.instructions, rung="isa", source=where)
+    yield _counters_of("instructions", report.shape.instructions, rung="isa", source=where)
     for name, kinds in MIXES:
-        yield _counted(name, report.shape.count(*kinds), rung="isa", source=where)
+        yield _counters_of(name, report.shape.count(*kinds), rung="isa", source=where)
 
 
-def _timed(kernel: KernelProfile, told: dict[str, Said]) -> Iterator[Counted]:
+def _time_counters(kernel: KernelProfile, told: dict[str, Said]) -> Iterator[Counted]:
     """The kernel's time, and how busy it kept the queue between two of its own launches.
 
     The share of a whole recording would count imports and compilation as the device's idleness.
@@ -305,18 +307,20 @@ def _timed(kernel: KernelProfile, told: dict[str, Said]) -> Iterator[Counted]:
     said = told.get("time.median_ns") or told.get("time.mean_ns")
     if said is None:
         return
-    yield _counted("kernel_time_us", said.value / 1e3, rung=said.rung, source=said.source)
-    yield _counted("calls", kernel.calls, rung=said.rung, source=said.source)
+    yield _counters_of("kernel_time_us", said.value / 1e3, rung=said.rung, source=said.source)
+    yield _counters_of("calls", kernel.calls, rung=said.rung, source=said.source)
     gap = told.get("time.gap_before_ns")
     if gap is not None and said.value > 0:
         busy = said.value / (said.value + gap.value)
-        yield _counted("gpu_busy_pct", 100 * busy, rung=said.rung, source=f"{said.name} / ({said.name} + {gap.name})")
+        yield _counters_of(
+            "gpu_busy_pct", 100 * busy, rung=said.rung, source=f"{said.name} / ({said.name} + {gap.name})"
+        )
 
 
-def _stalled(kernel: KernelProfile) -> Iterator[Counted]:
+def _stall_counters(kernel: KernelProfile) -> Iterator[Counted]:
     rung: Rung = "trace" if kernel.stalls and kernel.stalls[0].basis == "wave_time" else "counters"
     for item in kernel.stalls[:STALLS]:
-        yield _counted(
+        yield _counters_of(
             f"stall_{item.stall}_pct", 100 * item.share, rung=rung, source=f"share of {item.basis.replace('_', ' ')}"
         )
 
@@ -389,7 +393,7 @@ class GpuProfiler:
         nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
         try:
             tree = self._builder.ensure_built(commit)
-            recorded = self._recorded(commit, tree, machine)
+            recorded = self._record(commit, tree, machine)
         except (BuildBroken, Tampered) as error:
             return nothing.model_copy(update={"notes": (str(error),)})
         compiled = look(self._commands.contract, tree, machine)
@@ -397,7 +401,7 @@ class GpuProfiler:
             update={
                 "notes": (*recorded.notes, *compiled.why),
                 "seconds": recorded.seconds + compiled.seconds,
-                "kernel": completed(recorded.kernel, compiled.report) if recorded.kernel else None,
+                "kernel": complete_profile(recorded.kernel, compiled.report) if recorded.kernel else None,
             }
         )
         return self._told(nothing, seen, compiled.report)
@@ -407,7 +411,7 @@ class GpuProfiler:
         own = _as_told(seen.own, rung="events", source="printed by the profile command")
         found = (
             *(own if rung == TORCH_RUNG else ()),  # taken while nothing watched, and so before torch's
-            *counted(seen.kernel, report),
+            *collect_counters(seen.kernel, report),
             *own,
             *_as_told(seen.native, rung="counters", source=f"{rung}, per call"),
         )
@@ -423,18 +427,18 @@ class GpuProfiler:
                 "origins": tuple(item.origin for item in told),
                 "kernel": _light(seen.kernel),
                 "notes": notes,
-                "report": self._kept(nothing.commit, seen, report),
+                "report": self._keep(nothing.commit, seen, report),
                 "seconds": seen.seconds,
             }
         )
 
-    def _kept(self, commit: str, seen: Recorded, report: Report | None) -> Artifact | None:
+    def _keep(self, commit: str, seen: Recorded, report: Report | None) -> Artifact | None:
         if seen.kernel is None and report is None:
             return None
         whole = Document(commit=commit, kernel=seen.kernel, compiler=report, notes=seen.notes)
         return self._artifacts.put("profile.json", whole.model_dump_json(indent=1).encode())
 
-    def _recorded(self, commit: str, tree: Path, machine: Machine) -> Recorded:
+    def _record(self, commit: str, tree: Path, machine: Machine) -> Recorded:
         """Everything that needs the card, in one go under the gate. Raises `Tampered`."""
         contract = self._commands.contract
         assert contract.profile is not None
@@ -460,13 +464,13 @@ class GpuProfiler:
                 if own is not None:
                     instruments(session, machine.kind)
             found = self._recording(_read(session, machine.kind, peak), session)
-            return found.model_copy(update={"own": _named(own or {}), "seconds": session.spent_s})
+            return found.model_copy(update={"own": _name_counter(own or {}), "seconds": session.spent_s})
 
     def _recording(self, found: Recorded, session: Guarded) -> Recorded:
         """With what the tools wrote put beside the ledger, where it tells of the kernel."""
         if found.kernel is None:
             return found
-        data, notes = archived(session.paths, session.out)
+        data, notes = archive_files(session.paths, session.out)
         recorded = self._artifacts.put(NAME, data) if data is not None else None
         kernel = found.kernel.model_copy(update={"recorded": recorded})
         return found.model_copy(update={"kernel": kernel, "notes": (*found.notes, *notes)})
@@ -479,7 +483,7 @@ class GpuProfiler:
         return Named(name=ceilings.copy_source or "copy bandwidth measured here", value=ceilings.copy_gbps)
 
 
-def _named(told: Mapping[str, float]) -> tuple[Named, ...]:
+def _name_counter(told: Mapping[str, float]) -> tuple[Named, ...]:
     return tuple(Named(name=name, value=value) for name, value in told.items())
 
 
@@ -507,7 +511,7 @@ def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
     metrics = {
         metric.name: metric.value for kernel in mine for metric in kernel.metrics if NATIVE.fullmatch(metric.name)
     }
-    return Recorded(kernel=found[0], native=_named(metrics), notes=tuple(session.notes))
+    return Recorded(kernel=found[0], native=_name_counter(metrics), notes=tuple(session.notes))
 
 
 def _as_told(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Counted]:
@@ -561,7 +565,7 @@ HOST = re.compile(rb'("host_name"\s*:\s*)"[^"]*"')
 HEAD = 1 << 16
 
 
-def archived(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str, ...]]:
+def archive_files(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str, ...]]:
     """The archive of these files and folders below `root`, and a note on each that is left out for its size.
 
     A recording is kept whole or not at all: half of a thread trace would be read as another one. None for nothing.
@@ -574,7 +578,7 @@ def archived(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str
         size = sum(file.stat().st_size for file in files)
         name = path.relative_to(root).as_posix()
         if size > room:
-            notes.append(_elided(name, len(files), size))
+            notes.append(_elide(name, len(files), size))
             continue
         room -= size
         kept.append((name, [(file.relative_to(root).as_posix(), _read_written(file)) for file in files]))
@@ -584,7 +588,7 @@ def archived(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str
             return data, tuple(notes)
         largest = max(kept, key=lambda one: _size(one[1]))
         kept.remove(largest)
-        notes.append(_elided(largest[0], len(largest[1]), _size(largest[1])))
+        notes.append(_elide(largest[0], len(largest[1]), _size(largest[1])))
     return None, tuple(notes)
 
 
@@ -605,5 +609,5 @@ def _size(members: Sequence[Member]) -> int:
     return sum(len(data) for _, data in members)
 
 
-def _elided(name: str, files: int, size: int) -> str:
+def _elide(name: str, files: int, size: int) -> str:
     return f"not kept for its size: the recording {name} ({files} files, {size / 1e6:.1f} MB)"

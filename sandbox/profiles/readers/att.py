@@ -118,8 +118,8 @@ def _instructions(path: Path, cells: Sequence[Sequence[object]]) -> Iterator[Ins
             label = text[2:].strip()
             kernel = origin or label
             continue
-        place = files.wholes((line, codeobj, address), path, f"LineNumber, Codeobj or Vaddr of row {number}")
-        hits, latency, stall, idle = files.wholes(counts, path, f"Hit, Latency, Stall or Idle of row {number}")
+        place = files.read_integers((line, codeobj, address), path, f"LineNumber, Codeobj or Vaddr of row {number}")
+        hits, latency, stall, idle = files.read_integers(counts, path, f"Hit, Latency, Stall or Idle of row {number}")
         seen = True
         yield Instruction(
             line=place[0], isa=text, kind=kind(text), source=origin, address=place[2], hits=hits, latency=latency,
@@ -211,7 +211,7 @@ def by_class(code: Sequence[Instruction], producers: Producers, wave_cycles: int
     """
     cycles: dict[Stall, float] = defaultdict(float)
     names: dict[Stall, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for row, stall, amount in _attributed(code, producers):
+    for row, stall, amount in _attribute(code, producers):
         cycles[stall] += amount
         names[stall][row.isa.partition(" ")[0]] += amount
     cycles["idle"] = sum(row.idle for row in code)
@@ -223,7 +223,7 @@ def by_class(code: Sequence[Instruction], producers: Producers, wave_cycles: int
     return tuple(sorted(shares, key=lambda share: -share.share))
 
 
-def _attributed(code: Sequence[Instruction], producers: Producers) -> Iterator[tuple[Instruction, Stall, float]]:
+def _attribute(code: Sequence[Instruction], producers: Producers) -> Iterator[tuple[Instruction, Stall, float]]:
     kinds = {row.line: row.kind for row in code}
     matrix = after_matrix(code)
     for row in code:
@@ -244,12 +244,12 @@ def _classes(
         return ((stall(row.kind), 1.0),)
     waited: dict[Stall, int] = defaultdict(int)
     for line, count in producers[row.line].items():
-        waited[_waited(kinds.get(line, "other"))] += count
+        waited[_wait_kinds(kinds.get(line, "other"))] += count
     total = sum(waited.values())
     return [(stall, count / total) for stall, count in waited.items()] if total else (("unknown_wait", 1.0),)
 
 
-def _waited(kind: str) -> Stall:
+def _wait_kinds(kind: str) -> Stall:
     if kind.startswith("vmem_"):
         return "mem_wait"
     return _WAITED.get(kind, "unknown_wait")
@@ -417,7 +417,7 @@ def _lives(path: Path, named: object) -> Iterator[Life]:
                     cells = files.sequence(wave, path, "a wave")
                     if len(cells) != 3:
                         raise RecordingError(path, f"a wave has {len(cells)} entries, not file, begin and end")
-                    begin, end = files.wholes(cells[1:], path, "begin or end of a wave")
+                    begin, end = files.read_integers(cells[1:], path, "begin or end of a wave")
                     if end < begin:
                         raise RecordingError(path, f"a wave ends at {end}, before its begin {begin}")
                     file = files.text_of(cells[0], path, "file of a wave")
@@ -465,12 +465,12 @@ def _add_wave(path: Path, producers: dict[int, Counter[int]]) -> bool:
         cells = files.sequence(entry, path, "a wait")
         if len(cells) != 2:
             raise RecordingError(path, f"a wait has {len(cells)} entries, not its line and its producers")
-        counted = producers.setdefault(files.whole(cells[0], path, "line of a wait"), Counter())
+        counted = producers.setdefault(files.read_integer(cells[0], path, "line of a wait"), Counter())
         for producer in files.sequence(cells[1], path, "producers of a wait"):
             line = files.sequence(producer, path, "a producer")
             if not line:
                 raise RecordingError(path, "a producer of a wait is empty")
-            counted[files.whole(line[0], path, "line of a producer")] += 1
+            counted[files.read_integer(line[0], path, "line of a producer")] += 1
     instructions, stitched = top.get("num_insts"), top.get("num_stitched")
     return instructions is None or stitched is None or instructions == stitched
 
@@ -490,7 +490,7 @@ def read_residency(path: Path, kernel: str) -> tuple[frozenset[str], float | Non
             continue
         units: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for event in files.sequence(events, path, f"engine {engine}"):
-            cells = files.wholes(files.sequence(event, path, "an event"), path, "an event")
+            cells = files.read_integers(files.sequence(event, path, "an event"), path, "an event")
             if len(cells) != 6:
                 raise RecordingError(path, f"an event has {len(cells)} entries, not 6")
             if not wanted or cells[5] in wanted:
@@ -517,13 +517,13 @@ def read_clock_mhz(path: Path) -> float | None:
     meta = files.mapping(top.get("metadata", {}), path, "metadata")
     if "frequency" not in meta:
         return None
-    frequency = files.whole(meta["frequency"], path, "frequency")
+    frequency = files.read_integer(meta["frequency"], path, "frequency")
     clocks = []
     for engine, stamps in top.items():
         if not engine.startswith("SE"):
             continue
         pairs = [
-            files.wholes(files.sequence(pair, path, "a time stamp"), path, "a time stamp")
+            files.read_integers(files.sequence(pair, path, "a time stamp"), path, "a time stamp")
             for pair in files.sequence(stamps, path, engine)
         ]
         if any(len(pair) != 2 for pair in pairs):
@@ -639,11 +639,11 @@ def _recording(parts: _Parts, path: Path, also: tuple[str, ...] = ()) -> Recordi
     return Recording(
         format="att", tool="rocprofv3", vendor="amd", arch=chip, att=trace, stalls=trace.by_class,
         hotspots=trace.hotspots, rows=len(parts.code), files=(*parts.files, *also),
-        kernels=_traced(trace.kernel), warnings=_warnings(parts, checked, path),
+        kernels=_trace_kernel(trace.kernel), warnings=_warnings(parts, checked, path),
     )  # fmt: skip
 
 
-def _traced(kernel: str) -> tuple[KernelCalls, ...]:
+def _trace_kernel(kernel: str) -> tuple[KernelCalls, ...]:
     """One traced dispatch, of which no time is known; nothing where the code has no label."""
     once = Launched(calls=1)
     named = KernelCalls(name=kernel, display=names.display(kernel), category=names.category(kernel), calls=1, last=once)

@@ -81,7 +81,7 @@ class _Counted:
         return found[0] * units, f"({found[1]}) * {units:g} CU", found[2]
 
 
-def _said(name: str, value: float, formula: str, corrected: str = "") -> Said:
+def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
     return Said(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
 
 
@@ -93,31 +93,31 @@ def _read(counted: _Counted) -> Iterator[Said]:
         sizes = counted.get(small, f"{e}RDREQ_64B_sum", f"{e}RDREQ_128B_sum")
         if sizes and any(sizes):
             value = 32 * sizes[0] + 64 * sizes[1] + 128 * sizes[2]
-            yield _said(name, value, f"32*{small} + 64*RDREQ_64B + 128*RDREQ_128B")
+            yield _say(name, value, f"32*{small} + 64*RDREQ_64B + 128*RDREQ_128B")
         elif found := counted.get(every, small):
             why = "gfx950 leaves TCC_BUBBLE at 0: requests that are not of 32 bytes count as 128, an upper bound"
-            yield _said(name, 128 * (found[0] - found[1]) + 32 * found[1], f"128*({every} - {small}) + 32*{small}", why)
+            yield _say(name, 128 * (found[0] - found[1]) + 32 * found[1], f"128*({every} - {small}) + 32*{small}", why)
     elif arch.startswith("gfx94"):
         if found := counted.get("TCC_BUBBLE_sum", every, small):
             wide, total, narrow = found
             value = 128 * wide + 64 * (total - wide - narrow) + 32 * narrow
-            yield _said(name, value, f"128*TCC_BUBBLE + 64*({every} - BUBBLE - {small}) + 32*{small}")
+            yield _say(name, value, f"128*TCC_BUBBLE + 64*({every} - BUBBLE - {small}) + 32*{small}")
     elif arch in OLD_READS and (found := counted.get(every, small)):
-        yield _said(name, 64 * (found[0] - found[1]) + 32 * found[1], f"64*({every} - {small}) + 32*{small}")
+        yield _say(name, 64 * (found[0] - found[1]) + 32 * found[1], f"64*({every} - {small}) + 32*{small}")
 
 
 def _derived_sizes(counted: _Counted) -> Iterator[Said]:
     """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
     if (found := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
-        yield _said("mem.read_bytes", 1024 * found[0], "1024*FETCH_SIZE (KiB)")
+        yield _say("mem.read_bytes", 1024 * found[0], "1024*FETCH_SIZE (KiB)")
     if found := counted.get("WRITE_SIZE"):
-        yield _said("mem.write_bytes", 1024 * found[0], "1024*WRITE_SIZE (KiB)")
+        yield _say("mem.write_bytes", 1024 * found[0], "1024*WRITE_SIZE (KiB)")
 
 
 def _write(counted: _Counted) -> Iterator[Said]:
     every, wide = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
     if counted.arch and (found := counted.get(every, wide)):
-        yield _said("mem.write_bytes", 64 * found[1] + 32 * (found[0] - found[1]), f"64*{wide} + 32*({every} - {wide})")
+        yield _say("mem.write_bytes", 64 * found[1] + 32 * (found[0] - found[1]), f"64*{wide} + 32*({every} - {wide})")
 
 
 def _rates(counted: _Counted) -> Iterator[Said]:
@@ -125,25 +125,25 @@ def _rates(counted: _Counted) -> Iterator[Said]:
     if "mem.read_bytes" not in told or "mem.write_bytes" not in told:
         return
     both = told["mem.read_bytes"] + told["mem.write_bytes"]
-    yield _said("mem.bytes", both, "read + written, between L2 and fabric: Infinity Cache hits count too")
+    yield _say("mem.bytes", both, "read + written, between L2 and fabric: Infinity Cache hits count too")
     if counted.duration_ns:
         rate = both / counted.duration_ns
-        yield _said("mem.gbps", rate, "(read + written bytes) / duration")
+        yield _say("mem.gbps", rate, "(read + written bytes) / duration")
         clock, channels = counted.facts.get("memory_clock_mhz"), counted.facts.get("memory_channels")
         if clock and channels:
             peak = clock / 1000 * BYTES_PER_CLOCK * channels
-            yield _said("mem.pct_of_peak", rate / peak, f"mem.gbps / {peak:.0f} GB/s (memory clock * 32 * channels)")
+            yield _say("mem.pct_of_peak", rate / peak, f"mem.gbps / {peak:.0f} GB/s (memory clock * 32 * channels)")
     flop = _flop(counted)
     if flop and both:
-        yield _said("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")
+        yield _say("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")
 
 
 def _cache(counted: _Counted) -> Iterator[Said]:
     if (found := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(found):
-        yield _said("mem.l2_hit", found[0] / sum(found), "TCC_HIT / (TCC_HIT + TCC_MISS)")
+        yield _say("mem.l2_hit", found[0] / sum(found), "TCC_HIT / (TCC_HIT + TCC_MISS)")
     every = f"{counted.reads}RDREQ_sum"
     if (found := counted.get(f"{counted.reads}RDREQ_DRAM_sum", every)) and found[1]:
-        yield _said("mem.dram_of_requests", min(1.0, found[0] / found[1]), f"{counted.reads}RDREQ_DRAM / {every}")
+        yield _say("mem.dram_of_requests", min(1.0, found[0] / found[1]), f"{counted.reads}RDREQ_DRAM / {every}")
 
 
 def _flop(counted: _Counted) -> float | None:
@@ -154,9 +154,9 @@ def _flop(counted: _Counted) -> float | None:
 def _compute(counted: _Counted) -> Iterator[Said]:
     flop = _flop(counted)
     if flop is not None:
-        yield _said("comp.matrix_flop", flop, "512 * sum of SQ_INSTS_VALU_MFMA_MOPS_*")
+        yield _say("comp.matrix_flop", flop, "512 * sum of SQ_INSTS_VALU_MFMA_MOPS_*")
         if counted.duration_ns:
-            yield _said("comp.tflops", flop / counted.duration_ns / 1000, "MFMA FLOP / duration")
+            yield _say("comp.tflops", flop / counted.duration_ns / 1000, "MFMA FLOP / duration")
     spent, simds = counted.unit_cycles, counted.facts.get("simds_per_unit", 4)
     if spent is None:
         yield from _built_in(counted)
@@ -169,7 +169,7 @@ def _compute(counted: _Counted) -> Iterator[Said]:
         ("shm.conflict_share_of_time", "SQ_LDS_BANK_CONFLICT", 1.0, f"SQ_LDS_BANK_CONFLICT / ({how})"),
     ):
         if found := counted.get(counter):
-            yield _said(name, scale * found[0] / cycles, text, why)
+            yield _say(name, scale * found[0] / cycles, text, why)
     yield from _built_in(counted)
 
 
@@ -183,14 +183,14 @@ def _built_in(counted: _Counted) -> Iterator[Said]:
         ("mem.l2_hit", "L2CacheHit"),
     ):
         if found := counted.get(metric):
-            yield _said(name, found[0] / 100, f"{metric} / 100")
+            yield _say(name, found[0] / 100, f"{metric} / 100")
 
 
-def _shared(counted: _Counted) -> Iterator[Said]:
+def _share(counted: _Counted) -> Iterator[Said]:
     if (found := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and found[1]:
-        yield _said("shm.conflict_rate", found[0] / found[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
+        yield _say("shm.conflict_rate", found[0] / found[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
     if found := counted.get("SQ_INSTS_LDS"):
-        yield _said("shm.accesses", found[0], "SQ_INSTS_LDS")
+        yield _say("shm.accesses", found[0], "SQ_INSTS_LDS")
 
 
 def _waits(counted: _Counted) -> Iterator[Said]:
@@ -201,9 +201,9 @@ def _waits(counted: _Counted) -> Iterator[Said]:
         ("issue.lds_wait", "SQ_WAIT_INST_LDS"),
     ):
         if (found := counted.get(counter, "SQ_WAVE_CYCLES")) and found[1]:
-            yield _said(name, found[0] / found[1], f"{counter} / SQ_WAVE_CYCLES")
+            yield _say(name, found[0] / found[1], f"{counter} / SQ_WAVE_CYCLES")
 
 
 _PARTS: tuple[Callable[[_Counted], Iterator[Said]], ...] = (
-    _read, _write, _derived_sizes, _rates, _cache, _compute, _shared, _waits,
+    _read, _write, _derived_sizes, _rates, _cache, _compute, _share, _waits,
 )  # fmt: skip

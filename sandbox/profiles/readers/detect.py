@@ -9,7 +9,7 @@ from typing import cast
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import files, rocprof_csv
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, header
-from ridgeline.sandbox.profiles.readers.rocprof_csv import merged
+from ridgeline.sandbox.profiles.readers.rocprof_csv import merge
 
 Found = tuple[Recording, ...]
 Reader = Callable[[Path], Found]
@@ -57,7 +57,7 @@ def _reader(path: Path) -> Reader | None:
     if rocprof_csv.is_surely_kernel_trace(path):
         return lambda one: rocprof_csv.read_kernel_trace(one, header(one))
     for name in OTHERS:
-        reader = _other(name, path)
+        reader = _reader_of_module(name, path)
         if reader is not None:
             return reader
     for name in WHOLE_FILES:
@@ -86,7 +86,7 @@ def _table(path: Path) -> Reader | None:
 
 def _archive(path: Path) -> Found:
     """What the archive holds; files are named as if it were a folder."""
-    with files.unpacked(path) as folder:
+    with files.unpack(path) as folder:
 
         def named(text: str) -> str:
             return text.replace(str(folder), str(path))
@@ -106,7 +106,7 @@ def _archive(path: Path) -> Found:
         )
 
 
-def _other(name: str, path: Path) -> Reader | None:
+def _reader_of_module(name: str, path: Path) -> Reader | None:
     module = import_module(f"ridgeline.sandbox.profiles.readers.{name}")
     if not module.sniff(path):
         return None
@@ -136,7 +136,7 @@ def _folder(path: Path) -> Found:
         if walk.faults:
             raise walk.faults[0]
         raise RecordingError(path, f"holds no recording that is known here: {KNOWN}")
-    found = merged(walk.files)
+    found = merge(walk.files)
     if walk.faults:
         told = tuple(f"left out: {fault}" for fault in walk.faults)
         found = (found[0].model_copy(update={"warnings": (*found[0].warnings, *told)}), *found[1:])
@@ -147,7 +147,7 @@ def _descend(folder: Path, walk: _Walk, taken: frozenset[str]) -> None:
     """Reads a folder and those below it. `taken`: readers that already have this folder from above."""
     inside = set(taken)
     for name in OTHERS:
-        reader = None if name in taken else _other(name, folder)
+        reader = None if name in taken else _reader_of_module(name, folder)
         if reader is not None:
             walk.take(folder, reader)
             inside.add(name)
@@ -171,7 +171,7 @@ def _is_viewer(folder: Path) -> bool:
 
 
 def _take_file(path: Path, walk: _Walk, taken: set[str]) -> None:
-    if any(_other(name, path) is not None for name in taken):
+    if any(_reader_of_module(name, path) is not None for name in taken):
         return
     try:
         reader = _reader(path)

@@ -73,7 +73,7 @@ class Dispatches:
     warnings: tuple[str, ...]
 
 
-def counted(engine: Engine) -> Mapping[int, Counts]:
+def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
     """What `d` holds, by number. `RecordingError` when no row is left to count.
 
     Leaves `times` (h, ns, n, latest): how often a number has each duration, and its latest start. ns: null where a
@@ -101,7 +101,7 @@ def counted(engine: Engine) -> Mapping[int, Counts]:
     return found
 
 
-def numbered(
+def number_keys(
     engine: Engine, keys: Mapping[int, Key], counts: Mapping[int, Counts], warnings: tuple[str, ...] = ()
 ) -> Dispatches:
     """Numbers agents, kernels, launches and queues, and writes `ids`. `keys`: what each of `counts` stands for."""
@@ -127,7 +127,7 @@ def numbered(
         kernels=tuple(kernels),
         launches=tuple(launches),
         queues=tuple(queues),
-        last=dict(_last(rows, counts)),
+        last=dict(_last_launches(rows, counts)),
         rows=total,
         rejected=total - usable,
         warnings=warnings,
@@ -144,7 +144,9 @@ def _write(engine: Engine, rows: list[tuple[int, int, int, int, int]]) -> None:
     )
 
 
-def _last(rows: list[tuple[int, int, int, int, int]], counts: Mapping[int, Counts]) -> Iterator[tuple[int, int]]:
+def _last_launches(
+    rows: list[tuple[int, int, int, int, int]], counts: Mapping[int, Counts]
+) -> Iterator[tuple[int, int]]:
     """(kernel, launch) in the order of their latest starts: the last word is the latest."""
     timed = [(last, kernel, launch) for h, _, _, kernel, launch in rows if (last := counts[h].last) is not None]
     for _, kernel, launch in sorted(timed):
@@ -174,13 +176,13 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
         known |= _further(engine, source, table)
     times = table.checked if warnings else table.plain
     engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
-    counts = counted(engine)
+    counts = count_dispatches(engine)
     if counts.keys() - known.keys():
         known |= table.told(f"{table.all} where h not in (select unnest(?))", list(known))
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
     keys = {h: _key(known[h], unpack) for h in counts}
-    return numbered(engine, keys, counts, tuple(warnings))
+    return number_keys(engine, keys, counts, tuple(warnings))
 
 
 class Columns:
@@ -301,13 +303,13 @@ def head(columns: tuple[str, ...]) -> Head:
     return Head(columns, ",", packed=False)
 
 
-def unpacked(text: str, symbols: Mapping[str, Symbol], run: str = "") -> Key:
+def unpack_key(text: str, symbols: Mapping[str, Symbol], run: str = "") -> Key:
     """The kernel, queue and launch of a packed dispatch; registers are the symbol's. `run`: before all ids."""
     told = dict(zip(PACKED, text.split(" "), strict=True))
     kernel, agent = (f"{run}:{told[name]}" if run else told[name] for name in ("kernel", "agent"))
     symbol = symbols.get(kernel) or unknown(kernel)
     known = {"vgpr": symbol.vgpr, "accum": symbol.accum, "sgpr": symbol.sgpr}
-    launch = tuple(known[name] if name in known else _whole(told[name]) for name in LAUNCH)
+    launch = tuple(known[name] if name in known else _integer(told[name]) for name in LAUNCH)
     return Key(agent, told["queue"], symbol.name, launch)
 
 
@@ -316,7 +318,7 @@ def unknown(kernel: str) -> Symbol:
     return Symbol(f"kernel {kernel}", None, None, None)
 
 
-def _whole(text: str) -> int | None:
+def _integer(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
@@ -448,10 +450,10 @@ class _Gaps:
 
         there = gap > 0
         bits = gap[there].astype(np.float32).view(np.int32) >> _CUT
-        codes, times = _counted(np.sort((kernel[there].astype(np.int64) << _ROOM) + bits))
+        codes, times = _count(np.sort((kernel[there].astype(np.int64) << _ROOM) + bits))
         codes, times = np.concatenate((self._codes, codes)), np.concatenate((self._times, times))
         order = np.argsort(codes, kind="stable")
-        self._codes, self._times = _counted(codes[order], times[order])
+        self._codes, self._times = _count(codes[order], times[order])
 
     def medians(self) -> Iterator[tuple[int, float]]:
         """(kernel, median gap in ns) of each kernel that had one."""
@@ -468,7 +470,7 @@ class _Gaps:
             yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else told[at]) for at in places) / 2
 
 
-def _counted(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers", "Numbers"]:
+def _count(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers", "Numbers"]:
     """Distinct values of a sorted array, and how often each came (`times`: how often each element counts)."""
     import numpy as np
 
@@ -599,16 +601,16 @@ class _Told:
             share=sums.total / total,
             share_of_span=sums.total / span,
             gap_before_ns=self.course.gaps.get(at),
-            last=self._launched(self.dispatches.last[at]),
-            variants=tuple(self._launched(one) for one in kinds[:VARIANTS]),
+            last=self._build_launch(self.dispatches.last[at]),
+            variants=tuple(self._build_launch(one) for one in kinds[:VARIANTS]),
         )
 
-    def _launched(self, at: int) -> Launched:
+    def _build_launch(self, at: int) -> Launched:
         launch, sums = self.dispatches.launches[at][1], self.launches[at]
-        return launched(launch, calls=sums.calls, total=sums.total, median=sums.median, static_lds=self.static_lds)
+        return build_launch(launch, calls=sums.calls, total=sums.total, median=sums.median, static_lds=self.static_lds)
 
 
-def launched(
+def build_launch(
     launch: Sequence[int | None], *, calls: int, total: float | None, median: float | None, static_lds: bool
 ) -> Launched:
     """One launch from its numbers in the order of `dispatches.LAUNCH`."""

@@ -41,17 +41,17 @@ class Engine:
 
     def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
         """All rows of a query. `RecordingError` with the line of the file when the file cannot be read."""
-        with _worded(self.path):
+        with _explain(self.path):
             return self.connection.execute(sql, list(arguments)).fetchall()
 
     def columns(self, sql: str, *arguments: object) -> dict[str, Any]:
         """The same as numpy arrays by column name: for slices of bounded size."""
-        with _worded(self.path):
+        with _explain(self.path):
             return self.connection.execute(sql, list(arguments)).fetchnumpy()
 
     def insert(self, table: str, columns: Mapping[str, Any]) -> None:
         """Appends numpy arrays of one length to a table, by column name."""
-        with _worded(self.path):
+        with _explain(self.path):
             self.connection.register("part", dict(columns))
             self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
             self.connection.unregister("part")
@@ -64,7 +64,7 @@ class Engine:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Engine]:
+def open_engine(path: Path) -> Iterator[Engine]:
     """A database for reading `path`; its temporary files are removed at the end.
 
     Raises `RecordingError` where duckdb or numpy is not installed, as from the wheels for GPU machines.
@@ -96,7 +96,7 @@ def opened(path: Path) -> Iterator[Engine]:
 
 
 @contextmanager
-def _worded(path: Path) -> Iterator[None]:
+def _explain(path: Path) -> Iterator[None]:
     duckdb = sys.modules["duckdb"]
     try:
         yield

@@ -247,16 +247,16 @@ def sequence(value: object, path: Path, what: str) -> list[object]:
     return value
 
 
-def whole(value: object, path: Path, what: str) -> int:
+def read_integer(value: object, path: Path, what: str) -> int:
     """`value` as a whole number from 0 to 2**63 - 1; never a rounded or a missing one."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
         raise RecordingError(path, f"{what} is {str(value)[:40]!r}, not a whole number of 0 or more")
     return value
 
 
-def wholes(values: Iterable[object], path: Path, what: str) -> tuple[int, ...]:
+def read_integers(values: Iterable[object], path: Path, what: str) -> tuple[int, ...]:
     """Each of `values` as `whole` reads it."""
-    return tuple(whole(value, path, what) for value in values)
+    return tuple(read_integer(value, path, what) for value in values)
 
 
 def text_of(value: object, path: Path, what: str) -> str:
@@ -331,7 +331,7 @@ def is_archive_file(path: Path) -> bool:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
+def unpack(path: Path) -> Iterator[Path]:
     """A folder with the files of the archive, gone after the block.
 
     Raises `RecordingError` where the archive is cut, damaged or too large, or names a file outside of itself.

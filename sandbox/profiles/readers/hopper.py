@@ -112,7 +112,7 @@ def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = 
     Rates are bytes over `duration_ns` where it is given, else ncu's own, which stand for its clocks and flushed caches.
     """
     told = {metric.name: metric.value for metric in metrics}
-    said = [*_listed(told, SHARES, 0.01), *_listed(told, PLAIN, 1.0), *_ratios(told), *_busiest(told), *_spills(told)]
+    said = [*_list(told, SHARES, 0.01), *_list(told, PLAIN, 1.0), *_ratios(told), *_busiest(told), *_spills(told)]
     said += _sums(told, {item.name: item for item in said}, duration_ns)
     return tuple(item.model_copy(update={"source": f"{tool}: {item.source}"}) for item in said)
 
@@ -120,10 +120,10 @@ def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = 
 def limiter(metrics: Sequence[Named]) -> Limiter | None:
     """What bounds the blocks per SM; the grid, where it does not fill the GPU once. None where no limit is told."""
     told = {metric.name: metric.value for metric in metrics}
-    limits = [(value, name) for name, names in LIMITS if (value := _first(told, names)) is not None]
+    limits = [(value, name) for name, names in LIMITS if (value := _first_metric(told, names)) is not None]
     if not limits:
         return None
-    fill = _first(told, PLAIN["occ.fill_waves"])
+    fill = _first_metric(told, PLAIN["occ.fill_waves"])
     return "grid" if fill is not None and fill < 1 else min(limits, key=lambda limit: limit[0])[1]
 
 
@@ -138,16 +138,16 @@ def stalls(metrics: Sequence[Named]) -> tuple[StallShare, ...]:
                 reason = next(group for group in match.groups() if group)
                 found[reason] = metric.value
         if (whole := sum(found.values())) > 0:
-            return _classed(found, whole, basis)
+            return _classify(found, whole, basis)
     return ()
 
 
 def duration(metrics: Mapping[str, float]) -> float | None:
     """ncu's own time of a launch in nanoseconds, good for ratios only."""
-    return _first(metrics, DURATION)
+    return _first_metric(metrics, DURATION)
 
 
-def _classed(found: Mapping[str, float], whole: float, basis: Basis) -> tuple[StallShare, ...]:
+def _classify(found: Mapping[str, float], whole: float, basis: Basis) -> tuple[StallShare, ...]:
     classes: dict[Stall, list[str]] = {}
     for reason in sorted(found, key=lambda name: -found[name]):
         if found[reason] > 0:
@@ -159,17 +159,17 @@ def _classed(found: Mapping[str, float], whole: float, basis: Basis) -> tuple[St
     return tuple(sorted(shares, key=lambda item: -item.share))
 
 
-def _first(told: Mapping[str, float], names: Sequence[str]) -> float | None:
+def _first_metric(told: Mapping[str, float], names: Sequence[str]) -> float | None:
     return next((told[name] for name in names if name in told), None)
 
 
-def _said(name: str, value: float, source: str) -> Said:
+def _say(name: str, value: float, source: str) -> Said:
     return Said(name=name, value=value, source=source, rung="counters")
 
 
-def _listed(told: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[Said]:
+def _list(told: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[Said]:
     return [
-        _said(field, told[name] * factor, name)
+        _say(field, told[name] * factor, name)
         for field, names in table.items()
         if (name := next((name for name in names if name in told), None)) is not None
     ]
@@ -177,7 +177,7 @@ def _listed(told: Mapping[str, float], table: Mapping[str, tuple[str, ...]], fac
 
 def _ratios(told: Mapping[str, float]) -> list[Said]:
     return [
-        _said(field, told[top] / told[bottom], f"{top} / {bottom}")
+        _say(field, told[top] / told[bottom], f"{top} / {bottom}")
         for field, top, bottom in RATIOS
         if top in told and told.get(bottom, 0) > 0
     ]
@@ -186,14 +186,14 @@ def _ratios(told: Mapping[str, float]) -> list[Said]:
 def _busiest(told: Mapping[str, float]) -> list[Said]:
     pipes = [(told[name], name) for name in VECTOR if name in told]
     return (
-        [_said("comp.vector_busy", max(pipes)[0] * 0.01, f"{max(pipes)[1]}, the busiest of its kind")] if pipes else []
+        [_say("comp.vector_busy", max(pipes)[0] * 0.01, f"{max(pipes)[1]}, the busiest of its kind")] if pipes else []
     )
 
 
 def _spills(told: Mapping[str, float]) -> list[Said]:
     for names in SPILLS:
         if all(name in told for name in names):
-            return [_said("regs.spill_ops", sum(told[name] for name in names), " + ".join(names))]
+            return [_say("regs.spill_ops", sum(told[name] for name in names), " + ".join(names))]
     return []
 
 
@@ -205,20 +205,20 @@ def _sums(told: Mapping[str, float], known: Mapping[str, Said], duration_ns: flo
     ):
         if all(part in known for part in parts):
             sums.append(
-                _said(field, sum(known[part].value for part in parts), " + ".join(known[p].source for p in parts))
+                _say(field, sum(known[part].value for part in parts), " + ".join(known[p].source for p in parts))
             )
     if "dram__bytes.sum" in told and all(item.name != "mem.bytes" for item in sums):
-        sums.append(_said("mem.bytes", told["dram__bytes.sum"], "dram__bytes.sum"))
+        sums.append(_say("mem.bytes", told["dram__bytes.sum"], "dram__bytes.sum"))
     return [*sums, *_rate(told, next((item for item in sums if item.name == "mem.bytes"), None), duration_ns)]
 
 
 def _rate(told: Mapping[str, float], moved: Said | None, duration_ns: float | None) -> list[Said]:
     if moved is not None and duration_ns:
-        return [_said("mem.gbps", moved.value / duration_ns, f"({moved.source}) / median of the timing run")]
+        return [_say("mem.gbps", moved.value / duration_ns, f"({moved.source}) / median of the timing run")]
     name = next((name for name in BYTES_PER_SECOND if name in told), None)
     if name is not None:
-        return [_said("mem.gbps", told[name] / 1e9, f"{name}, at ncu's clocks")]
+        return [_say("mem.gbps", told[name] / 1e9, f"{name}, at ncu's clocks")]
     own = duration(told)
     if moved is not None and own:
-        return [_said("mem.gbps", moved.value / own, f"({moved.source}) / ncu's own duration")]
+        return [_say("mem.gbps", moved.value / own, f"({moved.source}) / ncu's own duration")]
     return []

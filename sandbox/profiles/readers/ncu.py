@@ -285,7 +285,7 @@ def raw(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
     mark, warning = locale_of(((_total(text), unit) for text, unit in cells), path)
     launches = []
     for header, units, (_, row) in _wide(rows, path):
-        launch = _identified(dict(zip(header, row, strict=True)))
+        launch = _identify(dict(zip(header, row, strict=True)))
         for name, unit, text in zip(header, units, row, strict=True):
             if name not in IDENTITY:
                 _add(launch, name, (text, unit), mark)
@@ -304,7 +304,7 @@ def details(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
     launches: dict[tuple[str, ...], Launch] = {}
     for line in table:
         key = tuple(line.get(name, "") for name in ("Process ID", "Device", "ID", "Kernel Name"))
-        launch = launches.setdefault(key, _identified(line))
+        launch = launches.setdefault(key, _identify(line))
         if line.get("Metric Name"):
             name = line["Metric Name"]
             if "__" not in name:
@@ -317,7 +317,7 @@ def details(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
     return list(launches.values()), warning
 
 
-def listed(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
+def read_metric_list(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
     """The one launch of a `metric,value,unit` list."""
     for line, row in rows:
         if len(row) != 3:
@@ -376,7 +376,7 @@ def _long(rows: Sequence[Row], path: Path) -> Iterator[dict[str, str]]:
         yield dict(zip(header, row, strict=False))
 
 
-def _identified(cells: dict[str, str]) -> Launch:
+def _identify(cells: dict[str, str]) -> Launch:
     return Launch(
         name=cells.get("Kernel Name") or UNNAMED,
         process=cells.get("Process ID", ""),
@@ -558,7 +558,7 @@ def read(path: Path) -> Recording:
     found = table(path)
     first_line, header = found.rows[0]
     if header[0] == "metric":
-        return _recording(path, "ncu_values", found, listed(found.rows, path))
+        return _recording(path, "ncu_values", found, read_metric_list(found.rows, path))
     if header[:2] != ["ID", "Process ID"]:
         return _source(path, found)
     if "Metric Value" not in header:
@@ -640,7 +640,7 @@ def _kernel(name: str, group: Sequence[Launch], whole: float) -> KernelCalls:
         times = []  # a sum over some of the launches would be no sum
     variants: dict[Launched, list[Launch]] = {}
     for launch in group:
-        variants.setdefault(_launched(launch), []).append(launch)
+        variants.setdefault(_read_launch(launch), []).append(launch)
     total = math.fsum(times) if times else None
     return KernelCalls(
         name=name,
@@ -654,18 +654,18 @@ def _kernel(name: str, group: Sequence[Launch], whole: float) -> KernelCalls:
         max_ns=max(times, default=None),
         stdev_ns=statistics.stdev(times) if len(times) > 1 else None,
         share=total / whole if total is not None and whole else None,
-        last=_launched(group[-1]).model_copy(update={"calls": len(group)}),
+        last=_read_launch(group[-1]).model_copy(update={"calls": len(group)}),
         variants=tuple(
             shape.model_copy(update={"calls": len(members)})
             for shape, members in sorted(variants.items(), key=lambda item: -len(item[1]))[:VARIANTS]
         ),
-        vgpr_total=_launched(group[-1]).arch_vgpr,
+        vgpr_total=_read_launch(group[-1]).arch_vgpr,
         metrics=tuple(Named(name=key, value=value) for key, value in mean(group).items()),
     )
 
 
-def _launched(launch: Launch) -> Launched:
-    told = {said.name: said.value for said in hopper.numbers(_named(launch.metrics), tool="ncu")}
+def _read_launch(launch: Launch) -> Launched:
+    told = {said.name: said.value for said in hopper.numbers(_name(launch.metrics), tool="ncu")}
     shared, registers = told.get("shared.total_bytes"), told.get("regs.total_per_thread")
     return Launched(
         calls=1,
@@ -677,7 +677,7 @@ def _launched(launch: Launch) -> Launched:
     )
 
 
-def _named(metrics: dict[str, float]) -> tuple[Named, ...]:
+def _name(metrics: dict[str, float]) -> tuple[Named, ...]:
     return tuple(Named(name=name, value=value) for name, value in metrics.items())
 
 

@@ -64,9 +64,9 @@ def read_samples(folder: Path) -> tuple[Counter[Sample], bool]:
         if isa.startswith("; "):
             kernel = source or isa[2:].strip()
             continue
-        address, issued, stalled = files.wholes([row[p] for p in places[2:5]], path, f"counts of row {number}")
+        address, issued, stalled = files.read_integers([row[p] for p in places[2:5]], path, f"counts of row {number}")
         told = files.sequence(row[places[5]], path, f"Stall_Reasons of row {number}")
-        reasons = files.wholes(told, path, f"Stall_Reasons of row {number}")
+        reasons = files.read_integers(told, path, f"Stall_Reasons of row {number}")
         at = Sample(isa=isa, source=source, reason="", address=address, kernel=kernel)
         if len(reasons) > len(REASONS) or sum(reasons) > stalled:
             raise RecordingError(path, f"row {number} has {sum(reasons)} reasons for {stalled} stalled samples")
@@ -126,7 +126,7 @@ def read(path: Path) -> Recording:
     """
     if path.is_dir() or path.name == "code.json":
         return _viewer(path if path.is_dir() else path.parent)
-    counted = _counted(path)
+    counted = _count(path)
     stochastic = counted.stochastic
     counters = [
         ("pc_sampling.samples", float(counted.rows)),
@@ -153,18 +153,18 @@ def _viewer(folder: Path) -> Recording:
         format="pc_sampling", tool="rocprofv3", vendor="amd", stalls=_stalls(samples, stochastic),
         hotspots=_hotspots(samples, stochastic),
         counters=(Named(name="pc_sampling.samples", value=float(rows)),), rows=rows,
-        kernels=tuple(_sampled(name) for name, _ in kernels.most_common() if name),
+        kernels=tuple(_sampled_kernel(name) for name, _ in kernels.most_common() if name),
         files=tuple(str(folder / name) for name in FILES), warnings=_warnings(stochastic, 0),
     )  # fmt: skip
 
 
-def _sampled(name: str) -> KernelCalls:
+def _sampled_kernel(name: str) -> KernelCalls:
     """A kernel in which samples fell, so one that ran at least once; no call was counted and no time taken."""
     once = Launched(calls=1)
     return KernelCalls(name=name, display=names.display(name), category=names.category(name), calls=1, last=once)
 
 
-def _counted(path: Path) -> _Counted:
+def _count(path: Path) -> _Counted:
     number = 1
     seen: Counter[tuple[str, ...]] = Counter()
     dispatches = set[str]()
@@ -187,7 +187,7 @@ def _counted(path: Path) -> _Counted:
         raise RecordingError(path, f"is not UTF-8: {error.reason}", line=number + 1) from error
     except csv.Error as error:
         raise RecordingError(path, f"is cut or damaged: {error}", line=number + 1) from error
-    return _summed(path, seen, dispatches, stochastic)
+    return _sum(path, seen, dispatches, stochastic)
 
 
 def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -207,7 +207,7 @@ def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         yield reader.line_num, cells
 
 
-def _summed(path: Path, seen: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
+def _sum(path: Path, seen: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
     counted = _Counted(dispatches=dispatches, stochastic=stochastic)
     for (mask, isa, source, *told), count in seen.items():
         if not isa.strip():

@@ -68,8 +68,8 @@ def profile(
 
     Raises re.error for an expression that is none.
     """
-    recordings = _completed(recordings)
-    groups = _grouped([seen for recording in recordings for seen in _seen(recording)])
+    recordings = _complete(recordings)
+    groups = _group([seen for recording in recordings for seen in _list_seen(recording)])
     if target is not None:
         wanted = re.compile(target)
         groups = [group for group in groups if any(wanted.search(_words(seen.kernel)) for seen in group)]
@@ -79,7 +79,7 @@ def profile(
     return tuple(_against(one, (bandwidths or {}).get(one.device or "")) for one in profiles)
 
 
-def _completed(recordings: Sequence[Recording]) -> Sequence[Recording]:
+def _complete(recordings: Sequence[Recording]) -> Sequence[Recording]:
     """Recordings that do not tell their architecture get that of the others, where all others agree."""
     arches = {(one.vendor, one.arch) for one in recordings if one.arch}
     told = dict(arches)
@@ -116,19 +116,19 @@ def _words(kernel: KernelCalls) -> str:
     return f"{kernel.name}\n{kernel.display}"
 
 
-def _seen(recording: Recording) -> list[Seen]:
+def _list_seen(recording: Recording) -> list[Seen]:
     """The recording's kernels; of a thread trace without a list of kernels, the one that was traced."""
     kernels = recording.kernels
     if not kernels and recording.att is not None:
-        kernels = (_named(recording.att.kernel),)
+        kernels = (_kernel_named(recording.att.kernel),)
     return [Seen(recording=recording, kernel=kernel, own=own_name(kernel.name)) for kernel in kernels]
 
 
-def _named(name: str) -> KernelCalls:
+def _kernel_named(name: str) -> KernelCalls:
     return KernelCalls(name=name, display=display(name), category=category(name), calls=1, last=Launched(calls=1))
 
 
-def _grouped(seen: Sequence[Seen]) -> list[list[Seen]]:
+def _group(seen: Sequence[Seen]) -> list[list[Seen]]:
     """What belongs to one kernel, best time first; kernels with most time first, untimed ones last.
 
     By whole name; else, between two tools, by the function's own name where each tool has it only once. Two kernels of
@@ -194,9 +194,9 @@ def _numbers(
     computed, limiter = residency(fitting.kernel, arch, facts.get("units"))
     said = (
         *(times(first.kernel, first.recording) if first.kernel.total_ns is not None else ()),
-        *_counted(first, metrics, arch, facts, first.kernel.median_ns if timed else None),
+        *_counter_numbers(first, metrics, arch, facts, first.kernel.median_ns if timed else None),
         *(number for one in group for number in resources(one.kernel, one.recording)),
-        *_traced(group, first),
+        *_trace_numbers(group, first),
         *computed,
     )
     unique: dict[str, Said] = {}
@@ -210,7 +210,7 @@ def _metrics(group: Sequence[Seen]) -> tuple[Named, ...]:
     return tuple({metric.name: metric for one in reversed(group) for metric in one.kernel.metrics}.values())
 
 
-def _counted(
+def _counter_numbers(
     first: Seen, metrics: tuple[Named, ...], arch: str | None, facts: dict[str, float], duration_ns: float | None
 ) -> tuple[Said, ...]:
     if not metrics:
@@ -224,7 +224,7 @@ def _counted(
     return tuple(one.model_copy(update={"corrected": COUNTED}) if one.name in RATES else one for one in counted)
 
 
-def _traced(group: Sequence[Seen], first: Seen) -> tuple[Said, ...]:
+def _trace_numbers(group: Sequence[Seen], first: Seen) -> tuple[Said, ...]:
     for one in group:
         trace = one.recording.att
         if trace is not None and _is(trace.kernel, first):

@@ -12,7 +12,7 @@ from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
 from ridgeline.sandbox.profiles.readers.agents import on_device
 from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import opened
+from ridgeline.sandbox.profiles.readers.engine import open_engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
 
@@ -44,7 +44,7 @@ def read(path: Path) -> tuple[Recording, ...]:
     Raises `RecordingError` when the text is cut or damaged, or the document tells of nothing.
     """
     found: list[Recording] = []
-    with opened(path) as engine, ExitStack() as files:
+    with open_engine(path) as engine, ExitStack() as files:
         processes: list[_Process] = []
         writers: list[tuple[Any, Any]] = []
         for keys, value in elements(path):
@@ -59,7 +59,7 @@ def read(path: Path) -> tuple[Recording, ...]:
                 _take(path, processes[-1], writers[-1], keys[2:], value)
         files.close()
         for at, process in enumerate(processes):
-            found += _finished(path, process, engine.room, at)
+            found += _finish(path, process, engine.room, at)
     if not found:
         raise RecordingError(path, "holds no dispatch, no counter and no GPU: nothing was recorded", line=1)
     return tuple(sorted(found, key=lambda one: -(one.sum_ns or 0)))
@@ -80,7 +80,7 @@ def _take(path: Path, process: _Process, writers: tuple[Any, Any], keys: tuple[s
                 writers[0].writerow(_dispatch(value))
                 process.dispatches += 1
             case ("callback_records", "counter_collection", "[]"):
-                writers[1].writerows(_counted(process, value))
+                writers[1].writerows(_count(process, value))
                 process.counted += 1
             case ("strings", "att_filenames", "[]"):
                 process.thread_traces += 1
@@ -107,7 +107,7 @@ def _dispatch(told: Mapping[str, Any]) -> Sequence[object]:
     return " ".join(map(str, packed)), told["start_timestamp"], told["end_timestamp"]
 
 
-def _counted(process: _Process, told: Mapping[str, Any]) -> list[Sequence[object]]:
+def _count(process: _Process, told: Mapping[str, Any]) -> list[Sequence[object]]:
     """Rows of one dispatch: a counter's records, one for each hardware instance, are summed."""
     data = told["dispatch_data"]
     info = data["dispatch_info"]
@@ -123,10 +123,10 @@ def _counted(process: _Process, told: Mapping[str, Any]) -> list[Sequence[object
     ]  # fmt: skip
 
 
-def _finished(path: Path, process: _Process, room: Path, at: int) -> list[Recording]:
+def _finish(path: Path, process: _Process, room: Path, at: int) -> list[Recording]:
     found: list[Recording] = []
     if process.dispatches:
-        found += _timed(path, process, room / f"dispatches{at}.csv")
+        found += _time_rows(path, process, room / f"dispatches{at}.csv")
     if process.counted:
         found += _with_counters(path, process, room / f"counters{at}.csv")
     if not found and process.gpus:
@@ -138,22 +138,22 @@ def _finished(path: Path, process: _Process, room: Path, at: int) -> list[Record
     return found
 
 
-def _timed(path: Path, process: _Process, rows: Path) -> list[Recording]:
-    with opened(path) as engine:
+def _time_rows(path: Path, process: _Process, rows: Path) -> list[Recording]:
+    with open_engine(path) as engine:
         loaded = load(
-            engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpacked, symbols=process.symbols)
+            engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=process.symbols)
         )
         told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
-    return [_placed(process, one) for one in told]
+    return [_place(process, one) for one in told]
 
 
 def _with_counters(path: Path, process: _Process, rows: Path) -> list[Recording]:
     cells = rocprof_csv.cells(path, rows, dispatches.head(dispatches.COUNTER), process.symbols)
     told = rocprof_csv.counter_recordings(cells, files=(str(path),))
-    return [_placed(process, one.model_copy(update={"format": FORMAT})) for one in told]
+    return [_place(process, one.model_copy(update={"format": FORMAT})) for one in told]
 
 
-def _placed(process: _Process, recording: Recording) -> Recording:
+def _place(process: _Process, recording: Recording) -> Recording:
     handle = (recording.device or "").removeprefix("Agent ")
     agent = agents.chosen(process.gpus, handle)
     if agent is None:

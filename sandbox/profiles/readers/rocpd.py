@@ -15,8 +15,15 @@ from urllib.parse import quote
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
 from ridgeline.sandbox.profiles.readers.agents import on_device
-from ridgeline.sandbox.profiles.readers.dispatches import Dispatches, Symbol, counted, load, numbered, recordings
-from ridgeline.sandbox.profiles.readers.engine import Engine, opened
+from ridgeline.sandbox.profiles.readers.dispatches import (
+    Dispatches,
+    Symbol,
+    count_dispatches,
+    load,
+    number_keys,
+    recordings,
+)
+from ridgeline.sandbox.profiles.readers.engine import Engine, open_engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 
 # Whole numbers that stand for the rows of some columns of an SQLite table: what a row repeats then travels as one.
@@ -127,12 +134,12 @@ def sniff(path: Path) -> bool:
     """Whether a file is an SQLite database with rocpd's tables."""
     if beginning(path)[: len(MAGIC)] != MAGIC:
         return False
-    with _opened(path) as base:
+    with _open_base(path) as base:
         return bool(base.rows("select 1 from sqlite_master where name like 'rocpd_kernel_dispatch%' limit 1"))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Base]:
+def _open_base(path: Path) -> Iterator[_Base]:
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)) as connection:
             yield _Base(path, connection)
@@ -145,7 +152,7 @@ def read(path: Path) -> tuple[Recording, ...]:
 
     Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.
     """
-    with _opened(path) as base, opened(path) as engine:
+    with _open_base(path) as base, open_engine(path) as engine:
         warnings = (*_schema(base), *_missing(base))
         symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
         gpus = _agents(base)
@@ -155,7 +162,7 @@ def read(path: Path) -> tuple[Recording, ...]:
             cells = rocprof_csv.cells(path, summed, dispatches.head(dispatches.COUNTER), symbols)
             told = rocprof_csv.counter_recordings(cells, files=(str(path),))
             found = tuple(_with_metrics(one, told) for one in found)
-    return tuple(_placed(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
+    return tuple(_place(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
 
 
 def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> Dispatches:
@@ -164,12 +171,12 @@ def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> D
     coded = codes(_PACKED, kinds) if run and len(kinds := base.rows(_KINDS)) < KINDS else None
     if coded is not None:
         _numbers(base, engine, coded)
-        keys = {at: dispatches.unpacked(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
-        return numbered(engine, keys, counted(engine))
+        keys = {at: dispatches.unpack_key(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
+        return number_keys(engine, keys, count_dispatches(engine))
     rows = engine.room / "dispatches.csv"
     if not base.copied(_DISPATCHES, dispatches.DISPATCH, rows):
         raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
-    return load(engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpacked, symbols=symbols))
+    return load(engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=symbols))
 
 
 def _numbers(base: _Base, engine: Engine, coded: Codes) -> None:
@@ -242,7 +249,7 @@ def _with_metrics(recording: Recording, told: Sequence[Recording]) -> Recording:
     )
 
 
-def _placed(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
+def _place(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
     agent = agents.chosen(gpus, recording.device or "")
     if agent is None:
         return recording

@@ -16,7 +16,7 @@ from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import files, names
 from ridgeline.sandbox.profiles.readers.agents import registers
-from ridgeline.sandbox.profiles.readers.engine import Engine, opened
+from ridgeline.sandbox.profiles.readers.engine import Engine, open_engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError, is_ended, read_text
 
 # The wide form of rocprof-compute's table: a row per dispatch with all its counters, and the level files beside it.
@@ -94,7 +94,7 @@ def kernels_of_wide_table(path: Path) -> list[Kernel]:
     found: dict[str, Kernel] = {}
     for one in dispatches(path):
         kernel = found.setdefault(one.kernel, Kernel(name=one.kernel))
-        kernel.launch(launched(one.cells))
+        kernel.launch(read_launch(one.cells))
         kernel.time(duration(*(one.cells.get(name, "") for name in TIMES)))
         for name, value in one.counters.items():
             kernel.add(name, value)
@@ -125,17 +125,17 @@ def duration(start: str, end: str) -> float:
     return max(0.0, float(end) - float(start))
 
 
-def launched(row: Mapping[str, str]) -> Launched:
+def read_launch(row: Mapping[str, str]) -> Launched:
     """How a dispatch was launched; sizes are products over axes."""
-    grid, group = whole(row.get("grid_size")), whole(row.get("workgroup_size"))
+    grid, group = read_integer(row.get("grid_size")), read_integer(row.get("workgroup_size"))
     return Launched(
         calls=1,
         grid_items=grid,
         workgroup_items=group,
         blocks=(grid // group, 1, 1) if grid and group and grid % group == 0 else None,
-        arch_vgpr=whole(row.get("arch_vgpr")), accum_vgpr=whole(row.get("accum_vgpr")), sgpr=whole(row.get("sgpr")),
-        lds_bytes=whole(row.get("lds_per_workgroup")), lds_static_only=True,
-        scratch_bytes=whole(row.get("scratch_per_workitem")),
+        arch_vgpr=read_integer(row.get("arch_vgpr")), accum_vgpr=read_integer(row.get("accum_vgpr")), sgpr=read_integer(row.get("sgpr")),
+        lds_bytes=read_integer(row.get("lds_per_workgroup")), lds_static_only=True,
+        scratch_bytes=read_integer(row.get("scratch_per_workitem")),
     )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def read(path: Path) -> Recording:
         raise RecordingError(path, f"holds no {TABLE}: no counters were collected")
     kernels = _kernels(table)
     about = system(folder / "sysinfo.csv")
-    listed = _listed(kernels, about.arch)
+    listed = _list(kernels, about.arch)
     times = [kernel.total_ns for kernel in listed]
     return Recording(
         format="rocprof_compute", tool="rocprof-compute", tool_version=about.version, vendor="amd", arch=about.arch,
@@ -197,7 +197,7 @@ def _is_database(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def _listed(kernels: Sequence[Kernel], arch: str | None) -> tuple[KernelCalls, ...]:
+def _list(kernels: Sequence[Kernel], arch: str | None) -> tuple[KernelCalls, ...]:
     whole = math.fsum(time for kernel in kernels for time in kernel.times)
     complete = not any(kernel.ruined for kernel in kernels)
     listed = [_kernel(kernel, whole if complete else None) for kernel in kernels]
@@ -273,10 +273,10 @@ def system(path: Path) -> System:
     if len(rows) < 2 or len(rows[1]) != len(rows[0]) or not is_ended(path):
         raise RecordingError(path, "is cut: not as many values as columns, or no end of the last line", line=2)
     told = {name.strip().lower(): value.strip() for name, value in zip(rows[0], rows[1], strict=True)}
-    return described(told, path)
+    return describe_system(told, path)
 
 
-def described(told: Mapping[str, str], path: Path) -> System:
+def describe_system(told: Mapping[str, str], path: Path) -> System:
     """The same from column -> value, however it was stored."""
     arch = told.get("gpu_arch", "").split(":")[0]
     found = {name: value for name, column in FACTS.items() if (value := _positive(told.get(column)))}
@@ -331,7 +331,7 @@ _METRICS = """SELECT k.kernel_name, m.table_name, m.sub_table_name, m.name, m.un
 def is_database(path: Path) -> bool:
     """Whether a SQLite file has the tables of an analysis."""
     try:
-        with _opened(path) as base:
+        with _open_database(path) as base:
             return _has_tables(base)
     except RecordingError:
         return False
@@ -343,7 +343,7 @@ def read_database(path: Path) -> Recording:
     A metric without a value, or an infinite one, is left out. Raises RecordingError where the file is damaged or of an
     unknown schema.
     """
-    with _opened(path) as base:
+    with _open_database(path) as base:
         if not _has_tables(base):
             raise RecordingError(path, "is a database, but not one that rocprof-compute analyze writes")
         version = _version(base, path)
@@ -367,7 +367,7 @@ def _notes(ruined: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Read-only, and without the locks that a folder of somebody else may not permit."""
     if not path.is_file():
         raise RecordingError(path, "is not there")
@@ -429,7 +429,7 @@ def _system(base: sqlite3.Connection, path: Path) -> System:
         raise RecordingError(path, f"its description of the system is damaged: {error}") from error
     if not isinstance(told, dict):
         raise RecordingError(path, "its description of the system is no object: damaged")
-    return described({str(name): "" if value is None else str(value) for name, value in told.items()}, path)
+    return describe_system({str(name): "" if value is None else str(value) for name, value in told.items()}, path)
 
 
 def _database_kernel(name: str, times: list[float], whole: float, metrics: Mapping[str, float]) -> KernelCalls:
@@ -437,12 +437,12 @@ def _database_kernel(name: str, times: list[float], whole: float, metrics: Mappi
         name=name, display=names.display(name), category=names.category(name), calls=len(times),
         total_ns=math.fsum(times), mean_ns=math.fsum(times) / len(times), median_ns=median(times), min_ns=min(times),
         max_ns=max(times), stdev_ns=stdev(times) if len(times) > 1 else None, share=math.fsum(times) / whole,
-        last=_launched(len(times), metrics),
+        last=_launch_of(len(times), metrics),
         metrics=tuple(Named(name=metric, value=value) for metric, value in sorted(metrics.items())),
     )  # fmt: skip
 
 
-def _launched(calls: int, metrics: Mapping[str, float]) -> Launched:
+def _launch_of(calls: int, metrics: Mapping[str, float]) -> Launched:
     """From the metrics of the wavefront's launch, where every dispatch had the same."""
     place = "Wavefront / Wavefront Launch Stats"
     told = {name: metrics.get(f"{place} / {metric} [Avg] ({unit})") for name, (metric, unit) in LAUNCH.items()}
@@ -478,10 +478,10 @@ def wide(path: Path) -> Iterator[tuple[Row, dict[str, float], set[str]]]:
         row = pick(cells)
         check(path, row, number)
         told = {name: number_of(path, cells[at], name, number) for at, name in columns if cells[at].strip()}
-        yield row, *collected(told)
+        yield row, *fold_channels(told)
 
 
-def collected(told: Mapping[str, float]) -> tuple[dict[str, float], set[str]]:
+def fold_channels(told: Mapping[str, float]) -> tuple[dict[str, float], set[str]]:
     """Counters with channels folded into `_sum`, without zeros that mean `not collected`; and the names of those."""
     channels: dict[str, list[float]] = defaultdict(list)
     summed: dict[str, float] = {}
@@ -511,7 +511,7 @@ def counters(titles: Sequence[str]) -> list[tuple[int, str]]:
 
 def picker(path: Path, titles: Sequence[str]) -> Callable[[Sequence[str]], Row]:
     """A function from a row to its columns that are no counters, by name in lower case."""
-    names = lowered(titles)
+    names = lower_titles(titles)
     missing = [name for name in ("dispatch_id", "gpu_id", "kernel_name") if name not in names]
     if missing:
         raise RecordingError(path, f"its header lacks {', '.join(missing)}", line=1)
@@ -523,7 +523,7 @@ def picker(path: Path, titles: Sequence[str]) -> Callable[[Sequence[str]], Row]:
 def check(path: Path, row: Mapping[str, str], number: int | None) -> None:
     """Raises RecordingError where a dispatch has no number, size or kernel."""
     for name in ("dispatch_id", "grid_size", "workgroup_size"):
-        if name in row and whole(row[name]) is None:
+        if name in row and read_integer(row[name]) is None:
             raise RecordingError(path, f"{name} is {row[name][:40]!r}, not a whole number", line=number)
     if not row["kernel_name"].strip():
         raise RecordingError(path, "a dispatch names no kernel", line=number)
@@ -540,7 +540,7 @@ def number_of(path: Path, text: str, name: str, number: int) -> float:
     return value
 
 
-def lowered(titles: Sequence[str]) -> list[str]:
+def lower_titles(titles: Sequence[str]) -> list[str]:
     """Names of columns as they are compared."""
     return [name.strip().lower() for name in titles]
 
@@ -570,7 +570,7 @@ def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise RecordingError(path, "is cut: its last line has no end", line=number)
 
 
-def whole(text: str | None) -> int | None:
+def read_integer(text: str | None) -> int | None:
     """A whole number of a cell; None where there is none."""
     digits = (text or "").strip().removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
@@ -592,7 +592,7 @@ def is_long(titles: Sequence[str]) -> bool:
 def kernels_of_long_table(path: Path) -> list[Kernel]:
     """All kernels of the table. Raises RecordingError where it is cut, damaged or holds what is no counter."""
     titles = files.columns(path)
-    with opened(path) as engine:
+    with open_engine(path) as engine:
         source = _source(engine, path, titles)
         counted = engine.rows(
             "select kernel_name, counter_name, count(*), count(counter_value), fsum(counter_value), "
@@ -606,7 +606,7 @@ def kernels_of_long_table(path: Path) -> list[Kernel]:
         _count(path, found.setdefault(str(name or ""), Kernel(name=str(name or ""))), str(counter or ""), told)
     _launch(path, found, titles, taken)
     for one in found.values():
-        kept, left_out = collected(one.means())
+        kept, left_out = fold_channels(one.means())
         one.sums, one.counts, one.left_out = dict(kept), dict.fromkeys(kept, 1), left_out
     return list(found.values())
 
@@ -647,7 +647,7 @@ def _launch(path: Path, found: dict[str, Kernel], titles: Sequence[str], taken: 
         if (name, dispatch, gpu) not in times:
             one = {"kernel_name": name, "dispatch_id": dispatch, "gpu_id": gpu, **dict(zip(told, cells, strict=True))}
             check(path, one, None)
-            found[name].launch(launched(one))
+            found[name].launch(read_launch(one))
         times[name, dispatch, gpu].append(duration(start, end))
     for (name, _, _), passes in times.items():
         found[name].time(math.fsum(passes) / len(passes) if all(passes) else 0.0)

@@ -10,7 +10,7 @@ from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import agents
 from ridgeline.sandbox.profiles.readers.agents import on_device
 from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import Engine, opened
+from ridgeline.sandbox.profiles.readers.engine import Engine, open_engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, columns, header, is_ended, number, rows
 from ridgeline.sandbox.profiles.readers.names import category, display
 
@@ -107,10 +107,10 @@ def _kernel(row: _Row, total: float) -> KernelCalls:
 
 
 def _sums(path: Path, form: str, told: Sequence[_Row]) -> Recording:
-    return _named(path, form, [(row.name, row.calls, row.total) for row in told], len(told))
+    return _name(path, form, [(row.name, row.calls, row.total) for row in told], len(told))
 
 
-def _named(path: Path, form: str, told: Sequence[tuple[str, int, float]], count: int) -> Recording:
+def _name(path: Path, form: str, told: Sequence[tuple[str, int, float]], count: int) -> Recording:
     pairs = [
         pair
         for name, calls, total in told
@@ -130,7 +130,7 @@ def read_calls(path: Path, head: Head) -> tuple[Recording, ...]:
         f"'c{at}': '{'BIGINT' if at in (head.place('start'), head.place('end')) else 'VARCHAR'}'"
         for at in range(len(head.names))
     )
-    with opened(path) as engine:
+    with open_engine(path) as engine:
         sums = engine.rows(
             f"select c{what}, count(*), sum(c{head.place('end')} - c{head.place('start')}) t "
             f"from read_csv('{engine.linked(path)}', header=true, auto_detect=false, delim='{head.delimiter}', "
@@ -142,7 +142,7 @@ def read_calls(path: Path, head: Head) -> tuple[Recording, ...]:
     if any(name is None or time is None or time < 0 for name, _, time in sums):
         raise RecordingError(path, "calls without a name or a time, or that end before they start")
     told = [(str(name), int(calls), float(time)) for name, calls, time in sums]
-    return (_named(path, "api_trace", told, sum(calls for _, calls, _ in told)),)
+    return (_name(path, "api_trace", told, sum(calls for _, calls, _ in told)),)
 
 
 # kernel_trace.csv of rocprofv3: one row per dispatch, in each of the layouts that versions 6.1 to 7.x wrote.
@@ -171,7 +171,7 @@ def read_kernel_trace(path: Path, head: Head) -> tuple[Recording, ...]:
     doubled = {name for name in head.lower if head.lower.count(name) > 1}
     if doubled:
         raise RecordingError(path, f"the header has {', '.join(sorted(doubled))} twice", line=1)
-    with opened(path) as engine:
+    with open_engine(path) as engine:
         # the CSV writer prints the static part; the older Group_Segment_Size and rocpd's conversion hold the whole
         static = "lds_block_size" in head.lower and "guid" not in head.lower
         return recordings(load(engine, path, head), form=TRACE_FORMAT, files=(str(path),), static_lds=static)
@@ -221,7 +221,7 @@ def read_counter_collection(path: Path, head: Head) -> tuple[Recording, ...]:
 
 def cells(path: Path, rows: Path, head: Head, symbols: Mapping[str, Symbol] | None = None) -> list[Cell]:
     """What the CSV `rows` holds, errors being about `path`; `symbols` where the names are numbers of kernels."""
-    with opened(path) as engine:
+    with open_engine(path) as engine:
         found = [_cell(row, symbols) for row in engine.rows(_sql(engine, rows, head))]
     if not found:
         raise RecordingError(path, "has a header and no rows: 0 kernels were counted", line=1)
@@ -379,13 +379,13 @@ _PASS = re.compile(r"(pmc|pass)_?\d+$")
 Found = tuple[Recording, ...]
 
 
-def merged(files: Sequence[tuple[Path, Found]]) -> Found:
+def merge(files: Sequence[tuple[Path, Found]]) -> Found:
     """All recordings of a folder: most compute time first, then those without kernels."""
     gpus = {path: agents.read_agents(path, header(path)) for path, found in files if _is(found, agents.FORMAT)}
     kept = [(path, found) for path, found in files if path not in gpus]
     traced = {_run(path) for path, found in kept if _is(found, "kernel_trace")}
     kept = [(path, found) for path, found in kept if not (_is(found, "kernel_stats") and _run(path) in traced)]
-    placed = [(path, tuple(_placed(one, _beside(path, gpus)) for one in found)) for path, found in kept]
+    placed = [(path, tuple(_place(one, _beside(path, gpus)) for one in found)) for path, found in kept]
     found = [*_passes([pair for pair in placed if _is(pair[1], "counter_collection")])]
     found += [one for _, told in placed if not _is(told, "counter_collection") for one in told]
     if not found:
@@ -416,7 +416,7 @@ def _beside(path: Path, gpus: Mapping[Path, Sequence[agents.Agent]]) -> Sequence
     return next(iter(kinds)) if len(kinds) == 1 else ()
 
 
-def _placed(one: Recording, gpus: Sequence[agents.Agent]) -> Recording:
+def _place(one: Recording, gpus: Sequence[agents.Agent]) -> Recording:
     agent = None if one.arch or one.vendor != "amd" or not one.kernels else agents.chosen(gpus, one.device or "")
     return on_device(one, agent) if agent is not None else one
 
@@ -430,10 +430,10 @@ def _passes(files: Sequence[tuple[Path, Found]]) -> Iterable[Recording]:
             # a process number in the name changes from pass to pass; the kernels and how often they ran do not
             calls = frozenset((kernel.name, kernel.calls) for kernel in one.kernels)
             groups.setdefault((folder, one.device, one.arch, calls), []).append(one)
-    return [joined for group in groups.values() for joined in _joined(group)]
+    return [joined for group in groups.values() for joined in _join(group)]
 
 
-def _joined(group: Sequence[Recording]) -> Iterable[Recording]:
+def _join(group: Sequence[Recording]) -> Iterable[Recording]:
     """The passes as one; recordings that counted the same things are of several processes, and stay apart."""
     first, *rest = group
     counted = [frozenset(metric.name for kernel in one.kernels for metric in kernel.metrics) for one in group]

@@ -15,7 +15,7 @@ from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Ven
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import dispatches
 from ridgeline.sandbox.profiles.readers.dispatches import Key, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import opened
+from ridgeline.sandbox.profiles.readers.engine import open_engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
 from ridgeline.sandbox.profiles.readers.names import ESTIMATED, TORCH
@@ -140,7 +140,7 @@ def read(path: Path) -> tuple[Recording, ...]:
     where nothing ran on a GPU while it recorded.
     """
     trace = _Trace(path)
-    with opened(path) as engine:
+    with open_engine(path) as engine:
         rows = engine.room / "events.csv"
         with rows.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
@@ -152,7 +152,7 @@ def read(path: Path) -> tuple[Recording, ...]:
         kinds = [kind.key() for kind in trace.kinds]
         loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: kinds[int(text)])
         told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
-    return tuple(_placed(trace, one) for one in told)
+    return tuple(_place(trace, one) for one in told)
 
 
 def _look(trace: _Trace, keys: tuple[str, ...], value: Any, writer: Any) -> None:
@@ -166,7 +166,7 @@ def _look(trace: _Trace, keys: tuple[str, ...], value: Any, writer: Any) -> None
         trace.hip = True
 
 
-def _placed(trace: _Trace, one: Recording) -> Recording:
+def _place(trace: _Trace, one: Recording) -> Recording:
     """With the vendor's words, the device's constants, and grids as the tool counts them."""
     number = (one.device or "").removeprefix("Agent ")
     card = next((card for card in trace.cards if str(card.get("id")) == number), {})
