@@ -12,8 +12,8 @@ from typing import Literal
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, ranked, visible
-from ridgeline.sandbox.devices.tools import PROGRAMS, installed, parse, series, tools_of
+from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, rank_idle, visible
+from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, parse, series, tools_of
 from ridgeline.sandbox.devices.values import MIB, GpuProcess, Judged, State, Told, Vendor
 from ridgeline.sandbox.isolation.confinement import has_own_memory, has_own_table, network_isolation
 from ridgeline.sandbox.isolation.process import run
@@ -248,7 +248,7 @@ class GateReport(Value):
 
 def report(judged: Sequence[Judged], *, environment: Mapping[str, str] | None = None, problem: str = "") -> GateReport:
     """`environment`: where the variables stand that leave only some cards to programs."""
-    idle = ranked(judged)
+    idle = rank_idle(judged)
     left = visible([one.card for one in judged], environment or {})
     free = [one for one in idle if one.card in left]
     states = {one.state for one in judged}
@@ -280,7 +280,7 @@ def present(*, samples: int | None = None, interval_s: float | None = None) -> G
     settings = gate_settings()
     found: list[Judged] = []
     for vendor in VENDORS:
-        if installed(vendor):
+        if is_installed(vendor):
             cards = Cards(tools_of(vendor), settings=settings)
             found += cards.judged(
                 samples=settings.samples if samples is None else samples,
@@ -291,7 +291,7 @@ def present(*, samples: int | None = None, interval_s: float | None = None) -> G
 
 def _absence() -> str:
     tools = [name for vendor in VENDORS for name in PROGRAMS[vendor]]
-    if any(installed(vendor) for vendor in VENDORS):
+    if any(is_installed(vendor) for vendor in VENDORS):
         return f"none of {', '.join(tools)} tells of a card"
     return f"none of {', '.join(tools)} is on PATH, so no GPU can be known to be idle"
 
