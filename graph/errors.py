@@ -1,5 +1,30 @@
 """Why a campaign cannot go on: states of the world, never verdicts on a candidate."""
 
+import re
+from collections.abc import Mapping
+
+OPTIONAL_PACKAGES: Mapping[str, str] = {
+    "inspect_ai": "inspect-ai>=0.3.285,<0.4",
+    "litellm": "litellm>=1.105,<1.106",
+    "torch": "torch>=2.6",
+    "triton": "triton>=3.6",
+}
+"""Requirement by module, of what is not installed with Ridgeline; the same as the extras of pyproject.toml."""
+NO_MODULE = re.compile(r"No module named '(\w+)")
+
+
+def install_command(*modules: str) -> str:
+    """The one command that brings these optional packages, for the shell."""
+    return f"pip install {' '.join(repr(OPTIONAL_PACKAGES[module]) for module in modules)}"
+
+
+def missing_package(text: str) -> str | None:
+    """Which optional package a program's last words say is missing, and the command that brings it; None for none."""
+    match = NO_MODULE.search(text)
+    if match is None or match[1] not in OPTIONAL_PACKAGES:
+        return None
+    return f"the package {match[1]} is not installed there; {install_command(match[1])}"
+
 
 class CampaignError(Exception):
     """One line for a person: what is wrong and the mend."""

@@ -21,6 +21,7 @@ from ridgeline.agent.console import complain, note, say
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "dist" / "gpu"
 MOST_BYTES = 15_000_000
+"""51 files weigh 12.7 MB, the server of pages among them; the rest is room for newer versions."""
 PYTHON = "3.12"
 LINUX = ("2_28", "2_17", "2_12", "2_5")
 """glibc versions whose wheels run on a machine of glibc 2.28 or later."""
@@ -31,6 +32,7 @@ LEFT_OUT: Mapping[str, str] = {
     "httpcore": "connections, which nothing opens here",
     "httpcore2": "connections, which nothing opens here",
     "markdown-it-py": "Markdown on a terminal",
+    "mcp": "a coding agent's protocol, with 5 MB of cryptography; the agent runs beside a person, not there",
     "matplotlib": "the pictures of --plot; imported only there",
     "numpy": "how dispatches of a trace overlap; imported only there",
     "pygments": "colours of source code on a terminal",

@@ -55,10 +55,8 @@ def serve(
     resume: Resume = False,
 ) -> None:
     """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
-    try:
-        from ridgeline.agent.web.server import Listening, listen
-    except ModuleNotFoundError as error:
-        raise UserError(f"serve: needs the package {error.name}; install `ridgeline[web]`", exit_code=5) from None
+    from ridgeline.agent.web.server import Listening, listen
+
     if token is not None and len(token) < SHORTEST:
         raise UserError(f"--token: is shorter than {SHORTEST} characters; leave it out and one is made")
     for folder in folders or []:

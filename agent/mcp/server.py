@@ -50,9 +50,9 @@ def offers(desk: Desk, *, read_only: bool) -> dict[str, Offer]:
 
 
 def serve(roots: Roots, *, read_only: bool) -> None:
-    """Returns when the client has gone. Raises UserError where the package mcp is not installed."""
+    """Returns when the client has gone. Raises UserError where the package mcp was left out, as by `make wheels`."""
     if find_spec("mcp") is None:
-        raise UserError("ridgeline mcp: needs the package mcp, not installed here; install `ridgeline[mcp]`", 5)
+        raise UserError("ridgeline mcp: needs the package mcp, not installed here; pip install 'mcp>=2.3,<3'", 5)
     import anyio
     from mcp.server.stdio import stdio_server
 

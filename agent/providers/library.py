@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ridgeline.agent.providers.base import KeyMissing
+from ridgeline.graph.errors import install_command
 
 AT_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks the network for prices in the background
@@ -22,7 +23,7 @@ def library() -> Any:
     """The module. Raises KeyMissing where it is not installed."""
     if find_spec("litellm") is None:
         raise KeyMissing(
-            "--model: needs the package litellm, which is not installed; install `ridgeline[model]`, or use"
+            f"--model: needs the package litellm, which is not installed; {install_command('litellm')}, or use"
             " --model mailbox, which needs nothing"
         )
     with _environment(AT_IMPORT), warnings.catch_warnings():

@@ -28,6 +28,7 @@ from ridgeline.evals.decisions.contest import (
     write_request,
 )
 from ridgeline.evals.decisions.scores import DECIDES, METRICS, Compared, Difference
+from ridgeline.graph.errors import install_command
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.library import Library
 from ridgeline.prompts.render import render
@@ -340,7 +341,7 @@ def _cell(value: object) -> str:
 
 # Asks a model at decision points through Inspect AI, and gives its answers in the form that is kept.
 
-EXTRA = "asking a model needs Inspect AI: pip install 'ridgeline[evals,model]'; recorded answers need neither"
+EXTRA = f"asking a model needs Inspect AI: {install_command('inspect_ai', 'litellm')}; recorded answers need neither"
 
 
 def ask(

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.documents.approval import of_target
-from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused
+from ridgeline.graph.errors import BrokenBaseline, missing_package, NeedsAnswer, TargetRefused
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
 from ridgeline.graph.ports import Ports
@@ -120,13 +120,14 @@ def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
     if not built.ok:
         output = built.exit.output if built.exit else ""
         raise BrokenBaseline(
-            f"{place}: rebuild.command: the unmodified code does not build: {_tail(output)}; mend one of them"
+            f"{place}: rebuild.command: the unmodified code does not build: {_tail(output)};"
+            f" {missing_package(output) or 'mend one of them'}"
         )
     test = ports.checker.check(commit, purpose="baseline")
     if not test.passed:
         raise BrokenBaseline(
             f"{place}: test_command: the unmodified code fails its own test ({test.kind}): {_tail(test.detail)};"
-            " mend one of them"
+            f" {missing_package(test.detail) or 'mend one of them'}"
         )
     return {"baseline": BaselineSoFar(opened_at=opened_at, test=test)}
 
@@ -217,7 +218,7 @@ def _require_usable(run: Benchmark | BenchmarkFailed, place: str) -> Benchmark:
     if isinstance(run, BenchmarkFailed):
         raise BrokenBaseline(
             f"{place}: {_tail(run.detail)} ({run.reason}, on the unmodified code);"
-            " correct the benchmark or the contract"
+            f" {missing_package(run.detail) or 'correct the benchmark or the contract'}"
         )
     if bad := [row.label for row in run.rows if row.check != "PASS"]:
         raise BrokenBaseline(

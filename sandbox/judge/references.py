@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.errors import WorldError
+from ridgeline.graph.errors import WorldError, missing_package
 from ridgeline.graph.task import DType, Task
 from ridgeline.sandbox.judge.children import Answer, Child, ChildLimits, ChildLost
 from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
@@ -183,7 +183,9 @@ class Reference:
         return header
 
     def _failure(self, question: str, said: str) -> ReferenceFailed:
-        return ReferenceFailed(f"{self._file.name}: {question}: {said}; correct the reference")
+        return ReferenceFailed(
+            f"{self._file.name}: {question}: {said}; {missing_package(said) or 'correct the reference'}"
+        )
 
 
 def _describe_arrays(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...]]:

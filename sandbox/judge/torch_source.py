@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from ridgeline.graph.errors import WorldError
+from ridgeline.graph.errors import WorldError, missing_package
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.judge.children import Child, ChildLimits, ChildLost
@@ -137,7 +137,8 @@ class TorchSource:
         return answer
 
     def _failure(self, why: str) -> SourceError:
-        return SourceError(f"{self._file.name}: {why}")
+        mend = missing_package(why)
+        return SourceError(f"{self._file.name}: {why}{f'; {mend}' if mend else ''}")
 
 
 # Finds how extents depend on the sizes that a program names, by changing those and looking at what comes of it.

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
+from ridgeline.graph.errors import install_command
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.tools import Place, disassemble, run_harness
 from ridgeline.sandbox.profiles.isa.values import Assembled, CompilerMissing, NotCompiled, Target
@@ -104,7 +105,7 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
     field, text = str(refused.get("field", "FILE"))[:40], str(refused.get("text", ""))[:500]
     if field == "triton":
         return CompilerMissing(
-            f"{text}; install Ridgeline's extra `triton`, or name an interpreter that has it with --python"
+            f"{text}; {install_command('torch', 'triton')}, or name an interpreter that has them with --python"
         )
     told = refused.get("several")
     names = [name for name in told if isinstance(name, str) and name.isidentifier()] if isinstance(told, list) else []
