@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.documents.approval import of_target
-from ridgeline.graph.errors import BrokenBaseline, missing_package, NeedsAnswer, TargetRefused
+from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused, missing_package
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
 from ridgeline.graph.ports import Ports
