@@ -1,7 +1,9 @@
 """Folds over the ledger: the best version, what is remembered, what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import takewhile
+from typing import TypeVar, cast
 
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.record import (
@@ -22,15 +24,20 @@ from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.trial import Applied, Timed, Traced, find
 from ridgeline.graph.values import FORBIDDEN_BUCKETS, Cost, Named
 
-_noise: dict[tuple[int, ...], tuple[tuple[Comparison, ...], Noise | None]] = {}
-"""The last answer, by the identity of the frozen runs it was made of; it holds on to them, so no other can take it."""
+T = TypeVar("T")
 
-LINEAGES = 4
-_lineages: dict[int, tuple[History, tuple[RoundClosed, ...]]] = {}
-"""Likewise, by the identity of the history: asked some thirty times in every round, of every round before it."""
 
-_standings: dict[int, tuple[History, Standing]] = {}
-"""Likewise: every node of a round asks."""
+def fold_once(fold: Callable[[History], T]) -> Callable[[History], T]:
+    """Folds each history once and keeps the answer with it: a history is frozen, and is asked some thirty times a round."""
+    name = fold.__name__
+
+    @wraps(fold)
+    def read(history: History) -> T:
+        if name not in history.folds:
+            history.folds[name] = fold(history)
+        return cast("T", history.folds[name])
+
+    return read
 
 
 def fold_ledger(lines: tuple[Line, ...]) -> History | None:
@@ -55,17 +62,9 @@ def fold_ledger(lines: tuple[Line, ...]) -> History | None:
     )
 
 
+@fold_once
 def standing(history: History) -> Standing:
     """The last accepted version, or the original. Raises ValueError before the baseline is closed."""
-    key = id(history)
-    if key not in _standings:
-        found = _compute_standing(history)
-        _standings.clear()
-        _standings[key] = (history, found)
-    return _standings[key][1]
-
-
-def _compute_standing(history: History) -> Standing:
     baseline = _require_baseline(history)
     everything = tuple(row.label for row in baseline.quick.rows)
     active = baseline.representative or everything
@@ -88,17 +87,14 @@ def _compute_standing(history: History) -> Standing:
     )
 
 
+@fold_once
 def noise(history: History) -> Noise | None:
     """What the last calibration and the canaries since it showed; None where nothing could be measured."""
     runs: list[Comparison] = []
     for run in history.calibrations:
         runs = [] if run.fresh else runs
         runs += [run.comparison] if run.comparison is not None else []
-    key = tuple(map(id, runs))
-    if key not in _noise:
-        _noise.clear()
-        _noise[key] = (tuple(runs), estimate_noise(runs))
-    return _noise[key][1]
+    return estimate_noise(runs)
 
 
 def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
@@ -155,19 +151,14 @@ def directions(history: History) -> tuple[str, ...]:
     return () if restarted else last.directions
 
 
+@fold_once
 def lineage(history: History) -> tuple[RoundClosed, ...]:
     """What the best version is made of, oldest first: accepted rounds up to the first that rests on a forbidden bucket.
 
     No gate lets such a round in; where a ledger has one all the same, it and what was built on it are rolled back
     before the report.
     """
-    known = _lineages.get(id(history))
-    if known is None:
-        while len(_lineages) >= LINEAGES:
-            _lineages.pop(next(iter(_lineages)))
-        known = (history, tuple(takewhile(lambda closed: not is_overfit(closed), accepted_rounds(history))))
-        _lineages[id(history)] = known
-    return known[1]
+    return tuple(takewhile(lambda closed: not is_overfit(closed), accepted_rounds(history)))
 
 
 def is_overfit(closed: RoundClosed) -> bool:

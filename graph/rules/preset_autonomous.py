@@ -22,49 +22,55 @@ from ridgeline.graph.rules.outcome import (
 from ridgeline.graph.rules.readings import Readings, active_labels, core_labels, reference_run
 from ridgeline.graph.rules.score import EDGE, Delta, delta, exceeds, gain
 from ridgeline.graph.standing import BenchmarkWant, Standing
-from ridgeline.graph.trial import Stage, Traced
+from ridgeline.graph.trial import Stage, Timed, Traced, Verified
 from ridgeline.graph.verdict import ShapeChange
 
 KERNEL_TIME = "kernel_time_us"
 """Profile counter: mean device time of the target kernel in microseconds."""
 
 
-def choose_full_run(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
-    """Full; again while a gain is within noise or suspiciously large, or a class lost so much that it is seen twice."""
-    if found.run("candidate", "full", 0) is None:
-        return BenchmarkWant(which="candidate", level="full", repeat=0)
-    if reference_run(found, standing, "full") is None:
-        return BenchmarkWant(which="best", level="full", repeat=0)
-    seen = _compute_deltas(found, standing)
-    if len(seen) >= limits.repeat_same_direction or not _needs_repeat(seen[-1], trial, limits):
-        return None
-    return BenchmarkWant(which="candidate", level="full", repeat=len(seen))
+class AutonomousRule:
+    """Full benchmarks, again where doubtful; classes and core shapes are guarded, and kernel time decides."""
+
+    def choose_measurement(
+        self, trial: Verified | Timed, readings: Readings, standing: Standing, limits: Limits
+    ) -> BenchmarkWant | None:
+        """Full; again while a gain is within noise or suspiciously large, or a class lost so much that it is seen twice."""
+        if readings.run("candidate", "full", 0) is None:
+            return BenchmarkWant(which="candidate", level="full", repeat=0)
+        if reference_run(readings, standing, "full") is None:
+            return BenchmarkWant(which="best", level="full", repeat=0)
+        deltas = _compute_deltas(readings, standing)
+        if len(deltas) >= limits.repeat_same_direction or not _needs_repeat(deltas[-1], trial, limits):
+            return None
+        return BenchmarkWant(which="candidate", level="full", repeat=len(deltas))
+
+    def decide(
+        self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
+    ) -> Outcome:
+        """Aggregate, classes, core shapes, noise, then kernel time where the preset wants it."""
+        deltas = _compute_deltas(readings, standing)
+        if not deltas:
+            return reject_outcome(
+                "undecided", "candidate and best have no full numbers to compare", faster="unverified"
+            )
+        mean, shapes = statistics.fmean(item.gain for item in deltas), average_shapes([item.shapes for item in deltas])
+        rejection = (
+            _check_classes(trial, deltas, limits)
+            or _check_aggregate(deltas, trial, limits)
+            or _check_core_shapes(mean, shapes, standing, limits)
+        )
+        if rejection:
+            return rejection
+        kept = accept_outcome(mean, shapes, limits)
+        return _check_kernel_time(kept, deltas, best_profile, trial.profile, limits) if limits.keep_gpu_time else kept
 
 
-def decide_by_kernel_time(
-    trial: Traced, found: Readings, standing: Standing, limits: Limits, *, before: Profiled | None
-) -> Outcome:
-    """Aggregate, classes, core shapes, noise, then kernel time where the preset wants it."""
-    seen = _compute_deltas(found, standing)
-    if not seen:
-        return reject_outcome("undecided", "candidate and best have no full numbers to compare", faster="unverified")
-    mean, shapes = statistics.fmean(item.gain for item in seen), average_shapes([item.shapes for item in seen])
-    rejected = (
-        _check_classes(trial, seen, limits)
-        or _check_aggregate(seen, trial, limits)
-        or _check_core_shapes(mean, shapes, standing, limits)
-    )
-    if rejected:
-        return rejected
-    kept = accept_outcome(mean, shapes, limits)
-    return _check_kernel_time(kept, seen, before, trial.profile, limits) if limits.keep_gpu_time else kept
-
-
-def _compute_deltas(found: Readings, standing: Standing) -> list[Delta]:
-    best = reference_run(found, standing, "full")
+def _compute_deltas(readings: Readings, standing: Standing) -> list[Delta]:
+    best = reference_run(readings, standing, "full")
     if best is None:
         return []
-    runs = [run for run in found.candidate if run.level == "full"]
+    runs = [run for run in readings.candidate if run.level == "full"]
     return [delta(run, best, standing.contract.scoring, labels=active_labels(standing, "full")) for run in runs]
 
 
@@ -73,21 +79,23 @@ def _needs_repeat(seen: Delta, trial: Stage, limits: Limits) -> bool:
     return small or is_suspicious(seen.gain, limits) or bool(find_losing_classes(seen.shapes, trial, limits))
 
 
-def _check_classes(trial: Traced, seen: list[Delta], limits: Limits) -> Outcome | None:
+def _check_classes(trial: Traced, deltas: list[Delta], limits: Limits) -> Outcome | None:
     """A class that lost in every measurement: split it off, or do not keep the candidate."""
-    mean, shapes = statistics.fmean(item.gain for item in seen), average_shapes([item.shapes for item in seen])
-    each = [find_losing_classes(item.shapes, trial, limits) for item in seen]
+    mean, shapes = statistics.fmean(item.gain for item in deltas), average_shapes([item.shapes for item in deltas])
+    each = [find_losing_classes(item.shapes, trial, limits) for item in deltas]
     losers = tuple(name for name in each[0] if all(name in others for others in each))
     if not losers or len(compute_class_gains(shapes)) < 2:
         return None
     answer = answer_faster(mean, limits)
-    divided = propose_split(shapes, losers, trial=trial, limits=limits, gain=mean, faster=answer)
-    why = f"{describe_losing_classes(compute_class_gains(shapes), losers)} in {len(seen)} of {len(seen)} measurements"
-    return divided or reject_outcome("class_regression", why, faster=answer, gain=mean, shapes=shapes)
+    split = propose_split(shapes, losers, trial=trial, limits=limits, gain=mean, faster=answer)
+    why = (
+        f"{describe_losing_classes(compute_class_gains(shapes), losers)} in {len(deltas)} of {len(deltas)} measurements"
+    )
+    return split or reject_outcome("class_regression", why, faster=answer, gain=mean, shapes=shapes)
 
 
-def _check_aggregate(seen: list[Delta], trial: Traced, limits: Limits) -> Outcome | None:
-    mean, shapes = statistics.fmean(item.gain for item in seen), average_shapes([item.shapes for item in seen])
+def _check_aggregate(deltas: list[Delta], trial: Traced, limits: Limits) -> Outcome | None:
+    mean, shapes = statistics.fmean(item.gain for item in deltas), average_shapes([item.shapes for item in deltas])
     target = target_class(shapes, trial)
     if target and (changed := compute_class_gains(shapes)[target]) <= EDGE:
         why = f"the target class {target} changed by {changed:+.1%}"
@@ -96,14 +104,14 @@ def _check_aggregate(seen: list[Delta], trial: Traced, limits: Limits) -> Outcom
         return reject_outcome(
             "not_better", f"the aggregate changed by {mean:+.1%}", faster="no", gain=mean, shapes=shapes
         )
-    if exceeds(mean, limits.noise_threshold) or _has_same_direction(seen, limits):
+    if exceeds(mean, limits.noise_threshold) or _has_same_direction(deltas, limits):
         return None
     why = f"{mean:+.1%} is within noise and was not seen {limits.repeat_same_direction} times in the same direction"
     return reject_outcome("noise", why, faster="unverified", gain=mean, shapes=shapes)
 
 
-def _has_same_direction(seen: list[Delta], limits: Limits) -> bool:
-    return len(seen) >= limits.repeat_same_direction and all(exceeds(item.gain, 0.0) for item in seen)
+def _has_same_direction(deltas: list[Delta], limits: Limits) -> bool:
+    return len(deltas) >= limits.repeat_same_direction and all(exceeds(item.gain, 0.0) for item in deltas)
 
 
 def _check_core_shapes(
@@ -118,7 +126,7 @@ def _check_core_shapes(
 
 
 def _check_kernel_time(
-    kept: Outcome, seen: list[Delta], before: Profiled | None, after: Profiled | None, limits: Limits
+    kept: Outcome, deltas: list[Delta], before: Profiled | None, after: Profiled | None, limits: Limits
 ) -> Outcome:
     """Rules 11.5. A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
     times = _read_kernel_times(before, after)
@@ -133,7 +141,7 @@ def _check_kernel_time(
         return kept.model_copy(update={"notes": (*kept.notes, note)})
     change = gain(times[1], times[0], higher_is_better=False)
     note = f"kernel time {times[0]:g} -> {times[1]:g} us ({change:+.1%})"
-    if exceeds(change, limits.noise_threshold) or (change > 0 and _has_same_direction(seen, limits)):
+    if exceeds(change, limits.noise_threshold) or (change > 0 and _has_same_direction(deltas, limits)):
         return kept.model_copy(update={"notes": (*kept.notes, note)})
     benchmark = f"the benchmark alone changed by {kept.gain or 0.0:+.1%}"
     return reject_outcome(

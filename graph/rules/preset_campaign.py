@@ -8,7 +8,7 @@ import math
 import statistics
 from typing import Literal
 
-from ridgeline.graph.evidence import Benchmark, Level
+from ridgeline.graph.evidence import Benchmark, Level, Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.gates import is_suspicious
 from ridgeline.graph.rules.outcome import (
@@ -25,7 +25,7 @@ from ridgeline.graph.rules.outcome import (
 from ridgeline.graph.rules.readings import Readings, active_labels, core_labels, reference_run
 from ridgeline.graph.rules.score import Delta, at_least, delta, exceeds, relative_stddev
 from ridgeline.graph.standing import BenchmarkWant, Standing
-from ridgeline.graph.trial import Stage, proposed
+from ridgeline.graph.trial import Stage, Timed, Traced, Verified, proposed
 from ridgeline.graph.values import Value
 from ridgeline.graph.verdict import ShapeChange
 
@@ -51,89 +51,101 @@ class LevelGain(Value):
     def shapes(self) -> tuple[ShapeChange, ...]:
         return average_shapes([s.shapes for s in self.samples]) if self.samples else self.first.shapes
 
-    def steady(self, limits: Limits) -> bool:
-        """Rules 11.4c: enough samples, mean above the minimum, spread below half the mean."""
+    def is_steady(self, limits: Limits) -> bool:
+        """Whether a gain near noise is believed: enough samples, mean above the minimum, spread below half the mean."""
         if len(self.samples) < _count_repeats_needed(limits):
             return False
         spread = statistics.stdev(s.gain for s in self.samples)
         return exceeds(self.gain, limits.valid_mean_improvement) and spread < limits.noise_sigma_fraction * self.gain
 
 
-def choose_quick_then_full(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
-    """Quick; near noise again, candidate and best alternately; then full where quick does not suffice."""
-    if ask := _choose_at_level("quick", found, standing, limits):
-        return ask
-    quick = compute_level_gain("quick", found, standing)
-    if quick is None or not _needs_full_level(trial, quick, standing, limits):
-        return None
-    return _choose_at_level("full", found, standing, limits)
+class CampaignRule:
+    """A quick benchmark, near noise again; full where quick does not suffice. A mean gain beyond noise is kept."""
+
+    def choose_measurement(
+        self, trial: Verified | Timed, readings: Readings, standing: Standing, limits: Limits
+    ) -> BenchmarkWant | None:
+        """Quick; near noise again, candidate and best alternately; then full where quick does not suffice."""
+        if ask := _choose_at_level("quick", readings, standing, limits):
+            return ask
+        quick = compute_level_gain("quick", readings, standing)
+        if quick is None or not _needs_full_level(trial, quick, standing, limits):
+            return None
+        return _choose_at_level("full", readings, standing, limits)
+
+    def decide(
+        self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
+    ) -> Outcome:
+        """On the highest level that was measured."""
+        level_gain = compute_level_gain("full", readings, standing) or compute_level_gain("quick", readings, standing)
+        if level_gain is None:
+            return reject_outcome(
+                "undecided", "candidate and best were not measured at the same level", faster="unverified"
+            )
+        rejection = _check_below_best(level_gain, readings, standing, limits) or _check_core_drops(
+            trial, level_gain, standing, limits
+        )
+        if rejection:
+            return rejection
+        if not at_least(level_gain.gain, limits.near_noise_limit) and not level_gain.is_steady(limits):
+            return _reject_noise(level_gain, readings, standing, limits)
+        if level_gain.level == "quick" and _needs_full_level(trial, level_gain, standing, limits):
+            return reject_outcome(
+                "undecided",
+                f"a quick gain of {level_gain.gain:+.1%} needs the full validation, which is missing",
+                faster="unverified",
+                gain=level_gain.gain,
+                shapes=level_gain.shapes,
+            )
+        return accept_outcome(level_gain.gain, level_gain.shapes, limits)
 
 
-def choose_quick(found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
-    """Preset `router`: one quick run; a suspiciously large gain is looked at once more."""
-    weighed = compute_level_gain("quick", found, standing)
-    if weighed is None:
-        return BenchmarkWant(which="candidate", level="quick", repeat=0)
-    return _choose_next_turn("quick", found, 1) if is_suspicious(weighed.first.gain, limits) else None
+class RouterRule:
+    """One quick benchmark, a suspiciously large gain once more. Any gain is kept."""
+
+    def choose_measurement(
+        self, trial: Verified | Timed, readings: Readings, standing: Standing, limits: Limits
+    ) -> BenchmarkWant | None:
+        """Preset `router`: one quick run; a suspiciously large gain is looked at once more."""
+        level_gain = compute_level_gain("quick", readings, standing)
+        if level_gain is None:
+            return BenchmarkWant(which="candidate", level="quick", repeat=0)
+        return _choose_next_turn("quick", readings, 1) if is_suspicious(level_gain.first.gain, limits) else None
+
+    def decide(
+        self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
+    ) -> Outcome:
+        """Preset `router`: whatever passes the quality gate and is better at all."""
+        level_gain = compute_level_gain("quick", readings, standing)
+        if level_gain is None:
+            return reject_outcome("undecided", "the candidate has no quick numbers", faster="unverified")
+        rejection = _check_below_best(level_gain, readings, standing, limits) or _check_core_drops(
+            trial, level_gain, standing, limits
+        )
+        return rejection or accept_outcome(level_gain.gain, level_gain.shapes, limits)
 
 
-def compute_level_gain(level: Level, found: Readings, standing: Standing) -> LevelGain | None:
+def compute_level_gain(level: Level, readings: Readings, standing: Standing) -> LevelGain | None:
     """None when the candidate or the best version has no numbers at that level."""
-    first, best = found.run("candidate", level, 0), reference_run(found, standing, level)
+    first, best = readings.run("candidate", level, 0), reference_run(readings, standing, level)
     if first is None or best is None:
         return None
     return LevelGain(
         level=level,
         first=_compute_delta(first, best, standing),
-        samples=tuple(_compute_delta(a, b, standing) for a, b in _pair_repeats(found, level)),
+        samples=tuple(_compute_delta(a, b, standing) for a, b in _pair_repeats(readings, level)),
     )
 
 
-def decide_by_throughput(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
-    """Rules 11.4 on the highest level that was measured."""
-    weighed = compute_level_gain("full", found, standing) or compute_level_gain("quick", found, standing)
-    if weighed is None:
-        return reject_outcome(
-            "undecided", "candidate and best were not measured at the same level", faster="unverified"
-        )
-    rejected = _check_below_best(weighed, found, standing, limits) or _check_core_drops(
-        trial, weighed, standing, limits
-    )
-    if rejected:
-        return rejected
-    if not at_least(weighed.gain, limits.near_noise_limit) and not weighed.steady(limits):
-        return _reject_noise(weighed, found, standing, limits)
-    if weighed.level == "quick" and _needs_full_level(trial, weighed, standing, limits):
-        return reject_outcome(
-            "undecided",
-            f"a quick gain of {weighed.gain:+.1%} needs the full validation, which is missing",
-            faster="unverified",
-            gain=weighed.gain,
-            shapes=weighed.shapes,
-        )
-    return accept_outcome(weighed.gain, weighed.shapes, limits)
-
-
-def decide_any_gain(trial: Stage, found: Readings, standing: Standing, limits: Limits) -> Outcome:
-    """Preset `router`: whatever passes the quality gate and is better at all."""
-    weighed = compute_level_gain("quick", found, standing)
-    if weighed is None:
-        return reject_outcome("undecided", "the candidate has no quick numbers", faster="unverified")
-    rejected = _check_below_best(weighed, found, standing, limits) or _check_core_drops(
-        trial, weighed, standing, limits
-    )
-    return rejected or accept_outcome(weighed.gain, weighed.shapes, limits)
-
-
-def _choose_at_level(level: Level, found: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
-    if found.run("candidate", level, 0) is None:
+def _choose_at_level(level: Level, readings: Readings, standing: Standing, limits: Limits) -> BenchmarkWant | None:
+    if readings.run("candidate", level, 0) is None:
         return BenchmarkWant(which="candidate", level=level, repeat=0)
-    if reference_run(found, standing, level) is None:
+    if reference_run(readings, standing, level) is None:
         return BenchmarkWant(which="best", level=level, repeat=0)
-    weighed = compute_level_gain(level, found, standing)
-    if weighed is None:
+    level_gain = compute_level_gain(level, readings, standing)
+    if level_gain is None:
         return None
-    return _choose_next_turn(level, found, _count_repeats(weighed, found, standing, limits))
+    return _choose_next_turn(level, readings, _count_repeats(level_gain, readings, standing, limits))
 
 
 def _count_repeats_needed(limits: Limits) -> int:
@@ -141,7 +153,7 @@ def _count_repeats_needed(limits: Limits) -> int:
     return max(2, limits.min_remeasure)
 
 
-def _choose_next_turn(level: Level, found: Readings, repeats: int) -> BenchmarkWant | None:
+def _choose_next_turn(level: Level, readings: Readings, repeats: int) -> BenchmarkWant | None:
     """Candidate first and best first in turn, so that a steady drift favours neither; None when all were taken."""
     orders: tuple[tuple[Literal["candidate", "best"], ...], ...] = (("best", "candidate"), ("candidate", "best"))
     turns = [
@@ -149,23 +161,23 @@ def _choose_next_turn(level: Level, found: Readings, repeats: int) -> BenchmarkW
         for repeat in range(1, repeats + 1)
         for which in orders[repeat % 2]
     ]
-    return next((ask for ask in turns if not found.run(ask.which, level, ask.repeat)), None)
+    return next((ask for ask in turns if not readings.run(ask.which, level, ask.repeat)), None)
 
 
-def _count_repeats(weighed: LevelGain, found: Readings, standing: Standing, limits: Limits) -> int:
+def _count_repeats(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> int:
     """How often both are taken again: near noise and for a doubtful core drop, once for a suspiciously large gain."""
-    if not exceeds(weighed.first.gain, 0.0):
+    if not exceeds(level_gain.first.gain, 0.0):
         return 0
-    near_noise = not at_least(weighed.first.gain, limits.near_noise_limit)
-    if near_noise or _is_doubtful_drop(weighed, found, standing, limits):
+    near_noise = not at_least(level_gain.first.gain, limits.near_noise_limit)
+    if near_noise or _is_doubtful_drop(level_gain, readings, standing, limits):
         return _count_repeats_needed(limits)
-    return 1 if is_suspicious(weighed.first.gain, limits) else 0
+    return 1 if is_suspicious(level_gain.first.gain, limits) else 0
 
 
-def _is_doubtful_drop(weighed: LevelGain, found: Readings, standing: Standing, limits: Limits) -> bool:
+def _is_doubtful_drop(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> bool:
     """Whether every core drop is within the spread of its own rows."""
-    drops = find_lost_shapes(weighed.first.shapes, core_labels(standing, weighed.level), limits)
-    run, best = found.run("candidate", weighed.level, 0), reference_run(found, standing, weighed.level)
+    drops = find_lost_shapes(level_gain.first.shapes, core_labels(standing, level_gain.level), limits)
+    run, best = readings.run("candidate", level_gain.level, 0), reference_run(readings, standing, level_gain.level)
     return (
         bool(drops)
         and run is not None
@@ -177,59 +189,61 @@ def _is_doubtful_drop(weighed: LevelGain, found: Readings, standing: Standing, l
 def _needs_full_level(trial: Stage, quick: LevelGain, standing: Standing, limits: Limits) -> bool:
     if not exceeds(quick.gain, 0.0) or find_lost_shapes(quick.shapes, core_labels(standing, "quick"), limits):
         return False
-    if not at_least(quick.gain, limits.near_noise_limit) and not quick.steady(limits):
+    if not at_least(quick.gain, limits.near_noise_limit) and not quick.is_steady(limits):
         return False
     if proposed(trial).hypothesis.high_risk:
         return True
     return at_least(quick.gain, limits.near_noise_limit) and not at_least(quick.gain, limits.borderline_full_limit)
 
 
-def _check_below_best(weighed: LevelGain, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
-    if exceeds(weighed.gain, 0.0):
+def _check_below_best(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> Outcome | None:
+    if exceeds(level_gain.gain, 0.0):
         return None
-    return _accept_tie(weighed, found, standing, limits) or reject_outcome(
+    return _accept_tie(level_gain, readings, standing, limits) or reject_outcome(
         "not_better",
-        f"the aggregate changed by {weighed.gain:+.1%}{_describe_falling_metrics(weighed)}",
+        f"the aggregate changed by {level_gain.gain:+.1%}{_describe_falling_metrics(level_gain)}",
         faster="no",
-        gain=weighed.gain,
-        shapes=weighed.shapes,
+        gain=level_gain.gain,
+        shapes=level_gain.shapes,
     )
 
 
-def _describe_falling_metrics(weighed: LevelGain) -> str:
-    falling = [f"{item.name} {item.value:+.1%}" for item in weighed.first.metrics if item.value < 0]
-    return f" ({', '.join(falling)})" if len(weighed.first.metrics) > 1 and falling else ""
+def _describe_falling_metrics(level_gain: LevelGain) -> str:
+    falling = [f"{item.name} {item.value:+.1%}" for item in level_gain.first.metrics if item.value < 0]
+    return f" ({', '.join(falling)})" if len(level_gain.first.metrics) > 1 and falling else ""
 
 
-def _check_core_drops(trial: Stage, weighed: LevelGain, standing: Standing, limits: Limits) -> Outcome | None:
-    drops = find_lost_shapes(weighed.shapes, core_labels(standing, weighed.level), limits)
+def _check_core_drops(trial: Stage, level_gain: LevelGain, standing: Standing, limits: Limits) -> Outcome | None:
+    drops = find_lost_shapes(level_gain.shapes, core_labels(standing, level_gain.level), limits)
     if not drops:
         return None
-    answer = answer_faster(weighed.gain, limits)
-    losers = tuple(name for name in compute_class_gains(weighed.shapes) if any(s.config_class == name for s in drops))
-    divided = propose_split(weighed.shapes, losers, trial=trial, limits=limits, gain=weighed.gain, faster=answer)
-    return divided or reject_outcome(
-        "core_regression", describe_losses(drops), faster=answer, gain=weighed.gain, shapes=weighed.shapes
+    answer = answer_faster(level_gain.gain, limits)
+    losers = tuple(
+        name for name in compute_class_gains(level_gain.shapes) if any(s.config_class == name for s in drops)
+    )
+    split = propose_split(level_gain.shapes, losers, trial=trial, limits=limits, gain=level_gain.gain, faster=answer)
+    return split or reject_outcome(
+        "core_regression", describe_losses(drops), faster=answer, gain=level_gain.gain, shapes=level_gain.shapes
     )
 
 
-def _reject_noise(weighed: LevelGain, found: Readings, standing: Standing, limits: Limits) -> Outcome:
-    gains = ", ".join(f"{s.gain:+.2%}" for s in weighed.samples) or "not measured again"
-    return _accept_tie(weighed, found, standing, limits) or reject_outcome(
+def _reject_noise(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> Outcome:
+    gains = ", ".join(f"{s.gain:+.2%}" for s in level_gain.samples) or "not measured again"
+    return _accept_tie(level_gain, readings, standing, limits) or reject_outcome(
         "noise",
-        f"{weighed.gain:+.1%} is not told from noise ({gains})",
+        f"{level_gain.gain:+.1%} is not told from noise ({gains})",
         faster="unverified",
-        gain=weighed.gain,
-        shapes=weighed.shapes,
+        gain=level_gain.gain,
+        shapes=level_gain.shapes,
     )
 
 
-def _accept_tie(weighed: LevelGain, found: Readings, standing: Standing, limits: Limits) -> Outcome | None:
+def _accept_tie(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> Outcome | None:
     """The exception for equal times, off by default: as fast, and its rows spread at most half as much."""
-    run, best = found.run("candidate", weighed.level, 0), reference_run(found, standing, weighed.level)
+    run, best = readings.run("candidate", level_gain.level, 0), reference_run(readings, standing, level_gain.level)
     if (
         not limits.accept_tie_with_benefit
-        or exceeds(abs(weighed.gain), limits.noise_threshold)
+        or exceeds(abs(level_gain.gain), limits.noise_threshold)
         or run is None
         or best is None
     ):
@@ -238,20 +252,20 @@ def _accept_tie(weighed: LevelGain, found: Readings, standing: Standing, limits:
     if (
         before == 0
         or after > STEADIER * before
-        or find_lost_shapes(weighed.shapes, core_labels(standing, weighed.level), limits)
+        or find_lost_shapes(level_gain.shapes, core_labels(standing, level_gain.level), limits)
     ):
         return None
-    kept = accept_outcome(weighed.gain, weighed.shapes, limits)
+    kept = accept_outcome(level_gain.gain, level_gain.shapes, limits)
     note = f"tie accepted for a benefit: relative spread fell from {before:.2%} to {after:.2%}"
     return kept.model_copy(
         update={"reason": "tie_with_benefit", "why": f"{kept.why}, {note}", "notes": (*kept.notes, note)}
     )
 
 
-def _pair_repeats(found: Readings, level: Level) -> list[tuple[Benchmark, Benchmark]]:
+def _pair_repeats(readings: Readings, level: Level) -> list[tuple[Benchmark, Benchmark]]:
     both = []
-    for run in found.candidate:
-        best = found.run("best", level, run.repeat)
+    for run in readings.candidate:
+        best = readings.run("best", level, run.repeat)
         if run.level == level and run.repeat > 0 and best is not None:
             both.append((run, best))
     return both

@@ -78,6 +78,16 @@ def test_bodies_are_sorted_by_kind():
     assert fold.fold_ledger(lines(make_opened())) == make_history(baseline=None)
 
 
+def test_a_history_is_folded_once_and_its_copy_anew():
+    history = make_history(make_round(2, "rolled_back"))
+    assert fold.standing(history) is fold.standing(history)
+    assert history == make_history(make_round(2, "rolled_back"))  # what was folded is no part of the value
+    longer = history.model_copy(update={"rounds": (*history.rounds, measured(3, make_scaled(1.1, commit=FAST)))})
+    assert fold.standing(history).round == 1
+    assert fold.standing(longer).round == 3
+    assert [closed.round for closed in fold.lineage(longer)] == [3]
+
+
 def test_the_original_is_the_first_best():
     baseline = make_baseline(representative=("small", "large"))
     best = fold.standing(make_history(make_round(2, "rolled_back"), baseline=baseline))
