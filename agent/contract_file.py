@@ -11,7 +11,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, UserErrors
-from ridgeline.agent.knowledge_folders import attached, roots, unreadable, unsound
+from ridgeline.agent.knowledge_folders import require_readable, roots, unreadable, unsound
 from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
@@ -56,7 +56,7 @@ def load(path: Path) -> LoadedContract:
     except ValidationError as error:
         problems.extend(line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
-    problems = [*_unmatched(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
+    problems = [*_find_unmatched_globs(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
@@ -68,7 +68,7 @@ def load(path: Path) -> LoadedContract:
 
 def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContract:
     """The same with more folders of knowledge, after the contract's own. Raises `UserError` for one that is no wiki."""
-    for folder in attached(folders, "--wiki"):
+    for folder in require_readable(folders, "--wiki"):
         if why := unsound(folder):
             raise UserError(f"--wiki: {folder}: {why}")
     named = (*loaded.contract.knowledge.wiki, *(str(folder.resolve()) for folder in folders))
@@ -134,7 +134,7 @@ def _not_allowable(fields: Mapping[str, object]) -> Iterator[str]:
         yield f"audit.allow.{place}: {why}"
 
 
-def _unmatched(contract: Contract, root: Path) -> Iterator[str]:
+def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
     flags = (contract.flags_file,) if contract.flags_file else ()
     for field, globs in (
         ("kernel_source", contract.kernel_source),

@@ -22,7 +22,7 @@ Folders = Callable[[], Mapping[str, tuple[Path, ...]]]
 
 def registrations() -> Iterator[Register]:
     """What to call with the application. A package that cannot be imported is said and left out."""
-    for found in _loaded(COMMANDS):
+    for found in _load_points(COMMANDS):
         register: Register = found
         yield register
 
@@ -30,14 +30,14 @@ def registrations() -> Iterator[Register]:
 def tasks() -> dict[str, tuple[Path, ...]]:
     """Every ready-made task by name: the folders whose files, side by side, make it."""
     known: dict[str, tuple[Path, ...]] = {}
-    for found in _loaded(TASKS):
+    for found in _load_points(TASKS):
         folders: Folders = found
         known.update(folders())
     return known
 
 
-def _loaded(group: str) -> Iterator[Any]:
-    for name, target in sorted(_declared(group).items()):
+def _load_points(group: str) -> Iterator[Any]:
+    for name, target in sorted(_find_points(group).items()):
         module, _, attribute = target.partition(":")
         try:
             found = getattr(import_module(module), attribute)
@@ -47,7 +47,7 @@ def _loaded(group: str) -> Iterator[Any]:
         yield found
 
 
-def _declared(group: str) -> dict[str, str]:
+def _find_points(group: str) -> dict[str, str]:
     """Installed entry points; in a clone that is not installed, those of its `pyproject.toml`."""
     installed = {point.name: point.value for point in entry_points(group=group)}
     return installed or _of_clone(Path(__file__).resolve().parent.parent / "pyproject.toml", group)

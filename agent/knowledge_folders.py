@@ -25,7 +25,7 @@ def numbers(given: str, library: "Library") -> "ClaimsChecked":
     files = {path.relative_to(folder).as_posix(): _text(path) for glob in FILES for path in sorted(folder.glob(glob))}
     if not files:
         raise UserError(f"{given}: holds none of {', '.join(FILES)}; give a campaign's directory")
-    return check_files(files, library, tuple(measured(folder / campaigns.LEDGER)))
+    return check_files(files, library, tuple(read_measured_specs(folder / campaigns.LEDGER)))
 
 
 def wikis_of(given: str) -> tuple[Path, ...]:
@@ -35,10 +35,10 @@ def wikis_of(given: str) -> tuple[Path, ...]:
     kept = json.loads(_text(request)) if request.is_file() else {}
     named = kept.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
     found = [Path(kept["repository"]) / kept["contract_dir"] / one for one in named]
-    return attached(found, f"{folder.name}: knowledge.wiki")
+    return require_readable(found, f"{folder.name}: knowledge.wiki")
 
 
-def measured(ledger: Path) -> Iterator["Measured"]:
+def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
     """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
     from ridgeline.knowledge.registered import Measured
 
@@ -81,7 +81,7 @@ def roots(contract: "Contract", root: Path) -> tuple[Path, ...]:
     return tuple(root / folder for folder in contract.knowledge.wiki)
 
 
-def attached(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
+def require_readable(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
     """The same folders. Raises `UserError` naming `field`, the folder and the mend for one that cannot be read."""
     for folder in folders:
         if why := unreadable(folder):

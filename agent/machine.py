@@ -263,7 +263,7 @@ def report(judged: Sequence[Judged], *, environment: Mapping[str, str] | None = 
     )
 
 
-def recorded(paths: Sequence[Path]) -> GateReport:
+def decide_from_files(paths: Sequence[Path]) -> GateReport:
     """Decided from files alone: several queries of one moment, several moments, or both, told apart by content.
 
     Raises Unreadable for text that is no whole answer of a known tool, UserError for a file that cannot be read.

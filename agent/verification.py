@@ -30,7 +30,7 @@ DEVICES = ("auto", "cpu", "cuda")
 PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
 
 
-def opened(task_file: Path) -> tuple[Task, Path]:
+def open_task(task_file: Path) -> tuple[Task, Path]:
     """The task and its folder. Raises UserError for a file that is none."""
     try:
         return load_task(task_file)
@@ -38,22 +38,22 @@ def opened(task_file: Path) -> tuple[Task, Path]:
         raise UserError(str(error)) from None
 
 
-def judged(
+def judge_candidate(
     task_file: Path, candidate: Path | None, against: Path | None, options: Options, *, anyway: bool = False
 ) -> Judgment:
     """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
-    holes = () if anyway else known(task_file, options)
-    return doubted(judge(task_file, candidate=candidate, against=against, options=options), holes)
+    holes = () if anyway else find_task_defects(task_file, options)
+    return withhold_acceptance(judge(task_file, candidate=candidate, against=against, options=options), holes)
 
 
-def known(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
+def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
     """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
-    task, folder = opened(task_file)
+    task, folder = open_task(task_file)
     with open_reference(task, folder, options.with_device(task)) as reference:
         return find_known_defects(task, reference)
 
 
-def doubted(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
+def withhold_acceptance(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
     """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
     if not holes:
         return found
@@ -94,9 +94,9 @@ def require_device(name: str) -> None:
         raise UserError(f"--device: {name!r}: is none; use {', '.join(DEVICES)}")
 
 
-def linted(task_file: Path) -> tuple[LintFinding, ...]:
+def lint_task_file(task_file: Path) -> tuple[LintFinding, ...]:
     """Findings about the task itself, its starting version included."""
-    task, folder = opened(task_file)
+    task, folder = open_task(task_file)
     options = Options().with_device(task)
     with open_reference(task, folder, options) as reference, freeze_sources(task, folder) as version:
         judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
@@ -134,7 +134,9 @@ class Audited(Value):
     """Files that were read, by path."""
 
 
-def audited(path: str, *, text: str | None = None, contract: Path | None = None, python: str | None = None) -> Audited:
+def audit_path(
+    path: str, *, text: str | None = None, contract: Path | None = None, python: str | None = None
+) -> Audited:
     """Audit of a file, a folder, a diff, or `text` given on standard input. Raises UserError for what is none.
 
     `python`: an interpreter with torch, in which caches are tried with fresh tensors.
@@ -145,7 +147,7 @@ def audited(path: str, *, text: str | None = None, contract: Path | None = None,
         source=path if text is None else STDIN,
         verdict=summarize_findings(found),
         findings=tuple(found),
-        caches=tuple(_checked(one, python) for one in found if one.key),
+        caches=tuple(_check_cache(one, python) for one in found if one.key),
         examined=tuple(names),
     )
 
@@ -205,13 +207,13 @@ def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[lis
     found: list[Finding] = []
     for file in files:
         before, after, shift = diffs.sides(file, lambda name: _beside(root, name))
-        found += _protected(file.path, loaded)
+        found += _find_protected(file.path, loaded)
         new = added({file.path: before}, {file.path: after}, dtype=_dtype(loaded))
         found += [one.model_copy(update={"line": one.line + shift}) for one in new]
     return found, [file.path for file in files]
 
 
-def _protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
+def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
     """A change to what the contract protects, or does not let a candidate change."""
     if loaded is None:
         return []
@@ -220,10 +222,10 @@ def _protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
     return [] if allowed else [finding(Hit(rule="protected-path", line=1, code=path), path, [])]
 
 
-def _checked(one: Finding, python: str | None) -> CacheCheck:
+def _check_cache(one: Finding, python: str | None) -> CacheCheck:
     rate, told, method = caches.trace_key(one.key), caches.judge_cache(one), "4-step trace"
     if python is not None:
-        simulation = _simulated(one, python)
+        simulation = _simulate(one, python)
         told, method = caches.judge_simulation(simulation), f"8-step simulation ({simulation.method})"
     return CacheCheck(
         path=one.path,
@@ -236,7 +238,7 @@ def _checked(one: Finding, python: str | None) -> CacheCheck:
     )
 
 
-def _simulated(one: Finding, python: str) -> Simulation:
+def _simulate(one: Finding, python: str) -> Simulation:
     from ridgeline.sandbox.audit.simulation import simulate
 
     return simulate(one.key, python=python)

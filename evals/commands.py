@@ -56,7 +56,7 @@ def demo(
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from ridgeline.agent import console
-    from ridgeline.agent.cli.campaign import launch, resolved, tell, thinker
+    from ridgeline.agent.cli.campaign import launch, resolve_settings, tell, thinker
     from ridgeline.agent.contract_file import load
     from ridgeline.agent.scaffold.contract import copy
 
@@ -66,7 +66,7 @@ def demo(
     folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     loaded = load(copy(task, folder))
     named = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
-    settings = resolved(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
+    settings = resolve_settings(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
     console.note(
         f"demo: task {task} in {folder}, planner {mind.planner if mind else named};"
         " interrupt with Ctrl-C, go on with `ridgeline resume`"

@@ -20,7 +20,7 @@ def folders() -> dict[str, Parts]:
     return _under(TASKS)
 
 
-def recorded() -> dict[str, Parts]:
+def recorded_tasks() -> dict[str, Parts]:
     """Parts of the tasks in `RECORDED`, by name; none in an installation, which has no recordings either."""
     return _under(RECORDED)
 

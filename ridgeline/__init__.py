@@ -10,10 +10,10 @@ In a checkout the folders beside this file are links to those of the top level, 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than a worker's own program
 if TYPE_CHECKING:
     from ridgeline.agent.bench.request import Request as Comparison
-    from ridgeline.agent.bench.run import compared as compare
+    from ridgeline.agent.bench.run import compare_versions as compare
     from ridgeline.agent.contract_file import load as load_contract
-    from ridgeline.agent.verification import audited as audit
-    from ridgeline.agent.verification import judged as judge
+    from ridgeline.agent.verification import audit_path as audit
+    from ridgeline.agent.verification import judge_candidate as judge
     from ridgeline.agent.version import VERSION as __version__
     from ridgeline.sandbox.judge.options import Options as JudgeOptions
     from ridgeline.sandbox.profiles.readers.detect import read as read_profile

@@ -10,7 +10,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
-from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.graph.loop.context import restore_files
@@ -98,7 +98,7 @@ def make_campaign(
         files=files,
     )
     if tape is not None:
-        ports = replace(ports, **{name: taped(name, getattr(ports, name), tape) for name in PROTOCOLS})
+        ports = replace(ports, **{name: tape_port(name, getattr(ports, name), tape) for name in PROTOCOLS})
     request = Request(
         contract=declared,
         contract_path="ridgeline.yaml",

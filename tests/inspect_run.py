@@ -10,9 +10,9 @@ from pathlib import Path
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from ridgeline.agent.providers.base import Ask, Said, Unreachable
-from ridgeline.agent.providers.tape import counted
+from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.evals.decisions.comparison import ask
-from ridgeline.evals.decisions.contest import gathered, prompt
+from ridgeline.evals.decisions.contest import gather_points, prompt
 from ridgeline.evals.decisions.points import decisions
 from ridgeline.graph.values import Cost
 
@@ -36,14 +36,14 @@ class Client:
         return Said(text=ANSWER, model="fake/one", cost=Cost(tokens=11, dollars=0.5))
 
     def count(self, text: str) -> int:
-        return counted(text)
+        return estimate_tokens(text)
 
     def most(self, ask: Ask) -> Cost:
         return Cost()
 
 
 def main(folder: Path) -> None:
-    asked = gathered([ONE, CAMPAIGNS / "layernorm_c_mailbox"], [prompt("v3")], ("propose",))
+    asked = gather_points([ONE, CAMPAIGNS / "layernorm_c_mailbox"], [prompt("v3")], ("propose",))
     client = Client()
     given, failed = ask(asked, "v3", "propose", model="fake/one", logs=folder, client=client)
     first = client.asked

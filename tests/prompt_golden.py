@@ -6,7 +6,7 @@ python -m tests.prompt_golden
 from pathlib import Path
 
 from ridgeline.agent.planner.model import ModelPlanner
-from ridgeline.agent.planner.tools import offered
+from ridgeline.agent.planner.tools import list_tools
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.graph.briefing import Proposal, ShapeNow, Terms
 from ridgeline.graph.evidence import BuildResult, Exit
@@ -129,7 +129,7 @@ def prompts() -> dict[str, str]:
         **_looks_back(),
     }
     found = {f"{name}.golden": _text(asks[-1].messages) for name, asks in asked.items()}
-    tools = [f"## {tool.name}\n{tool.description}\n{tool.parameters}\n" for tool in offered()]
+    tools = [f"## {tool.name}\n{tool.description}\n{tool.parameters}\n" for tool in list_tools()]
     return {**found, "tools.golden": "\n".join(tools)}
 
 

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from ridgeline.evals.task_folders import folders, recorded
+from ridgeline.evals.task_folders import folders, recorded_tasks
 
 
 def whole(task: str, to: Path) -> Path:
@@ -13,7 +13,7 @@ def whole(task: str, to: Path) -> Path:
 
 def whole_recorded(task: str, to: Path) -> Path:
     """A new folder with all files of a task that recorded campaigns ran on: a contract with a benchmark of its own."""
-    return _copied(recorded()[task], to)
+    return _copied(recorded_tasks()[task], to)
 
 
 def _copied(parts: tuple[Path, ...], to: Path) -> Path:

@@ -275,10 +275,10 @@ def sentence(found: Found, about: About, asked: Asked) -> str:
             )
         case "not_faster":
             least = percent(_gain(seen.required))
-            claim = f"B is not faster than A by {least} or more (at most {signed(_gain(seen.upper))} {surely}"
+            claim = f"B is not faster than A by {least} or more (at most {format_signed_percent(_gain(seen.upper))} {surely}"
         case "undecided":
             claim = (
-                f"Undecided, {_why(found)}: B against A is {signed(_gain(seen.theta))}, between {_bound(seen.lower)}"
+                f"Undecided, {_why(found)}: B against A is {format_signed_percent(_gain(seen.theta))}, between {_bound(seen.lower)}"
                 f" and {_bound(seen.upper)}, and more than {percent(_gain(seen.required))} is asked for ({surely[3:]}"
             )
     slower = [shape.label for shape in seen.shapes if shape.slower] if len(seen.shapes) > 1 else []
@@ -295,7 +295,7 @@ def percent(share: float) -> str:
     return f"{'0' if whole in ('-0', '') else whole} %"
 
 
-def signed(share: float) -> str:
+def format_signed_percent(share: float) -> str:
     """The same with a sign."""
     return percent(share) if share < 0 else f"+{percent(share)}"
 
@@ -327,8 +327,8 @@ def _shapes(found: Found, about: About) -> tuple[ShapeAnswer, ...]:
     return tuple(
         ShapeAnswer(
             label=seen.label,
-            a=_shown(times[seen.label].best_us, about),
-            b=_shown(times[seen.label].candidate_us, about),
+            a=display_cost(times[seen.label].best_us, about),
+            b=display_cost(times[seen.label].candidate_us, about),
             ratio=math.exp(seen.theta),
             lower=_ratio(seen.lower),
             upper=_ratio(seen.upper),
@@ -358,7 +358,7 @@ def _notes(found: Found, about: About) -> tuple[str, ...]:
         notes.append(f"identical versions were not timed{why}: the pairs are judged by their own scatter alone")
     elif found.noise.allowance:
         notes.append(
-            f"identical versions differ by {signed(math.expm1(found.noise.offset))} systematically here:"
+            f"identical versions differ by {format_signed_percent(math.expm1(found.noise.offset))} systematically here:"
             f" {percent(math.expm1(found.noise.allowance))} is added to the margin"
         )
     if found.calibration:
@@ -380,7 +380,7 @@ def _slower(shape: tuple[str, float]) -> str:
     return f"shape {shape[0]} is slower by at least {percent(-_gain(shape[1]))}"
 
 
-def _shown(cost: float, about: About) -> float:
+def display_cost(cost: float, about: About) -> float:
     return 1 / cost if about.inverted else cost
 
 
@@ -393,4 +393,4 @@ def _ratio(log_ratio: float) -> float | None:
 
 
 def _bound(log_ratio: float) -> str:
-    return signed(_gain(log_ratio)) if math.isfinite(log_ratio) else "anything"
+    return format_signed_percent(_gain(log_ratio)) if math.isfinite(log_ratio) else "anything"

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.agent.bench.comparison import Answer, Found, Watch, percent, signed
+from ridgeline.agent.bench.comparison import Answer, Found, Watch, format_signed_percent, percent
 from ridgeline.agent.console import note
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
@@ -132,7 +132,7 @@ def cells(pair: Comparison, seen: Estimate, left_s: float) -> tuple[str, ...]:
     here = math.fsum(means := compute_pair_means(pair.shapes)) / len(means)
     left = f"{int(left_s) // 60:02d}:{int(left_s) % 60:02d}"
     numbers = (seen.theta, seen.lower, seen.upper, seen.required)
-    return (str(seen.pairs), signed(math.expm1(here)), *(_ratio(number) for number in numbers), left)
+    return (str(seen.pairs), format_signed_percent(math.expm1(here)), *(_ratio(number) for number in numbers), left)
 
 
 def calibration_line(noise: Noise | None, limits: Limits) -> str:
@@ -141,7 +141,7 @@ def calibration_line(noise: Noise | None, limits: Limits) -> str:
         return "identical versions: too few pairs to tell their noise"
     text = f"identical versions: {noise.pairs} pairs scatter by {percent(noise.sd)} each"
     if noise.allowance:
-        text += f" and differ by {signed(math.expm1(noise.offset))} systematically, which is added to the margin"
+        text += f" and differ by {format_signed_percent(math.expm1(noise.offset))} systematically, which is added to the margin"
     return f"{text}; gains under {percent(smallest_visible_gain(noise, limits))} cannot be seen in {limits.looks[-1]} pairs"
 
 
@@ -248,7 +248,9 @@ def _bounds(axes: "Axes", found: Found, color: str, *, low: float, high: float) 
     axes.vlines(at, lower[-1], upper[-1], color=color, linewidth=1.4, zorder=4)
     place = at + 0.012 * (axes.get_xlim()[1] - axes.get_xlim()[0])
     texts = [
-        (value, signed(math.expm1(value))) for value in (last.upper, last.theta, last.lower) if math.isfinite(value)
+        (value, format_signed_percent(math.expm1(value)))
+        for value in (last.upper, last.theta, last.lower)
+        if math.isfinite(value)
     ]
     if upper[-1] - lower[-1] < TIGHT * (high - low):  # three numbers in one place: one below the other
         texts = [(last.theta, "\n".join(text for _, text in texts))]

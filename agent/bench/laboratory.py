@@ -106,7 +106,7 @@ class Pairing:
 
 
 @contextmanager
-def gathered(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, Gathering, Path]]:
+def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, Gathering, Path]]:
     """Both versions in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-bench-"))
     try:
@@ -224,7 +224,7 @@ def _version(side: Side, gathering: Gathering, here: Path) -> Version:
 
 def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
     """A's; B's where A has none. Both must say the same of everything that changes a number."""
-    found = {name: _loaded(gathering, name, version) for name, version in (("B", b), ("A", a))}
+    found = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
     theirs, ours = found["B"], found["A"]
     if ours is None and theirs is None:
         raise UserError(f"neither A nor B has a {FILE_NAME} in its folder {a.folder}; commit one, or compare commands")
@@ -246,7 +246,7 @@ def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
     return ours
 
 
-def _loaded(gathering: Gathering, name: str, version: Version) -> LoadedContract | None:
+def load_side_contract(gathering: Gathering, name: str, version: Version) -> LoadedContract | None:
     folder = gathering.check_out(version)
     if not (folder / FILE_NAME).is_file():
         return None

@@ -55,7 +55,7 @@ def positive(numbers: Mapping[str, float | None]) -> None:
             raise UserError(f"{option}: is {value:g}; give a number above 0")
 
 
-def whole(option: str, value: int | None, *, least: int) -> None:
+def require_at_least(option: str, value: int | None, *, least: int) -> None:
     """Raises UserError for an option that is given and is below `least`."""
     if value is not None and value < least:
         raise UserError(f"{option}: is {value}; give {least} or more")
@@ -195,13 +195,13 @@ def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
 
 def _runs(text: str, here: Path) -> bool:
     """Whether the first word is a program."""
-    first = _first(text)
+    first = first_line(text)
     if "/" in first:
         return shutil.which(here / first) is not None
     return bool(first) and shutil.which(first) is not None
 
 
-def _first(text: str) -> str:
+def first_line(text: str) -> str:
     try:
         return next(iter(shlex.split(text)), "")
     except ValueError:  # said where the command is needed
@@ -227,7 +227,7 @@ def _out_of_place(kind: Kind, here: Path) -> bool:
 def _no_such(side: Side, here: Path) -> str:
     match side.kind:
         case "command":
-            return f"program {_first(side.text)!r} not found; install it, or correct the command"
+            return f"program {first_line(side.text)!r} not found; install it, or correct the command"
         case "commit":
             return f"{side.text!r} is no commit, branch or tag that git knows in {here}"
         case "folder":
@@ -236,6 +236,6 @@ def _no_such(side: Side, here: Path) -> str:
 
 def _nothing(name: str, word: str, here: Path) -> str:
     if word.strip() != word or " " in word:
-        return f"program {_first(word)!r} not found; install it, or correct the command"
+        return f"program {first_line(word)!r} not found; install it, or correct the command"
     commit = "no commit that git knows here" if (here / FILE_NAME).is_file() else f"no commit ({here} has no contract)"
     return f"{word!r} is no folder, {commit} and no program; correct it, or say which with cmd:, commit: or dir:"

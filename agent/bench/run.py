@@ -19,8 +19,8 @@ from ridgeline.agent.bench.request import (
     metric,
     output_file,
     positive,
+    require_at_least,
     understood,
-    whole,
 )
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
@@ -37,11 +37,11 @@ COMMAND_BLOCKS = 1
 """Every run of a command is a fresh process already, so a pair need not average over several blocks."""
 
 
-def compared(request: Request, here: Path) -> Answer:
+def compare_versions(request: Request, here: Path) -> Answer:
     """The whole of it. Raises UserError and the errors of the adapters, each one line with its mend."""
-    _checked(request)
+    check_request(request)
     sides = understood(request.a, request.b, here)
-    drawn = _drawn(request)
+    drawn = find_picture_path(request)
     watch = watcher(quiet=request.quiet)
     try:
         with _lab(request, sides, here) as (lab, asked):
@@ -64,17 +64,17 @@ def compared(request: Request, here: Path) -> Answer:
     return _with_plot(drawn, found, said)
 
 
-def _checked(request: Request) -> None:
+def check_request(request: Request) -> None:
     """Everything that can be known to be wrong before anything runs."""
     positive({"--max-minutes": request.max_minutes, "--timeout": request.timeout})
-    whole("--max-pairs", request.max_pairs, least=2)
-    whole("--blocks", request.blocks, least=1)
-    whole("--threads", request.threads, least=1)
+    require_at_least("--max-pairs", request.max_pairs, least=2)
+    require_at_least("--blocks", request.blocks, least=1)
+    require_at_least("--threads", request.threads, least=1)
     output_file("--plot", request.plot, endings=PLOTS)
     output_file("--raw", request.raw)
 
 
-def _drawn(request: Request) -> Path | None:
+def find_picture_path(request: Request) -> Path | None:
     """Where a picture goes; None without one, and where nothing can draw it, which is said now and not afterwards."""
     from ridgeline.agent.bench.display import MISSING, available
 
@@ -89,15 +89,15 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
-    from ridgeline.agent.bench.laboratory import VersionLab, gathered
+    from ridgeline.agent.bench.laboratory import VersionLab, gather_sides
 
     given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
     given |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
     if unfit := [option for option, value in given.items() if value is not None]:
         raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
-    with gathered(sides, here) as (pairing, gathering, folder):
+    with gather_sides(sides, here) as (pairing, gathering, folder):
         contract = settings.from_contract(pairing.loaded.contract, pairing.loaded.path.name)
-        asked = _asked(request, (contract,), blocks=request.blocks)
+        asked = make_bench_settings(request, (contract,), blocks=request.blocks)
         yield VersionLab(pairing, gathering, folder, blocks=asked.blocks), asked
 
 
@@ -111,12 +111,14 @@ def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
         higher=request.higher_is_better,
         engine=request.engine,
     )
-    asked = _asked(request, (), blocks=None).model_copy(update={"blocks": request.blocks or COMMAND_BLOCKS})
+    asked = make_bench_settings(request, (), blocks=None).model_copy(
+        update={"blocks": request.blocks or COMMAND_BLOCKS}
+    )
     how = conduct(threads=request.threads, timeout_s=request.timeout, gpu=request.gpu)
     return CommandLab(sides, what, how, asked), asked
 
 
-def _asked(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> Asked:
+def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> Asked:
     flags: dict[str, settings.Raw] = {
         "alpha": request.alpha,
         "margin": request.margin,

@@ -141,8 +141,8 @@ class ApprovalFiles:
             late = self._place(decision.key, LATE)
             append_whole(late, decision.model_dump_json().encode() + b"\n")
         raise DecidedAlready(
-            f"{decision.key}: was decided already: {said(first)}; a decision is not taken back,"
-            f" and your answer ({said(decision)}) is kept in {late}"
+            f"{decision.key}: was decided already: {describe_decision(first)}; a decision is not taken back,"
+            f" and your answer ({describe_decision(decision)}) is kept in {late}"
         )
 
     def defer(self, key: str, deferred: Deferred) -> None:
@@ -209,7 +209,7 @@ def whose(option: Option) -> str:
     return f"edited by {option.author}" if option.author else "the planner's own"
 
 
-def said(decision: Decision) -> str:
+def describe_decision(decision: Decision) -> str:
     """Who decided what, when and why, in a few words."""
     reason = f": {decision.reason}" if decision.reason else ""
     return f"{decision.choice} by {decision.by} at {decision.at}{reason}"
@@ -225,7 +225,7 @@ def _question(path: Path) -> ApprovalRequest:
 # What a campaign waits for: a decision of a person, an answer to its mailbox, or somebody to go on with it.
 
 
-def wanted(campaign: Path) -> str | None:
+def find_open_page(campaign: Path) -> str | None:
     """The page to answer: a question to a person, or one to a model."""
     asked = ApprovalFiles(campaign).waiting()
     return asked[0].page if asked else open_request(campaign)
@@ -236,7 +236,7 @@ def question_of(page: str | None) -> str | None:
     return Path(page).stem if page and Path(page).parent.name == FOLDER else None
 
 
-def decided(campaign: Path) -> Decided | None:
+def find_unused_decision(campaign: Path) -> Decided | None:
     """What was decided and not gone on with; None while a process works on it, and after its end.
 
     Raises UserError for a file that cannot be read.
@@ -251,7 +251,7 @@ def next_of(campaign: str, found: Decided) -> str:
     """One sentence: who decided what, and the command that goes on with it."""
     place = f" of round {found.request.round}" if found.request.round else ""
     return (
-        f"decided, not resumed: {found.request.gate}{place}: {said(found.decision)};"
+        f"decided, not resumed: {found.request.gate}{place}: {describe_decision(found.decision)};"
         f" go on with `ridgeline resume {campaign}`"
     )
 

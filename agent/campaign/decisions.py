@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.campaign import folders as campaigns
-from ridgeline.agent.campaign.approvals import ApprovalFiles, Decided, DecidedAlready, Deferred, Waits, decided, said
+from ridgeline.agent.campaign.approvals import (
+    ApprovalFiles,
+    Decided,
+    DecidedAlready,
+    Deferred,
+    Waits,
+    describe_decision,
+    find_unused_decision,
+)
 from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.providers.base import plain
-from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, judged, open_request
-from ridgeline.agent.providers.tape import FILE, ModelTape, counted
+from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, check_answer, open_request
+from ridgeline.agent.providers.tape import FILE, ModelTape, estimate_tokens
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.outcome import CAUSES
@@ -55,11 +63,11 @@ def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
 def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, Decided]]:
     """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
-    found = [(campaign, one) for campaign in where if (one := decided(campaign)) is not None]
+    found = [(campaign, one) for campaign in where if (one := find_unused_decision(campaign)) is not None]
     return sorted(found, key=lambda pair: pair[1].decision.at)
 
 
-def asked(campaign: Path, key: str | None) -> Waits:
+def find_question(campaign: Path, key: str | None) -> Waits:
     """The open question, or the one of that key, which may have been decided meanwhile.
 
     Raises UserError where there is none, or several and no key.
@@ -67,7 +75,7 @@ def asked(campaign: Path, key: str | None) -> Waits:
     files = ApprovalFiles(campaign)
     found = files.waiting()
     chosen = [one for one in found if key in (None, one.request.key)]
-    if not chosen and (late := files.decision_of(key) if key else decided(campaign)) is not None:
+    if not chosen and (late := files.decision_of(key) if key else find_unused_decision(campaign)) is not None:
         return Waits(request=late.request, page=files.page(late.request.key), decision=late.decision)
     if not chosen:
         known = f"; open: {', '.join(one.request.key for one in found)}" if found else ""
@@ -131,7 +139,7 @@ def _chosen(request: ApprovalRequest, given: int | None) -> int | None:
 def refuse_late(one: Waits) -> None:
     """Raises DecidedAlready, saying by whom, for a question that has an answer."""
     if one.decision is not None:
-        raise DecidedAlready(f"{one.request.key}: was decided already: {said(one.decision)}")
+        raise DecidedAlready(f"{one.request.key}: was decided already: {describe_decision(one.decision)}")
 
 
 def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> None:
@@ -141,7 +149,7 @@ def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> N
         hook(campaign).tell(
             "decided",
             round=one.request.round,
-            said=f"{one.request.gate}{place}: {said(decision)}",
+            said=f"{one.request.gate}{place}: {describe_decision(decision)}",
             next="" if goes_on else f"ridgeline resume {campaign}",
         )
     except UserError as error:
@@ -201,7 +209,7 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
     Raises UserError with the compiler's or the test's line where it fails, DeviceBusy where a process keeps the
     campaign or its card: the question stays open.
     """
-    from ridgeline.agent.campaign.runner import going_on, kept
+    from ridgeline.agent.campaign.runner import going_on, read_campaign
     from ridgeline.agent.campaign.wiring import connect
     from ridgeline.graph.loop.round import try_draft
     from ridgeline.graph.rules.person_edit import make_edit
@@ -209,7 +217,7 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
 
     if one.request.edit is None:
         raise UserError(f"--edit: {one.request.key} was asked by an older Ridgeline; `ridgeline resume` asks it again")
-    found = kept(campaign)
+    found = read_campaign(campaign)
     if not found.place.repository.is_dir():
         raise UserError(f"--edit: {found.place.repository}: is not here; an edit is built and tested when it is given")
     with lease("running", wait_s=PATIENCE_S, folder=campaign):
@@ -257,9 +265,9 @@ class Stored:
 
 def store_answer(campaign: Path, asked: Asked, given: Given) -> Stored:
     """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
-    text = judged(given.data, asked, source=given.source)
+    text = check_answer(given.data, asked, source=given.source)
     dropped = _usable(text, asked, given.source)
-    counts = counted(text) + sum(counted(message.text) for message in asked.ask.messages)
+    counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in asked.ask.messages)
     spent = counts if given.tokens is None else given.tokens
     author = plain(given.by, limit=200)
     about = Answered(digest=asked.digest, text=text, author=author, tokens=spent, dollars=given.dollars)

@@ -54,10 +54,10 @@ def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
     from ridgeline.graph.documents.figures import applied
 
     chosen = applied(closed.judged)
-    return shown(store, chosen.diff) if chosen else ""
+    return read_for_page(store, chosen.diff) if chosen else ""
 
 
-def shown(store: ArtifactStore, artifact: Artifact) -> str:
+def read_for_page(store: ArtifactStore, artifact: Artifact) -> str:
     """Text of an artifact for a page; says so where it is gone or too large."""
     if artifact.size > LARGEST_DIFF:
         return f"[{artifact.size} bytes: too large to be shown here]"

@@ -117,7 +117,9 @@ def below(folder: Path) -> tuple[list[Path], bool]:
             if LEDGER in files or {STATUS, REQUEST} <= files:  # other programs write a status.json too
                 found.append(place)
                 continue
-            deeper += [Path(one.path) for one in inside if one.is_dir(follow_symlinks=False) and _searched(one.name)]
+            deeper += [
+                Path(one.path) for one in inside if one.is_dir(follow_symlinks=False) and _is_searchable(one.name)
+            ]
         level = deeper
     return found, True
 
@@ -149,7 +151,7 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted((folder / WORKSPACE).glob("*")) if is_campaign(path))
 
 
-def _searched(name: str) -> bool:
+def _is_searchable(name: str) -> bool:
     return not name.startswith(".") and name not in SKIPPED
 
 
@@ -174,7 +176,7 @@ VARIABLE = "RIDGELINE_URL"
 
 
 @contextlib.contextmanager
-def announced(url: str, folders: Sequence[Path]) -> Iterator[None]:
+def announce_server(url: str, folders: Sequence[Path]) -> Iterator[None]:
     """Lets the campaigns of these folders link their pages while it lasts. `url`: without a token."""
     folder = cache_folder("serve")
     place = folder / f"{os.getpid()}.json" if folder else None

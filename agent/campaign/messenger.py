@@ -61,7 +61,7 @@ def require_address(text: str, origin: str) -> None:
         raise UserError(f"{origin}: {kind}: needs an address; write for example {example}")
 
 
-def shown(text: str) -> str:
+def hide_secret(text: str) -> str:
     """An address, for people: what may be a secret is left out."""
     kind, _, place = text.partition(":")
     return text if kind == "mailto" else f"{kind} at {urlsplit(_ntfy(place) if kind == 'ntfy' else place).hostname}"
@@ -78,11 +78,11 @@ def deliver(address: str, event: Mapping[str, Any]) -> None:
     try:
         send[kind](place, event)
     except HTTPError as error:
-        raise Undelivered(f"{shown(address)} answered {error.code} {error.reason}") from None
+        raise Undelivered(f"{hide_secret(address)} answered {error.code} {error.reason}") from None
     except URLError as error:
-        raise Undelivered(f"{shown(address)} cannot be reached: {error.reason}") from None
+        raise Undelivered(f"{hide_secret(address)} cannot be reached: {error.reason}") from None
     except (OSError, smtplib.SMTPException) as error:
-        raise Undelivered(f"{shown(address)}: {error}") from None
+        raise Undelivered(f"{hide_secret(address)}: {error}") from None
 
 
 def text_of(event: Mapping[str, Any]) -> str:
@@ -105,7 +105,7 @@ def _to_ntfy(place: str, event: Mapping[str, Any]) -> None:
 
 
 def _to_slack(place: str, event: Mapping[str, Any]) -> None:
-    text = f"*{_escaped(event['title'])}*\n{_escaped(text_of(event))}"
+    text = f"*{_escape_for_slack(event['title'])}*\n{_escape_for_slack(text_of(event))}"
     _post(place, {"text": text + (f"\n<{event['link']}|Open the page>" if event.get("link") else "")})
 
 
@@ -150,7 +150,7 @@ def _ntfy(place: str) -> str:
     return place if "://" in place else NTFY + place
 
 
-def _escaped(text: object) -> str:
+def _escape_for_slack(text: object) -> str:
     """The three signs that mean something to Slack."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.campaign.folders import link
-from ridgeline.agent.campaign.messenger import ADDRESS, SMTP, is_address, require_address, shown
+from ridgeline.agent.campaign.messenger import ADDRESS, SMTP, hide_secret, is_address, require_address
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import told
+from ridgeline.agent.providers.base import redact
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.isolation.environment import select_variables
@@ -110,7 +110,7 @@ class Hook:
             # -P: a campaign's folder is no place to import from
             argv = (sys.executable, "-P", "-m", "ridgeline.agent.campaign.messenger")
             env |= {ADDRESS: name, **{key: os.environ[key] for key in SENDING if key in os.environ}}
-            name = shown(name)
+            name = hide_secret(name)
         try:
             done = run(
                 argv,
@@ -126,11 +126,11 @@ class Hook:
         if done.timed_out:
             return f"{name} took more than {LIMIT_S:g} s and was ended"
         if done.returncode != 0:
-            return f"{name} left with {done.returncode}: {told(done.output, limit=200)}"
+            return f"{name} left with {done.returncode}: {redact(done.output, limit=200)}"
         return ""
 
 
-def parsed(text: str, origin: str) -> tuple[str, ...]:
+def parse_receiver(text: str, origin: str) -> tuple[str, ...]:
     """The command as words, its program as a path; or an address of ntfy, Slack or mail as it is.
 
     Raises UserError, naming `origin`, for a command that cannot be run and for an address that is none.
@@ -152,7 +152,7 @@ def parsed(text: str, origin: str) -> tuple[str, ...]:
 
 def allow(argv: Sequence[str]) -> None:
     """Remember that this user gave this command on this machine. Raises UserError where that cannot be kept."""
-    place = _allowed(argv)
+    place = _find_permission(argv)
     try:
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -174,22 +174,22 @@ def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
     The campaign's own is left alone where this user did not give it on this machine: folders of campaigns are copied.
     Raises UserError for a variable that names no command.
     """
-    own = _kept(campaign)
-    place = _allowed(own) if own else None
+    own = _read_receiver(campaign)
+    place = _find_permission(own) if own else None
     if place is not None and place.is_file():
         return Hook(own, campaign)
     text = (os.environ if environment is None else environment).get(VARIABLE, "")
     if text.strip():
-        return Hook(parsed(text, VARIABLE), campaign)
+        return Hook(parse_receiver(text, VARIABLE), campaign)
     if own:
-        command = shown(own[0]) if is_address(own[0]) else told(shlex.join(own))
+        command = hide_secret(own[0]) if is_address(own[0]) else redact(shlex.join(own))
         logger.warning(
             "notify: %s was not given on this machine and is not run; export %s to be told", command, VARIABLE
         )
     return Hook((), campaign)
 
 
-def _kept(campaign: Path) -> tuple[str, ...]:
+def _read_receiver(campaign: Path) -> tuple[str, ...]:
     path = campaign / FILE
     try:
         found = json.loads(path.read_bytes())
@@ -204,7 +204,7 @@ def _kept(campaign: Path) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _allowed(argv: Sequence[str]) -> Path | None:
+def _find_permission(argv: Sequence[str]) -> Path | None:
     """The file that says so."""
     folder = cache_folder("notify")
     return folder / hashlib.sha256(json.dumps(list(argv)).encode()).hexdigest() if folder else None
@@ -213,7 +213,7 @@ def _allowed(argv: Sequence[str]) -> Path | None:
 def _title(about: Mapping[str, object]) -> str:
     """One line that can be read on a locked phone."""
     campaign, change, gain, speedup = (about.get(name) for name in ("campaign", "change", "gain", "speedup"))
-    what = f": {told(str(change), limit=80)}" if change else ""
+    what = f": {redact(str(change), limit=80)}" if change else ""
     match about["event"]:
         case "waiting":
             return f"{campaign} waits for you{what}"
@@ -231,4 +231,4 @@ def _title(about: Mapping[str, object]) -> str:
 
 def _safe(value: object) -> object:
     """Texts may come from a model or a provider."""
-    return told(value, limit=LONGEST) if isinstance(value, str) else value
+    return redact(value, limit=LONGEST) if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ridgeline.agent.campaign.approvals import question_of, wanted
+from ridgeline.agent.campaign.approvals import find_open_page, question_of
 from ridgeline.agent.campaign.folders import link
 from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.console import note
@@ -185,7 +185,7 @@ class StatusView:
         if status == "stopped":
             self._hook.tell("stopped", **about)
         elif status == "waiting":
-            page = wanted(self._folder)
+            page = find_open_page(self._folder)
             self._hook.tell("waiting", **about, request=page, link=link(self._folder, question=question_of(page)))
         elif status == "concluded" and self._seen > self._begun:
             self._concluded()
@@ -259,7 +259,7 @@ class Course:
             case Opened():
                 return f"campaign {body.target.campaign} on {body.machine.name}: preset {body.limits.preset}"
             case Rooflined():
-                return f"ceilings: {', '.join(_measured(body)) or body.note or 'none measured here'}"
+                return f"ceilings: {', '.join(_describe_measured_ceilings(body)) or body.note or 'none measured here'}"
             case BaselineClosed():
                 return f"baseline: {len(body.project.rows)} shapes measured, bottleneck: {body.bottleneck}"
             case Calibrated():
@@ -403,7 +403,7 @@ def _live(render: Callable[[], Any]) -> "Live":
     return live
 
 
-def _measured(body: Rooflined) -> list[str]:
+def _describe_measured_ceilings(body: Rooflined) -> list[str]:
     """What was measured here; what the system reports is in the report."""
     return [
         f"{spec.metric} {spec.value:.3g} {spec.unit}"

@@ -17,10 +17,10 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ridgeline.agent.campaign.approvals import wanted
+from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.notify import keep
 from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, Status, StatusView
-from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.campaign.wiring import Place, connect
 from ridgeline.agent.contract_file import LoadedContract, load
 from ridgeline.agent.errors import UserError, Waiting
@@ -79,7 +79,7 @@ def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
         yield
     except Exception as error:
         recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy | Waiting)  # can be resumed
-        if not recorded or (isinstance(error, REFUSALS) and not _measured(campaign_dir)):
+        if not recorded or (isinstance(error, REFUSALS) and not _has_baseline(campaign_dir)):
             _take_back(campaign_dir, repository, made)
         full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
         if full and not recorded:
@@ -89,7 +89,7 @@ def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
         raise
 
 
-def _measured(campaign_dir: Path) -> bool:
+def _has_baseline(campaign_dir: Path) -> bool:
     return any(isinstance(line.body, BaselineClosed) for line in JsonlLedger(campaign_dir / "ledger.jsonl").lines())
 
 
@@ -208,7 +208,7 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
     """Run a campaign to its end. Raises errors with an `exit_code` and a one-line message."""
     repository = find_repository(asked.contract.path.parent)
     inside = PurePosixPath(asked.contract.path.parent.resolve().relative_to(repository).as_posix())
-    created = _recorded(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     request = _request(asked, created, str(inside / asked.contract.path.name))
     place = Place(
         repository=repository,
@@ -216,7 +216,7 @@ def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
         campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
         recording=recording.resolve() if recording else None,
     )
-    specs = _recorded(recording).specs if recording else _stated(asked.contract)
+    specs = _read_request(recording).specs if recording else _documented_specs(asked.contract)
     request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
     _require_empty(place.campaign_dir)
     with nothing_left(place.campaign_dir, repository):
@@ -235,7 +235,7 @@ class Kept:
     model: Choice | None
 
 
-def kept(campaign_dir: Path) -> Kept:
+def read_campaign(campaign_dir: Path) -> Kept:
     """Raises UserError or SchemaMismatch where the folder is not one to go on with."""
     found = _read(campaign_dir)
     return Kept(
@@ -253,7 +253,7 @@ def kept(campaign_dir: Path) -> Kept:
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     """Go on where the campaign stopped. A concluded one is only summed up."""
-    found = kept(campaign_dir)
+    found = read_campaign(campaign_dir)
     place, request = found.place, found.request
     if place.recording is None:
         place = replace(place, moved_to=going_on(campaign_dir, request, found.contract_file))
@@ -279,7 +279,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             progress.close()
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
-                return _told(without_device(place, request, ports, str(stop)), progress)
+                return _report_end(without_device(place, request, ports, str(stop)), progress)
             if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
                 raise
             reached = outcome(place, ports, status=ended)
@@ -288,10 +288,10 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
                 raise
             return reached
     live.ended("concluded")
-    return _told(outcome(place, ports, status="concluded"), progress)
+    return _report_end(outcome(place, ports, status="concluded"), progress)
 
 
-def _told(ended: Outcome, progress: Progress) -> Outcome:
+def _report_end(ended: Outcome, progress: Progress) -> Outcome:
     progress.finished(ended)
     return ended
 
@@ -383,7 +383,7 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
     return next(name for name in names if free(name))
 
 
-def _stated(loaded: LoadedContract) -> tuple[Spec, ...]:
+def _documented_specs(loaded: LoadedContract) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from ridgeline.agent.roofline.roofline import of_machine
     from ridgeline.sandbox.devices.machine import LocalDevice
@@ -434,7 +434,7 @@ def _read(campaign_dir: Path) -> dict[str, Any]:
     return kept
 
 
-def _recorded(recording: Path) -> Request:
+def _read_request(recording: Path) -> Request:
     return Request.model_validate(_read(recording)["request"])
 
 
@@ -535,14 +535,14 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         cost=found.cost,
         result=found,
         report=str(place.campaign_dir / "final_report.md"),
-        noise=_seen(known),
+        noise=_summarize_noise(known),
         preset=opened.limits.preset,
         planner=opened.planner,
-        request=wanted(place.campaign_dir) if status == "waiting" and not found.concluded else None,
+        request=find_open_page(place.campaign_dir) if status == "waiting" and not found.concluded else None,
     )
 
 
-def _seen(known: History) -> Seen | None:
+def _summarize_noise(known: History) -> Seen | None:
     noise = folded_noise(known)
     if noise is None:
         return None
@@ -567,13 +567,13 @@ def add_stop_summary(ports: Ports, why: str) -> None:
     if history is None:
         text = _alone(why, now)
     elif history.concluded is None:
-        text = performance(history.model_copy(update={"concluded": _stopped(why, now)}))
+        text = performance(history.model_copy(update={"concluded": _make_stop(why, now)}))
     else:
         return
     ports.files.write({"performance.md": text})
 
 
-def _stopped(why: str, now: datetime) -> Concluded:
+def _make_stop(why: str, now: datetime) -> Concluded:
     return Concluded(
         stop_reason=f"T6 {why}",
         checks=(StopCheck(id="T6", description="no idle device", satisfied=True),),
@@ -638,7 +638,7 @@ def ahead(campaign_dir: Path) -> bool:
     False, with nothing changed, while the campaign runs, before its baseline is known, and where its repository is
     not: closing a round writes to both.
     """
-    found = kept(campaign_dir)
+    found = read_campaign(campaign_dir)
     known = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
     if known is None or known.baseline is None or known.concluded is not None or not found.place.repository.is_dir():
         return False
@@ -657,5 +657,5 @@ def _ports(found: Kept, device: Remembered) -> Ports:
     ports = connect(found.place, found.request.contract, found.request.planner, found.request.limits, model=model)
     tape = Tape(found.place.campaign_dir / "tape.jsonl")
     profiled = found.request.contract.profile is not None  # else there is nothing that a profiler would have to run
-    away = {name: taped(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
+    away = {name: tape_port(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
     return replace(ports, device=device, **away)

@@ -113,9 +113,9 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
 def resolve(layers: Iterable[Layer]) -> Settings:
     """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be."""
     given = {setting.key: setting for layer in layers for setting in layer.settings}
-    values: dict[str, Raw] = {key: _parsed(setting) for key, setting in given.items()}
+    values: dict[str, Raw] = {key: _parse_value(setting) for key, setting in given.items()}
     for setting in given.values():
-        _bounded(setting, values[setting.key])
+        _check_bounds(setting, values[setting.key])
     preset = str(values.get("preset", "evidence"))
     if preset not in PRESETS:
         raise UserError(f"{given['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
@@ -138,7 +138,7 @@ def _setting(key: str, value: Raw, origin: str) -> Setting:
     return Setting(key=key, value=value, origin=origin)
 
 
-def _parsed(setting: Setting) -> Raw:
+def _parse_value(setting: Setting) -> Raw:
     """Text as the command line and the environment have it: `none` for no limit, `1,2,4,8` for a list."""
     value = setting.value
     if not isinstance(value, str):
@@ -153,7 +153,7 @@ def _parsed(setting: Setting) -> Raw:
         raise UserError(f"{setting.origin}: {value!r} is not a list of numbers; write for example 1,2,4,8") from None
 
 
-def _bounded(setting: Setting, value: Raw) -> None:
+def _check_bounds(setting: Setting, value: Raw) -> None:
     if setting.key != "max_rounds" or value is None:
         return
     try:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ridgeline.agent.campaign import folders
-from ridgeline.agent.campaign.approvals import decided, said, wanted
+from ridgeline.agent.campaign.approvals import describe_decision, find_open_page, find_unused_decision
 from ridgeline.agent.campaign.progress import Status
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_result
@@ -59,7 +59,7 @@ def status_of(campaign: Path) -> CampaignStatus:
     told = claim_speedup(compute_result(history)) if history else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
-    answered = decided(campaign) if state not in ("running", "concluded") else None
+    answered = find_unused_decision(campaign) if state not in ("running", "concluded") else None
     return CampaignStatus(
         campaign=history.opened.target.campaign if history else campaign.name,
         dir=str(campaign),
@@ -78,9 +78,9 @@ def status_of(campaign: Path) -> CampaignStatus:
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),
-        request=None if state in ("running", "concluded") else wanted(campaign),
+        request=None if state in ("running", "concluded") else find_open_page(campaign),
         pid=written.get("pid"),
-        decision=f"{answered.request.gate}: {said(answered.decision)}" if answered else "",
+        decision=f"{answered.request.gate}: {describe_decision(answered.decision)}" if answered else "",
         updated=_moment(written.get("updated")),
     )
 

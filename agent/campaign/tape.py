@@ -116,7 +116,7 @@ class Taped:
             setattr(self, method, _through(name, method, call, tape))
 
 
-def taped(name: str, inner: object | None, tape: Tape) -> Any:
+def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
     """Any port of `PROTOCOLS`; `inner` None is allowed in replay only."""
     return Taped(name, inner, tape)
 

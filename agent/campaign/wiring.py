@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
-from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
@@ -97,9 +97,9 @@ def connect(
         planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
         builder=builder,
-        checker=metered(ContractChecker(commands, builder), gate),
-        timer=metered(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
-        profiler=metered(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
+        checker=meter_port(ContractChecker(commands, builder), gate),
+        timer=meter_port(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+        profiler=meter_port(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
         device=device,
         approvals=ApprovalFiles(folder, artifacts),
         clock=SystemClock(),
@@ -167,14 +167,14 @@ def _planner(
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
     if model is None or place.recording:
         return PLANNERS.get(name, _catalog)(workspace.contract)
-    from ridgeline.agent.knowledge_folders import attached, roots
+    from ridgeline.agent.knowledge_folders import require_readable, roots
     from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
     from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
-    from ridgeline.agent.providers.budget import opened
+    from ridgeline.agent.providers.budget import open_model
     from ridgeline.sandbox.store.durable import cache_folder
 
-    wikis = attached(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
-    asked = opened(model, campaign=workspace.campaign_dir, limits=limits)
+    wikis = require_readable(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
+    asked = open_model(model, campaign=workspace.campaign_dir, limits=limits)
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
     inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
     return FrugalPlanner(inner, heard=lambda: asked.heard)
@@ -192,15 +192,15 @@ def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
     )
     return replace(
         live,
-        planner=taped("planner", live.planner, tape),
-        builder=taped("builder", live.builder, tape),
-        checker=taped("checker", live.checker, tape),
-        timer=taped("timer", live.timer, tape),
-        profiler=taped("profiler", live.profiler, tape),
-        device=taped("device", live.device, tape),
-        approvals=taped("approvals", live.approvals, tape),
-        clock=taped("clock", live.clock, tape),
-        signals=taped("signals", live.signals, tape),
+        planner=tape_port("planner", live.planner, tape),
+        builder=tape_port("builder", live.builder, tape),
+        checker=tape_port("checker", live.checker, tape),
+        timer=tape_port("timer", live.timer, tape),
+        profiler=tape_port("profiler", live.profiler, tape),
+        device=tape_port("device", live.device, tape),
+        approvals=tape_port("approvals", live.approvals, tape),
+        clock=tape_port("clock", live.clock, tape),
+        signals=tape_port("signals", live.signals, tape),
     )
 
 
@@ -273,6 +273,6 @@ class Metered:
         return asked
 
 
-def metered(port: Port, gate: CardGate | None) -> Port:
+def meter_port(port: Port, gate: CardGate | None) -> Port:
     """The same port; on a processor, where nothing is leased for long, the port itself."""
     return port if gate is None else Metered(port, gate)  # type: ignore[return-value]

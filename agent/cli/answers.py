@@ -175,17 +175,17 @@ def approve(
     as_json: ApprovalJson = False,
 ) -> None:
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
-    from ridgeline.agent.campaign.decisions import Answer, asked, refuse_late, store_decision
+    from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
 
     found = campaigns.find(campaign)
-    one = asked(found, key)
+    one = find_question(found, key)
     if sum((yes, reject is not None, edit is not None, defer is not None)) > 1:
         raise UserError("give one of --yes, --reject, --edit and --defer")
     if end and (edit is not None or defer is not None):
         raise UserError("--end: goes with --yes or --reject: an edit has to be measured, and a deferred question waits")
     if reject is None and edit is None and defer is None and not yes:
         refuse_late(one)
-        yes, reject = _shown(one)
+        yes, reject = _ask_on_terminal(one)
     who = by or getpass.getuser()
     answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, end=end, round=number, reason=reason, by=who)
     if edit is not None:
@@ -215,7 +215,7 @@ def _row(one: "Waits") -> tuple[str, ...]:
     return (request.campaign, request.gate, str(request.round), request.asked_at[:16].replace("T", " "), what)
 
 
-def _shown(one: "Waits") -> tuple[bool, str | None]:
+def _ask_on_terminal(one: "Waits") -> tuple[bool, str | None]:
     """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
     from ridgeline.agent.providers.base import plain
 

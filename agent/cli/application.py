@@ -48,7 +48,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str]:
     """Exit code, and what went wrong, a problem a line; empty where nothing did. Raises OutputClosed."""
     try:
         app = application()
-        if (text := _told(app, arguments)) is not None:
+        if (text := _help_text(app, arguments)) is not None:
             say(text)
             return 0, ""
         code = app(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
@@ -92,7 +92,7 @@ def application() -> typer.Typer:
     return app
 
 
-def _told(app: typer.Typer, arguments: Sequence[str]) -> str | None:
+def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
     """What `--version` or `COMMAND --help` asks for; None for all else.
 
     typer would load pydantic to parse the options first, which takes longer than everything else about a help text.

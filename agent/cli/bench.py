@@ -68,9 +68,9 @@ def bench(
     """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
     given = dict(locals())  # every option is a field of the request
     from ridgeline.agent.bench.request import Request
-    from ridgeline.agent.bench.run import INTERRUPTED, compared
+    from ridgeline.agent.bench.run import INTERRUPTED, compare_versions
 
-    said = compared(Request.model_validate(given), Path.cwd())
+    said = compare_versions(Request.model_validate(given), Path.cwd())
     if as_json:
         console.emit(said)
     else:

@@ -112,20 +112,20 @@ def run(
     if notify_test:
         _try_out(notify, as_json=as_json)
         return
-    loaded = _loaded(contract, wiki or [])
+    loaded = _load_contract(contract, wiki or [])
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
     plain = {"preset": preset, "max_rounds": max_rounds, "approve": approve, "max_minutes": minutes}
     flags: dict[str, Raw] = {**plain, **budgets}
     outcome = launch(
         loaded,
-        settings=resolved(loaded, flags, assignments or []),
+        settings=resolve_settings(loaded, flags, assignments or []),
         instruction=instruction,
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=pairs("--target", target or []),
         directory=directory,
         model=thinker(planner, model, base_url, fallback or []),
-        notify=_notified(notify),
+        notify=_remember_receiver(notify),
     )
     tell(outcome, as_json=as_json)
 
@@ -162,7 +162,7 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
         console.say(f"{found.name}: asked to stop; it {acting}")
 
 
-def resolved(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
+def resolve_settings(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
     """The limits of a campaign, layer by layer."""
     from ridgeline.agent.campaign import settings
 
@@ -240,29 +240,29 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
         raise typer.Exit(code)
 
 
-def _notified(command: str | None) -> tuple[str, ...]:
+def _remember_receiver(command: str | None) -> tuple[str, ...]:
     """The words of `--notify`, remembered as this user's own."""
     if command is None:
         return ()
-    from ridgeline.agent.campaign.notify import allow, parsed
+    from ridgeline.agent.campaign.notify import allow, parse_receiver
 
-    words = parsed(command, "--notify")
+    words = parse_receiver(command, "--notify")
     allow(words)
     return words
 
 
 def _try_out(command: str | None, *, as_json: bool) -> None:
-    from ridgeline.agent.campaign.notify import VARIABLE, Hook, parsed
+    from ridgeline.agent.campaign.notify import VARIABLE, Hook, parse_receiver
 
     text, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify")
-    Hook(parsed(text, origin) if text.strip() else (), Path.cwd()).try_out()
+    Hook(parse_receiver(text, origin) if text.strip() else (), Path.cwd()).try_out()
     if as_json:
         console.emit({"sent": True})
     else:
         console.say("sent; look whether it arrived")
 
 
-def _loaded(contract: Path, wikis: list[Path]) -> "LoadedContract":
+def _load_contract(contract: Path, wikis: list[Path]) -> "LoadedContract":
     from ridgeline.agent.contract_file import load, with_wikis
 
     return with_wikis(load(contract), wikis)

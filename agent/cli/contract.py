@@ -49,7 +49,7 @@ def init(
     """
     _one_of(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
     if (given := from_pytorch or from_kernelbench) is not None:
-        _made(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
+        _make_task(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
         return
     if task is not None:
         from ridgeline.agent.scaffold.contract import copy
@@ -63,7 +63,7 @@ def init(
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
 
 
-def _made(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
+def _make_task(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
     from ridgeline.agent.scaffold.pytorch import write as made
 
     written = made(path, given, entry=entry, kernelbench=kernelbench)

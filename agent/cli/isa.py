@@ -56,12 +56,12 @@ def isa(
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
     given = dict(locals())
     from ridgeline.agent.isa.report import hotspots, sections
-    from ridgeline.agent.isa.request import InspectionRequest, inspected
+    from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
 
     asked = InspectionRequest.model_validate({name: given[name] for name in InspectionRequest.model_fields})
     spots = hotspots(trace) if trace is not None else ()
-    found = inspected(asked)
-    before = inspected(asked.model_copy(update={"file": diff})) if diff is not None else None
+    found = inspect_kernels(asked)
+    before = inspect_kernels(asked.model_copy(update={"file": diff})) if diff is not None else None
     told = sections(found, before or (), spots)
     if as_json:
         console.emit(_document(file, told))

@@ -55,12 +55,12 @@ def candidate(
     Exit code 0 when the candidate is accepted, 1 when it is not. In a task whose known holes let a wrong kernel pass,
     as `judge lint` tells them, nothing is accepted.
     """
-    from ridgeline.agent.verification import WRONG, judged, opened, require_device
+    from ridgeline.agent.verification import WRONG, judge_candidate, open_task, require_device
 
     require_device(device)
-    opened(task)
+    open_task(task)
     options = _options(without, pairs=pairs, margin=margin, device=device)
-    found = judged(task, candidate, against, options, anyway=anyway)
+    found = judge_candidate(task, candidate, against, options, anyway=anyway)
     if as_json:
         console.emit(found)
     else:
@@ -122,9 +122,9 @@ def pair(
 
 def lint(task: TaskFile, as_json: Json = False) -> None:
     """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
-    from ridgeline.agent.verification import WRONG, linted
+    from ridgeline.agent.verification import WRONG, lint_task_file
 
-    found = linted(task)
+    found = lint_task_file(task)
     if as_json:
         console.emit({"findings": [one.model_dump(mode="json") for one in found]})
     else:
@@ -182,10 +182,10 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
 
     Exit code 0 whatever the verdict is: it stands in the answer.
     """
-    from ridgeline.agent.verification import audited
+    from ridgeline.agent.verification import audit_path
 
     text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else None
-    found = audited(path, text=text, contract=contract, python=python)
+    found = audit_path(path, text=text, contract=contract, python=python)
     if as_json:
         console.emit(found)
         return

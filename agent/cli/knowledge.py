@@ -7,7 +7,7 @@ import typer
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.knowledge_folders import attached
+from ridgeline.agent.knowledge_folders import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,7 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
 def _library(wikis: "Sequence[Path] | None") -> "Library":
     from ridgeline.knowledge.library import Library
 
-    return Library(attached(wikis or (), "--wiki"))
+    return Library(require_readable(wikis or (), "--wiki"))
 
 
 def _plain(found: "Spec") -> dict[str, object]:

@@ -85,11 +85,11 @@ def gate(
 
 def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
     """With --json an unreadable file still gives the one object: unknown, and what the problem is."""
-    from ridgeline.agent.machine import recorded, report
+    from ridgeline.agent.machine import decide_from_files, report
     from ridgeline.sandbox.devices.values import Unreadable
 
     try:
-        return recorded(files)
+        return decide_from_files(files)
     except (Unreadable, UserError) as error:
         if as_json:
             console.emit(report([], problem=str(error)))

@@ -60,7 +60,7 @@ def read(
     """Print versions as JSON. `all` leaves masked ones out; asking for a masked one by name is an error."""
     folder = _folder(where)
     if version == "all":
-        chosen = unmasked(folder)
+        chosen = load_unmasked(folder)
         console.emit({name: _part(record, field, name) for name, record in chosen.items()})
         return
     record = load(folder, version)
@@ -115,7 +115,7 @@ def summary(where: Where = None, as_json: Json = False) -> None:
 @app.command()
 def latest(where: Where = None) -> None:
     """Name of the newest version that is not masked."""
-    found = [*unmasked(_folder(where))]
+    found = [*load_unmasked(_folder(where))]
     if not found:
         raise UserError("memory: has no unmasked version; create one with `ridgeline memory create --version v0`")
     console.say(found[-1])
@@ -221,7 +221,7 @@ def load(folder: Path, version: str) -> dict[str, Any]:
     return record
 
 
-def unmasked(folder: Path) -> dict[str, dict[str, Any]]:
+def load_unmasked(folder: Path) -> dict[str, dict[str, Any]]:
     """Records that may influence planning, by version."""
     records = {name: load(folder, name) for name in versions(folder)}
     return {name: record for name, record in records.items() if not record.get("masked")}
@@ -254,10 +254,10 @@ def assign(record: dict[str, Any], key: str, text: str) -> None:
         part = part.setdefault(section, {}) if isinstance(part, dict) else None
         if not isinstance(part, dict):
             raise UserError(f"--set: {key}: {section!r} is not a section; choose a field of a section")
-    part[name] = typed(text, name=name, present=part.get(name))
+    part[name] = parse_value(text, name=name, present=part.get(name))
 
 
-def typed(text: str, *, name: str, present: object) -> Any:
+def parse_value(text: str, *, name: str, present: object) -> Any:
     """Text as the value it should be: text where text stands already, otherwise JSON when it is JSON."""
     if name in TEXT_FIELDS or (isinstance(present, str) and not text.startswith(("[", "{"))):
         return text

@@ -9,7 +9,7 @@ import typer
 from ridgeline.agent import console
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.knowledge_folders import attached
+from ridgeline.agent.knowledge_folders import require_readable
 
 if TYPE_CHECKING:
     from ridgeline.agent.roofline.picture import Picture, ShapeStands
@@ -64,23 +64,23 @@ def roofline(
     elif op is not None:
         if target is not None or plot is not None:
             raise UserError(f"--op: not together with {target or '--plot'}; leave one of them out")
-        _operation(_asked(op, own, wiki), as_json=as_json)
+        _operation(_make_request(op, own, wiki), as_json=as_json)
     elif given := [name for name, value in own.items() if value is not None]:
         raise UserError(f"{given[0]}: is for --op; name the operator, for example --op gemm")
     elif target is None:
         raise UserError("CONTRACT: missing; give a ridgeline.yaml, a campaign, or --op with --shape and --dtype")
     else:
-        _measured(target, plot, as_json=as_json)
+        _print_measured(target, plot, as_json=as_json)
 
 
-def _asked(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+def _make_request(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
     from ridgeline.agent.roofline.roofline import Asked
 
     for name in ("--shape", "--dtype"):
         if own[name] is None:
             raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
     given = {name.removeprefix("--").replace("-", "_"): value for name, value in own.items()}
-    return Asked.model_validate({"op": op, "wikis": attached(wikis or (), "--wiki"), **given})
+    return Asked.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **given})
 
 
 def _operation(asked: "Asked", *, as_json: bool) -> None:
@@ -95,7 +95,7 @@ def _operation(asked: "Asked", *, as_json: bool) -> None:
         console.note(note)
 
 
-def _measured(target: str, plot: Path | None, *, as_json: bool) -> None:
+def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     """A campaign where the word names one, else a contract."""
     if plot is not None:
         from ridgeline.agent.roofline.picture import check

@@ -83,7 +83,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
     """Print the report. In the middle of a campaign, what is known so far."""
     found = folders.find(campaign)
     if html is None and pack is None:
-        _told(found, as_json=as_json)
+        _print_status(found, as_json=as_json)
         return
     written: dict[str, object] = {}
     if html is not None:
@@ -107,7 +107,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
         console.say("\n".join(str(path) for path in (html, pack) if path is not None))
 
 
-def _told(found: Path, *, as_json: bool) -> None:
+def _print_status(found: Path, *, as_json: bool) -> None:
     from ridgeline.graph.documents import report as render
 
     text = render(folders.history(found))

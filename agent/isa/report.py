@@ -39,7 +39,7 @@ def hotspots(path: Path) -> tuple[Hotspot, ...]:
     return found
 
 
-def placed(code: Code, found: Sequence[Hotspot]) -> Placed:
+def place_hotspots(code: Code, found: Sequence[Hotspot]) -> Placed:
     """Each by its text, and by its source line where several instructions read the same."""
     where: dict[str, list[int]] = {}
     for index, instruction in enumerate(code.instructions):
@@ -106,7 +106,7 @@ def _section(one: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequ
     return Section(
         found=one,
         findings=compare_reports(then, now),
-        hot=tuple(placed(inspected.code, spots) if spots and inspected.code else None for inspected in one),
+        hot=tuple(place_hotspots(inspected.code, spots) if spots and inspected.code else None for inspected in one),
         compared=bool({report.target for report in then} & {report.target for report in now}),
     )
 
@@ -141,7 +141,9 @@ def header(reports: Sequence[Report]) -> Row:
 def rows(reports: Sequence[Report]) -> tuple[Row, ...]:
     """Every line of the table; lines that say nothing for any target are left out."""
     words = SAID if all(report.target.vendor == "nvidia" for report in reports) else {}
-    every = [(words.get(name, name), *(show(report) for report in reports)) for name, show in (*_held(), *_code())]
+    every = [
+        (words.get(name, name), *(show(report) for report in reports)) for name, show in (*_held_metrics(), *_code())
+    ]
     return tuple(row for row in every if any(cell not in (UNKNOWN, "0") for cell in row[1:]) or row[0] == "spills")
 
 
@@ -178,7 +180,7 @@ def number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:g}"
 
 
-def _held() -> Iterator[tuple[str, Callable[[Report], str]]]:
+def _held_metrics() -> Iterator[tuple[str, Callable[[Report], str]]]:
     yield "read from", lambda r: r.form
     yield "registers per lane", lambda r: number(_total(r))
     yield "  of them accumulators", lambda r: number(r.resources.accum_vgpr)

@@ -79,7 +79,7 @@ class InspectionRequest(Value):
         return self.python or sys.executable
 
 
-def wanted(asked: InspectionRequest) -> Wanted:
+def resolve_targets(asked: InspectionRequest) -> Wanted:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(asked.file)
     if is_compiled(path) or not is_triton(path):
@@ -208,7 +208,7 @@ MOST = 32
 """Kernels of one file that are reported without being asked for by name."""
 
 
-def inspected(asked: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
+def inspect_kernels(asked: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
     """Of each kernel what its code says for every target; the one that is named, or all.
 
     Raises:
@@ -221,26 +221,26 @@ def inspected(asked: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
 def _split(asked: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
     """One kernel, or all that a file turns out to hold."""
     try:
-        found = _one(asked)
+        found = _inspect_kernel(asked)
     except NotCompiled as error:
         if not error.several or len(error.several) > MOST:
             raise
-        if asked.call is None and is_triton(wanted(asked).file):
-            raise UserError(_listed(asked, error.several)) from None
+        if asked.call is None and is_triton(resolve_targets(asked).file):
+            raise UserError(_list_kernels(asked, error.several)) from None
         names = error.several
     else:
         yield found
         return
     for name in names:
-        yield _one(asked.model_copy(update={"kernel": name}))
+        yield _inspect_kernel(asked.model_copy(update={"kernel": name}))
 
 
-def _one(asked: InspectionRequest) -> tuple[Inspected, ...]:
-    what = wanted(asked)
+def _inspect_kernel(asked: InspectionRequest) -> tuple[Inspected, ...]:
+    what = resolve_targets(asked)
     chosen = targets(asked.model_copy(update={"file": what.file}))
     return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
 
 
-def _listed(asked: InspectionRequest, names: Sequence[str]) -> str:
+def _list_kernels(asked: InspectionRequest, names: Sequence[str]) -> str:
     commands = "; or ".join(command(asked, name) for name in names)
     return f"--kernel: {asked.file.name} has {len(names)} kernels, and one signature fits one of them. Run {commands}"

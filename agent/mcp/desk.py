@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from ridgeline.agent.campaign import folders as campaigns
 from ridgeline.agent.campaign.approvals import Decided, Waits
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.providers.base import plain, told, without_keys
+from ridgeline.agent.providers.base import plain, redact, without_keys
 from ridgeline.graph.errors import CampaignError, WorldError
 from ridgeline.graph.values import Value
 
@@ -28,11 +28,11 @@ def one_line(error: Exception) -> str:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            return told(f"{where or error.title}: {first['msg']}", limit=LONGEST)
+            return redact(f"{where or error.title}: {first['msg']}", limit=LONGEST)
         case OSError():
-            return told(f"{error.filename or 'file'}: {error.strerror}", limit=LONGEST)
+            return redact(f"{error.filename or 'file'}: {error.strerror}", limit=LONGEST)
         case _:
-            return told(str(error), limit=LONGEST)
+            return redact(str(error), limit=LONGEST)
 
 
 # Which campaigns a client may name: those in folders that were allowed when the server was started, and no others.
@@ -49,12 +49,12 @@ class Roots:
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"{folder}: no such folder; give a repository or a folder of campaigns")
-        self.folders = tuple(_followed(folder) for folder in folders)
+        self.folders = tuple(_resolve_link(folder) for folder in folders)
 
     def all(self) -> list[Path]:
         """Every campaign in them, those that changed last first."""
-        near = {_followed(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
-        return sorted(filter(self._inside, near), key=_changed, reverse=True)
+        near = {_resolve_link(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
+        return sorted(filter(self._inside, near), key=_change_time, reverse=True)
 
     def campaign(self, named: str) -> Path:
         """By its folder, absolute or below an allowed one, or its name. Raises UserError, the same for all others."""
@@ -77,17 +77,17 @@ class Roots:
 
     def _places(self, named: str, folders: Sequence[Path]) -> list[Path]:
         """What a name may mean; an absolute one means itself, wherever it is joined to."""
-        return [place for folder in folders if self._inside(place := _followed(folder / named))]
+        return [place for folder in folders if self._inside(place := _resolve_link(folder / named))]
 
     def _inside(self, place: Path) -> bool:
         return any(place.is_relative_to(folder) for folder in self.folders)
 
 
-def _followed(path: Path) -> Path:
+def _resolve_link(path: Path) -> Path:
     return Path(os.path.realpath(path))  # unlike `Path.resolve`, silent about links that lead in a circle
 
 
-def _changed(campaign: Path) -> float:
+def _change_time(campaign: Path) -> float:
     files = (campaign / campaigns.LEDGER, campaign / campaigns.STATUS)
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
@@ -220,8 +220,8 @@ class Desk:
 
     def queue(self, asked: AboutQueue) -> Told:
         """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
-        from ridgeline.agent.campaign.decisions import asked as chosen
         from ridgeline.agent.campaign.decisions import decided_questions, open_questions
+        from ridgeline.agent.campaign.decisions import find_question as chosen
 
         if not asked.campaign:
             roots = self._roots.all()
@@ -230,13 +230,13 @@ class Desk:
             return {
                 "waiting": [_question(*one) for one in found[:MOST]],
                 "left_out": max(0, len(found) - MOST),
-                "decided": [_decided(*one) for one in decided[:MOST]],
+                "decided": [_describe_decided(*one) for one in decided[:MOST]],
             }
         campaign = self._roots.campaign(asked.campaign)
         open_here = open_questions([campaign])
         told: Told = {
             "waiting": [_question(*one) for one in open_here[:MOST]],
-            "decided": [_decided(*one) for one in decided_questions([campaign])],
+            "decided": [_describe_decided(*one) for one in decided_questions([campaign])],
         }
         if not open_here:
             return told
@@ -246,7 +246,7 @@ class Desk:
     def approve(self, asked: Decide) -> Told:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
         from ridgeline.agent.campaign.decisions import Answer, store_decision
-        from ridgeline.agent.campaign.decisions import asked as chosen
+        from ridgeline.agent.campaign.decisions import find_question as chosen
 
         campaign = self._roots.campaign(asked.campaign)
         reason = plain(asked.reason, limit=10_000).strip()
@@ -336,7 +336,7 @@ def _brief(campaign: Path) -> Told:
     return found.model_dump(mode="json", include=set(shown))
 
 
-def _decided(campaign: Path, one: Decided) -> Told:
+def _describe_decided(campaign: Path, one: Decided) -> Told:
     from ridgeline.agent.campaign.approvals import next_of
 
     return {

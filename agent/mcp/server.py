@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk as questions
 from ridgeline.agent.mcp.desk import KNOWN, Desk, Roots, Told, one_line
-from ridgeline.agent.providers.base import told, without_keys
+from ridgeline.agent.providers.base import redact, without_keys
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.values import Value
 
@@ -76,7 +76,7 @@ def _server(known: dict[str, Offer]) -> "Server[Any]":
             return outcome(known, name, arguments)
 
     async def listed(context: Any, asked: Any) -> "ListToolsResult":
-        return _listed(known)
+        return _list_tools(known)
 
     async def called(context: Any, asked: Any) -> "CallToolResult":
         return await anyio.to_thread.run_sync(partial(done, asked.name, asked.arguments or {}))
@@ -84,7 +84,7 @@ def _server(known: dict[str, Offer]) -> "Server[Any]":
     return Server("ridgeline", version=VERSION, instructions=GUIDE, on_list_tools=listed, on_call_tool=called)
 
 
-def _listed(known: dict[str, Offer]) -> "ListToolsResult":
+def _list_tools(known: dict[str, Offer]) -> "ListToolsResult":
     from mcp.types import ListToolsResult, Tool, ToolAnnotations
 
     return ListToolsResult(
@@ -108,7 +108,7 @@ def outcome(known: dict[str, Offer], name: str, arguments: dict[str, Any]) -> "C
 
     try:
         if name not in known:
-            raise UserError(f"{told(name, limit=100)}: no such tool; known: {', '.join(known)}")
+            raise UserError(f"{redact(name, limit=100)}: no such tool; known: {', '.join(known)}")
         offer = known[name]
         text = without_keys(json.dumps(offer.does(offer.asks.model_validate(arguments))))
     except KNOWN as error:

@@ -49,7 +49,7 @@ class Candidate:
     @property
     def texts(self) -> Mapping[str, str]:
         """What the edits make of the sources: the files that change; empty where they find nothing to change."""
-        return _tried(self.edits, self.sources, self.flags_file, self.target) or {}
+        return _apply_to_sources(self.edits, self.sources, self.flags_file, self.target) or {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]
 def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
     """Every variant of a card that may be tried now; a drop where a requirement fails."""
     sources = texts(briefing)
-    why = unmet(card.requires, briefing, sources=sources) or excluded(card.excludes, briefing, sources=sources)
+    why = unmet(card.requires, briefing, sources=sources) or find_exclusion(card.excludes, briefing, sources=sources)
     if why:
         yield Drop(lever=card.id, why=why)
         return
@@ -107,7 +107,7 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
 
 
 @lru_cache(maxsize=512)
-def _tried(
+def _apply_to_sources(
     edits: tuple[Edit, ...],
     sources: tuple[tuple[str, str], ...],
     flags_file: str | None,
@@ -163,7 +163,7 @@ def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> st
     return ""
 
 
-def excluded(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
     """Why a lever is pointless here, or nothing."""
     if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
         return "the compiler flags do it already"
@@ -174,7 +174,7 @@ def excluded(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str])
     return ""
 
 
-def barred(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
+def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
     """Why a lever that was tried before is not tried again, or nothing."""
     past = [closed for closed in rounds if hypothesis_of(closed).id == candidate.id]
     if not past:
@@ -278,11 +278,13 @@ class CatalogPlanner:
             for item in candidates(card, briefing):
                 if isinstance(item, Drop):
                     drops.append(item)
-                elif why := barred(item, briefing.rounds) or _forbidden(item, briefing):
+                elif why := find_bar(item, briefing.rounds) or _forbidden(item, briefing):
                     drops.append(Drop(lever=item.id, why=why))
                 else:
                     found.append(item)
-        working = (item for item in ranked(found, briefing) if item.texts)  # tried in this order, and no further
+        working = (
+            item for item in rank_candidates(found, briefing) if item.texts
+        )  # tried in this order, and no further
         return list(islice(working, most)), drops
 
     def _find(self, briefing: Briefing, asked: Hypothesis) -> Candidate | None:
@@ -321,7 +323,7 @@ CALIBRATION = (0.5, 1.5)
 """Bounds of the correction by measured over predicted gain."""
 
 
-def ranked(found: list[Candidate], briefing: Briefing) -> list[Candidate]:
+def rank_candidates(found: list[Candidate], briefing: Briefing) -> list[Candidate]:
     """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
     return sorted(found, key=lambda candidate: -score(candidate, briefing))
 

@@ -63,12 +63,12 @@ def of_planning(told: Briefing, paths: Sequence[str] = (), length: Length | None
     sizes = ((path, length(path)) for path in paths[:LOOKED_UP]) if length else ()
     return Checks(
         kind="propose",
-        measured=measured(told),
+        measured=measured_names(told),
         rounds=(1, *(closed.round for closed in told.rounds)),
         classes=tuple(dict.fromkeys(shape.config_class for shape in told.shapes)),
         lengths=tuple((path, lines) for path, lines in sizes if lines is not None),
         more=len(paths) > LOOKED_UP or bool(told.contract.knowledge.wiki),
-        tried=tuple(map(tried, told.rounds)),
+        tried=tuple(map(summarize_round, told.rounds)),
         diagnose=told.consecutive_rollbacks > 0,
     )
 
@@ -78,7 +78,7 @@ def of_edits(texts: Mapping[str, str], contract: Contract) -> Checks:
     return Checks(kind="edits", texts=tuple(texts.items()), contract=contract)
 
 
-def measured(told: Briefing) -> tuple[str, ...]:
+def measured_names(told: Briefing) -> tuple[str, ...]:
     """Names of what was measured: shapes, their classes, columns of the benchmark, counters, ceilings."""
     output, scoring = told.contract.benchmark_output, told.contract.scoring
     classes = [part for shape in told.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
@@ -107,7 +107,7 @@ def names(text: str, checks: Checks) -> bool:
     return any(re.search(rf"\b{re.escape(_plain(name))}\b", said) for name in checks.measured)
 
 
-def accepted(checks: Checks) -> str:
+def list_measurable(checks: Checks) -> str:
     """What `measured` may name, in one bounded line."""
     more = f", and {len(checks.measured) - LISTED} more" if len(checks.measured) > LISTED else ""
     last = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
@@ -123,7 +123,7 @@ def meant(target_class: str, classes: Sequence[str]) -> str:
     return found[0] if len(found) == 1 else target_class
 
 
-def tried(closed: RoundClosed) -> Tried:
+def summarize_round(closed: RoundClosed) -> Tried:
     """A closed round, without what was measured in it."""
     return Tried(
         round=closed.round,
@@ -158,7 +158,7 @@ NO_DIRECTION = "no-direction"
 _FILLER = frozenset({"a", "an", "and", "as", "by", "for", "from", "in", "into", "of", "on", "the", "to", "use", "with"})
 
 
-def repeated(asked: Hypothesis, rounds: Sequence[Tried]) -> str:
+def find_repetition(asked: Hypothesis, rounds: Sequence[Tried]) -> str:
     """Why a direction is not tried (again), or nothing. Knows only the rounds it is given: masked ones count nothing.
 
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when

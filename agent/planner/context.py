@@ -8,20 +8,29 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from ridgeline.agent.planner import history as past
-from ridgeline.agent.planner.conversation import Count, Part, bounded, clipped, composed, excerpt, fenced, numbered
-from ridgeline.agent.planner.measurements import averaged, by_shape, counted_work, of_score, profile_of, timed_by
+from ridgeline.agent.planner.conversation import (
+    Count,
+    Part,
+    bound_text,
+    clip_line,
+    compose_parts,
+    excerpt,
+    fence,
+    number_lines,
+)
+from ridgeline.agent.planner.measurements import by_shape, counted_work, describe_score, of_score, profile_of, timed_by
 from ridgeline.agent.planner.tools import (
     Books,
     Reader,
     alien,
     cite,
+    describe_card,
     distinct,
     focus,
     for_machine,
+    list_other_levers,
     of_other_dtype,
-    others,
     relevant,
-    shown,
     spoken,
 )
 from ridgeline.graph.briefing import Briefing
@@ -76,7 +85,7 @@ class Context:
             Part(
                 name="unmeasured",
                 share=0.02,
-                make=lambda tokens: past.unmeasured(rounds, tokens=tokens, count=count),
+                make=lambda tokens: past.describe_unmeasured(rounds, tokens=tokens, count=count),
             ),
             Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
             Part(name="directions", share=0.03, make=self._directions),
@@ -115,14 +124,14 @@ class Context:
 
     def _composed(self, *parts: Part) -> dict[str, str]:
         """Each part fenced; one that has nothing to say is empty."""
-        found = composed(parts, budget=self._budget, count=self._count)
-        return {name: fenced(text) if text else "" for name, text in found.items()}
+        found = compose_parts(parts, budget=self._budget, count=self._count)
+        return {name: fence(text) if text else "" for name, text in found.items()}
 
     def _fit(self, text: str, tokens: int) -> str:
-        return bounded(text, tokens=tokens, count=self._count) if text else ""
+        return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
     def _described(self, asked: Hypothesis) -> str:
-        return described(asked, of_score(asked, self._briefing.shapes))
+        return describe_hypothesis(asked, of_score(asked, self._briefing.shapes))
 
     def _texts(self) -> dict[str, str]:
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
@@ -132,7 +141,7 @@ class Context:
         told, target, contract = self._briefing, self._briefing.target, self._briefing.contract
         facts = {
             "shapes": ", ".join(target.target_shapes),
-            "score": averaged(told),
+            "score": describe_score(told),
             "goal": target.performance_target.text if target.performance_target else "",
             "work counted": counted_work(contract),
             "tested by": " ".join(contract.test_command),
@@ -165,7 +174,7 @@ class Context:
         machine, dtype = self._briefing.machine, self._briefing.target.dtype
         cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
         said = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
-        return [clipped(spec.text, SPEC) for spec in said if not of_other_dtype(spec.metric, dtype)]
+        return [clip_line(spec.text, SPEC) for spec in said if not of_other_dtype(spec.metric, dtype)]
 
     def _shapes(self, tokens: int) -> str:
         return self._fit(by_shape(self._briefing), tokens)
@@ -180,7 +189,7 @@ class Context:
         order = sorted(texts, key=lambda path: (len(texts[path]), path))
         for place, path in enumerate(order):
             room = max(0, left // (len(order) - place))
-            render = numbered if number else excerpt
+            render = number_lines if number else excerpt
             shown[path] = render(texts[path], tokens=room, count=self._count, focus=focus(cited, path))
             left -= self._count(shown[path])
         return "\n\n".join(f"==> {path}\n{shown[path]}" for path in texts)
@@ -200,12 +209,12 @@ class Context:
         parts: list[str] = []
         named: list[str] = []
         for card, forms in found:
-            text = shown(card, forms)
+            text = describe_card(card, forms)
             if len(parts) < cards and self._count("\n\n".join([*parts, text])) <= tokens:
                 parts.append(text)
             else:
                 named += [f"{card.path}:1"]
-        parts += [left] if (left := others(named)) else []
+        parts += [left] if (left := list_other_levers(named)) else []
         left_over = min(SECTION, tokens - self._count("\n\n".join(parts)))
         parts += self._sections(self._question(), 1, left_over, phase="propose")
         return self._fit("\n\n".join(parts), tokens)
@@ -213,7 +222,7 @@ class Context:
     def _about(self, asked: Hypothesis, tokens: int) -> str:
         """The card that the hypothesis is about or cites, then sections."""
         cited = [card for card in self._books.levers(self._briefing) if _rests_on(asked, card.id, card.path)]
-        parts = [shown(card, how=True) for card in cited[:MOST_CITED]]
+        parts = [describe_card(card, how=True) for card in cited[:MOST_CITED]]
         left = tokens - self._count("\n\n".join(parts))
         parts += self._sections(f"{asked.change} {asked.lever}", MOST_CITED, left, phase="draft")
         return self._fit("\n\n".join(parts), tokens)
@@ -240,13 +249,13 @@ class Context:
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
 
     def _directions(self, tokens: int) -> str:
-        return self._fit("\n".join(f"- {clipped(line, 400)}" for line in self._briefing.directions), tokens)
+        return self._fit("\n".join(f"- {clip_line(line, 400)}" for line in self._briefing.directions), tokens)
 
     def _tips(self, tokens: int) -> str:
         return self._fit(self._briefing.tips or "", tokens)
 
 
-def described(asked: Hypothesis, score: str = "") -> str:
+def describe_hypothesis(asked: Hypothesis, score: str = "") -> str:
     """A hypothesis in lines, as it was written down before any edit; `score`: what it would make of the score."""
     lines = [
         f"[{asked.id}] {asked.claim}",
@@ -328,16 +337,16 @@ def problem(told: Briefing, reader: Reader, *, tokens: int, count: Count) -> str
         if text is None or not text.strip() or left < LEAST:
             continue
         whole = f"==> {path} (read-only)\n{text.rstrip()}"
-        forms = (*((whole,) if len(whole) <= WHOLE else ()), *(folded(terse(whole), level) for level in LEVELS))
-        part = next((form for form in forms if count(form) <= left), bounded(forms[-1], tokens=left, count=count))
+        forms = (*((whole,) if len(whole) <= WHOLE else ()), *(fold_bodies(terse(whole), level) for level in LEVELS))
+        part = next((form for form in forms if count(form) <= left), bound_text(forms[-1], tokens=left, count=count))
         left -= count(part)
         shown.append(part)
     seen = {part.partition("\n")[0] for part in shown}
     others = [path for path in paths if f"==> {path} (read-only)" not in seen and not path.startswith(".")]
-    return "\n\n".join([*shown, *_named(others)])
+    return "\n\n".join([*shown, *_name_places(others)])
 
 
-def folded(text: str, level: int = 0) -> str:
+def fold_bodies(text: str, level: int = 0) -> str:
     """Without the bodies of functions that say nothing of errors or inputs; lists, structures and comments stay.
 
     `level`: 1 leaves out all but those that say what comes and what is right, 2 all. Every gap is stated.
@@ -376,7 +385,7 @@ def benchmark_says(told: Briefing, reader: Reader) -> str:
     prose = " ".join("." if _USAGE.search(line) or not line else line for line in lines)
     sentences = re.split(r"(?<=[.;])\s+", prose)
     kept = [sentence for sentence in sentences if _TIMING.search(sentence)]
-    return clipped(" ".join(kept), LONGEST) or "does not say whether the L2 cache is cold or warm"
+    return clip_line(" ".join(kept), LONGEST) or "does not say whether the L2 cache is cold or warm"
 
 
 def _dull(first: str, body: list[str], level: int) -> bool:
@@ -406,7 +415,7 @@ def _defining(told: Briefing, paths: Iterable[str]) -> list[str]:
     return sorted((path for path in paths if rank(path) < 2), key=lambda path: (rank(path), path))
 
 
-def _named(others: list[str]) -> list[str]:
+def _name_places(others: list[str]) -> list[str]:
     if not others:
         return []
     more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""

@@ -29,7 +29,7 @@ def json_of(text: str) -> Any | Wrong:
     said = without_thoughts(text)
     first: Wrong | None = None
     for candidate in _candidates(said):
-        found = _loaded(candidate)
+        found = _load_json(candidate)
         if isinstance(found, dict | list):
             return found
         if first is None and isinstance(found, Wrong):
@@ -79,11 +79,11 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _loaded(text: str) -> Any | Wrong:
+def _load_json(text: str) -> Any | Wrong:
     wrong = Wrong(why="the answer holds no JSON")
-    for attempt in (text.strip(), _mended(text.strip())):
+    for attempt in (text.strip(), _strip_comments(text.strip())):
         try:
-            return json.loads(attempt, strict=False, parse_constant=_refused)
+            return json.loads(attempt, strict=False, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             place = attempt[max(0, error.pos - QUOTED // 2) : error.pos + QUOTED // 2]
             wrong = Wrong(why=f"the JSON cannot be read: {error.msg} at line {error.lineno}, near {place!r}")
@@ -92,11 +92,11 @@ def _loaded(text: str) -> Any | Wrong:
     return wrong
 
 
-def _refused(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _mended(text: str) -> str:
+def _strip_comments(text: str) -> str:
     """Without comments and trailing commas outside strings."""
     return re.sub(
         r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', lambda match: match[1] or "", text, flags=re.S
@@ -156,7 +156,7 @@ def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> 
         said = model.ask(_ask(question, messages, asks, offered=left > 0 and not complaints))
         cost = cost + said.cost
         if said.calls and left > 0 and not complaints and question.desk is not None:
-            left = _served(question.desk, said, messages, left)
+            left = _serve_calls(question.desk, said, messages, left)
             continue
         found = _read(said, read)
         if not isinstance(found, Wrong):
@@ -164,8 +164,8 @@ def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> 
         complaints.append(found.why)
         if len(complaints) > 1:
             return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
-        messages.append(Message(role="assistant", text=bounded(said.text, tokens=ECHOED, count=model.count)))
-        messages.append(Message(role="user", text=render(REASK, problem=fenced(found.why), tools=bool(question.tools))))
+        messages.append(Message(role="assistant", text=bound_text(said.text, tokens=ECHOED, count=model.count)))
+        messages.append(Message(role="user", text=render(REASK, problem=fence(found.why), tools=bool(question.tools))))
 
 
 def _ask(question: Question, messages: list[Message], number: int, *, offered: bool) -> Ask:
@@ -179,7 +179,7 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
     )
 
 
-def _served(desk: Desk, said: Said, messages: list[Message], left: int) -> int:
+def _serve_calls(desk: Desk, said: Said, messages: list[Message], left: int) -> int:
     """Answer the calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
     messages.append(Message(role="assistant", text=said.text, calls=said.calls))
     for call in said.calls:
@@ -222,7 +222,7 @@ def plain(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
-def fenced(text: str, label: str = "") -> str:
+def fence(text: str, label: str = "") -> str:
     """A code block that its content cannot close: the fence is longer than every run of backticks inside."""
     body = plain(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`{3,}", body)), default=2)
@@ -230,7 +230,7 @@ def fenced(text: str, label: str = "") -> str:
     return f"{fence}{re.sub(r'[^A-Za-z0-9_+-]', '', label)}\n{body}\n{fence}"
 
 
-def bounded(text: str, *, tokens: int, count: Count) -> str:
+def bound_text(text: str, *, tokens: int, count: Count) -> str:
     """The whole text, or its beginning and end with what is between them stated; at most about `tokens`."""
     whole = count(text)
     if whole <= tokens:
@@ -243,43 +243,43 @@ def bounded(text: str, *, tokens: int, count: Count) -> str:
     return cut
 
 
-def clipped(text: str, characters: int) -> str:
+def clip_line(text: str, characters: int) -> str:
     """One line of at most so many characters."""
     line = " ".join(plain(text).split())
     return line if len(line) <= characters else f"{line[: max(0, characters - 4)].rstrip()} ..."
 
 
-def numbered(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
+def number_lines(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
     """Lines with their numbers; where they do not fit, those around the lines in `focus` and the first ones."""
-    return _shown(text, tokens=tokens, count=count, focus=tuple(focus), number=True)
+    return _fit_lines(text, tokens=tokens, count=count, focus=tuple(focus), number=True)
 
 
 def excerpt(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
     """Lines exactly as they are; where they do not fit, those around `focus` and the first ones, with gaps stated."""
-    return _shown(text, tokens=tokens, count=count, focus=tuple(focus), number=False)
+    return _fit_lines(text, tokens=tokens, count=count, focus=tuple(focus), number=False)
 
 
-def _shown(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], number: bool) -> str:
+def _fit_lines(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], number: bool) -> str:
     lines = text.splitlines()
-    whole = _joined(lines, range(1, len(lines) + 1), number=number)
+    whole = _join_lines(lines, range(1, len(lines) + 1), number=number)
     needed = count(whole)
     if needed <= tokens:
         return whole
     if not focus:
-        return bounded(whole, tokens=tokens, count=count)
+        return bound_text(whole, tokens=tokens, count=count)
     places = (1, *focus)
     found = whole
     for radius in RADII:
         chosen = sorted(
             {line for place in places for line in range(place - radius, place + radius + 1) if 1 <= line <= len(lines)}
         )
-        found = _joined(lines, chosen, number=number)
+        found = _join_lines(lines, chosen, number=number)
         if len(chosen) * needed <= tokens * len(lines) and count(found) <= tokens:
             return found
-    return bounded(found, tokens=tokens, count=count)
+    return bound_text(found, tokens=tokens, count=count)
 
 
-def _joined(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:
+def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:
     width = len(str(len(lines)))
     out: list[str] = []
     before = 0
@@ -313,7 +313,7 @@ class Part:
     """Tokens -> a text of at most about that many; empty when there is nothing to say."""
 
 
-def composed(parts: Sequence[Part], *, budget: int, count: Count) -> dict[str, str]:
+def compose_parts(parts: Sequence[Part], *, budget: int, count: Count) -> dict[str, str]:
     """The parts by name, the first ones first served; one that finds no room says so."""
     found: dict[str, str] = {}
     left = budget

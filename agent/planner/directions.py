@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ridgeline.agent.planner.catalog import categories_of
-from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, accepted, meant, names, repeated, same
-from ridgeline.agent.planner.conversation import Wrong, clipped, json_of
-from ridgeline.agent.planner.edits import edited
-from ridgeline.agent.planner.history import disturbed, explored
+from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, find_repetition, list_measurable, meant, names, same
+from ridgeline.agent.planner.conversation import Wrong, clip_line, json_of
+from ridgeline.agent.planner.edits import apply_answer
+from ridgeline.agent.planner.history import explored_categories, was_disturbed
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Reflection, RoundClosed
@@ -118,7 +118,7 @@ class Chosen(Value):
     exhausted: str = ""
 
 
-def checked(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wrong:
+def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wrong:
     """The directions that may be tried. Wrong when there is none, and when nothing says that none is left."""
     found = json_of(answer)
     if isinstance(found, Wrong):
@@ -136,7 +136,7 @@ def checked(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wro
             dropped.append(f"direction {number}: {direction.why}")
             continue
         asked = hypothesis(direction, checks.classes)
-        why = _barred(direction, asked, checks, unresolved)
+        why = _find_bar(direction, asked, checks, unresolved)
         why = why or ("repeats a better ranked direction" if any(same(asked, other) for other in kept) else "")
         if why:
             dropped.append(f"{asked.id}: {why}")
@@ -169,7 +169,7 @@ def hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
         real_gain_bound=direction.real_gain_bound,
         sweep=direction.sweep,
         high_risk=direction.high_risk,
-        sources=tuple(cited(citation) for citation in direction.citations),
+        sources=tuple(normalize_citation(citation) for citation in direction.citations),
     )
 
 
@@ -191,7 +191,7 @@ def none_usable(round: int, why: str) -> Hypothesis:
 
 def short(text: str) -> str:
     """One bounded line."""
-    return clipped(text, LONGEST)
+    return clip_line(text, LONGEST)
 
 
 def slug(text: str) -> str:
@@ -199,7 +199,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9:=._]+", "-", text.lower()).strip("-")[:60].strip("-")
 
 
-def cited(citation: str) -> str:
+def normalize_citation(citation: str) -> str:
     """A citation in its plain form."""
     return citation.strip().strip("`[]()\"'").removeprefix("./")
 
@@ -228,16 +228,16 @@ def complaint(error: ValidationError) -> str:
     return "; ".join(parts[:6]) + more
 
 
-def _barred(direction: Direction, asked: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
+def _find_bar(direction: Direction, asked: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
     """The first rule that drops a direction, decided by code whatever the model says of it."""
-    if why := explain_forbidden(asked) or explain_several_changes(asked) or repeated(asked, checks.tried):
+    if why := explain_forbidden(asked) or explain_several_changes(asked) or find_repetition(asked, checks.tried):
         return why
     if not any(names(step.measured, checks) for step in direction.evidence):
-        return f"cites no measurement; `measured` must name one of: {accepted(checks)}"
+        return f"cites no measurement; `measured` must name one of: {list_measurable(checks)}"
     if checks.diagnose and not direction.diagnosis.strip():
         return "says nothing in `diagnosis` about the last rollback"
     for citation in direction.citations:
-        if why := unresolved(cited(citation)):
+        if why := unresolved(normalize_citation(citation)):
             return f"citation {short(citation)!r}: {why}"
     return ""
 
@@ -321,13 +321,13 @@ def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
     first = categories(answer)
     if isinstance(first, Wrong):
         return first
-    touched = explored(briefing.rounds)
+    touched = explored_categories(briefing.rounds)
     return tuple(_sentence(first[name], touched) for name in sorted(first, key=lambda name: name in touched))
 
 
 def anyway(briefing: Briefing) -> tuple[str, ...]:
     """Directions where the model names none: every category, those that no round has touched first."""
-    touched = explored(briefing.rounds)
+    touched = explored_categories(briefing.rounds)
     order = sorted(categories_of(briefing), key=lambda category: category in touched)
     chosen = order[: max(FEWEST, len(order) - len(touched))]
     return tuple(
@@ -335,13 +335,13 @@ def anyway(briefing: Briefing) -> tuple[str, ...]:
     )
 
 
-def untouched(briefing: Briefing) -> str:
+def list_untouched_categories(briefing: Briefing) -> str:
     """Categories that no round was about, of those that the target has."""
-    touched = explored(briefing.rounds)
+    touched = explored_categories(briefing.rounds)
     return ", ".join(category for category in categories_of(briefing) if category not in touched)
 
 
-def reflected(answer: str) -> Learnt | Wrong:
+def read_lessons(answer: str) -> Learnt | Wrong:
     """What an answer says was learnt, as it says it."""
     found = json_of(answer)
     if isinstance(found, Wrong):
@@ -357,7 +357,7 @@ def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[Roun
 
     A lesson that `rounds`, those before this one, or this round itself deny is dropped, and why is recorded.
     """
-    said = reflected(answer)
+    said = read_lessons(answer)
     if isinstance(said, Wrong):
         return said
     hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
@@ -379,7 +379,7 @@ def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[Roun
 def nothing_seen(judged: Judged) -> bool:
     """Whether the round ended before anything was built, or without a number: there is nothing to reason from."""
     failed = find(judged, Failed)
-    return disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
+    return was_disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
 
 
 def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
@@ -389,7 +389,7 @@ def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
 
 
 def _words(text: str) -> str:
-    return clipped(text, WORDS)
+    return clip_line(text, WORDS)
 
 
 # Whether an answer could be used, asked before it is given: by the checks that travelled with its question.
@@ -412,20 +412,20 @@ def found_of(answer: str, checks: Checks, line: Line) -> Found:
     match checks.kind:
         case "propose":
             unresolved = resolver(dict(checks.lengths).get, (lambda path, number: "") if checks.more else line)
-            chosen = checked(answer, checks, unresolved)
+            chosen = check_directions(answer, checks, unresolved)
             return Found(why=chosen.why) if isinstance(chosen, Wrong) else _partly(chosen)
         case "edits":
             assert checks.contract is not None
-            return _whole(edited(answer, dict(checks.texts), checks.contract))
+            return _read_whole(apply_answer(answer, dict(checks.texts), checks.contract))
         case "review":
-            return _whole(nothing_left(answer) or categories(answer))
+            return _read_whole(nothing_left(answer) or categories(answer))
         case "reflect":
-            return _whole(reflected(answer))
+            return _read_whole(read_lessons(answer))
 
 
 def _partly(chosen: Chosen) -> Found:
     return Found(dropped=chosen.dropped)
 
 
-def _whole(read: object) -> Found:
+def _read_whole(read: object) -> Found:
     return Found(why=read.why) if isinstance(read, Wrong) else Found()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ridgeline.agent.planner.conversation import Wrong, clipped, without_thoughts
+from ridgeline.agent.planner.conversation import Wrong, clip_line, without_thoughts
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.values import FileEdit, Value
 from ridgeline.sandbox.workspace.edits import refusal
@@ -41,7 +41,7 @@ class Block:
     replace: tuple[str, ...]
 
 
-def edited(answer: str, sources: Mapping[str, str], contract: Contract) -> Edited | Wrong:
+def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) -> Edited | Wrong:
     """The files as the answer wants them, or everything that is wrong with it. Nothing is applied in part."""
     said = without_thoughts(answer).replace("\r\n", "\n")
     found = blocks(said, only=next(iter(sources)) if len(sources) == 1 else "")
@@ -50,7 +50,7 @@ def edited(answer: str, sources: Mapping[str, str], contract: Contract) -> Edite
     texts = dict(sources)
     problems: list[str] = []
     for number, block in enumerate(found, start=1):
-        result = _surface(block, contract, sources) or _applied(block, texts)
+        result = _surface(block, contract, sources) or _apply_block(block, texts)
         if isinstance(result, Wrong):
             problems.append(f"block {number}, {block.path}: {result.why}")
         else:
@@ -70,7 +70,7 @@ def explanation(answer: str) -> str:
         if _HEADER.match(line) or _SEARCH.match(line) or _FENCE.match(line):
             break
         words.append(line.replace("**", "").strip().strip("#* "))
-    return clipped(" ".join(words), EXPLANATION)
+    return clip_line(" ".join(words), EXPLANATION)
 
 
 def blocks(answer: str, *, only: str = "") -> tuple[Block, ...] | Wrong:
@@ -154,13 +154,13 @@ def _surface(block: Block, contract: Contract, sources: Mapping[str, str]) -> Wr
     return Wrong(why=f"refused: {why}") if why else None
 
 
-def _applied(block: Block, texts: Mapping[str, str]) -> str | Wrong:
+def _apply_block(block: Block, texts: Mapping[str, str]) -> str | Wrong:
     """The file's new text."""
     text = texts.get(block.path)
     if block.search is None:
         if text is not None and text.count("\n") > WHOLE_LINES:
             return Wrong(why=f"has more than {WHOLE_LINES} lines; change it with EDIT blocks")
-        return _ended(block.replace, text or "\n")
+        return _end_lines_like(block.replace, text or "\n")
     if text is None or not text.strip():
         return _new(block, text)
     carriage = "\r" if text.count("\r\n") * 2 > text.count("\n") else ""
@@ -182,10 +182,10 @@ def _applied(block: Block, texts: Mapping[str, str]) -> str | Wrong:
 def _new(block: Block, text: str | None) -> str | Wrong:
     if any(line.strip() for line in block.search or ()):
         return Wrong(why="does not exist; write it with FILE" if text is None else "is empty; write it with FILE")
-    return _ended(block.replace, "\n")
+    return _end_lines_like(block.replace, "\n")
 
 
-def _ended(lines: tuple[str, ...], before: str) -> str:
+def _end_lines_like(lines: tuple[str, ...], before: str) -> str:
     """A whole text that ends its lines as the old one did."""
     text = "\n".join(lines).rstrip("\n") + "\n"
     return text.replace("\n", "\r\n") if before.count("\r\n") * 2 > before.count("\n") else text

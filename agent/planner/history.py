@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ridgeline.agent.planner.checks import NO_DIRECTION
-from ridgeline.agent.planner.conversation import Count, bounded, clipped
+from ridgeline.agent.planner.conversation import Count, bound_text, clip_line
 from ridgeline.agent.planner.measurements import changes, foreseen
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import RoundClosed
@@ -26,7 +26,7 @@ SHAPES = 8
 """Shapes of a round that are told."""
 
 
-def asked(closed: RoundClosed) -> Hypothesis:
+def hypothesis_of(closed: RoundClosed) -> Hypothesis:
     """What a round was about."""
     return proposed(closed.judged).hypothesis
 
@@ -39,36 +39,41 @@ def whom(about: Hypothesis) -> str:
 def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Accepted rounds, newest first: what the best version is made of."""
     kept = [closed for closed in reversed(rounds) if closed.accepted]
-    lines = [f"round {closed.round}: {clipped(asked(closed).change, 120)}{_gain(closed)}" for closed in kept[:KEPT]]
+    lines = [
+        f"round {closed.round}: {clip_line(hypothesis_of(closed).change, 120)}{_gain(closed)}" for closed in kept[:KEPT]
+    ]
     if rest := kept[KEPT:]:
         lines.append(f"and {len(rest)} before them, the first in round {rest[-1].round}: they are in the sources")
-    return bounded("\n".join(lines), tokens=tokens, count=count)
+    return bound_text("\n".join(lines), tokens=tokens, count=count)
 
 
 def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Failed directions: all by category and name, so that none is proposed again; the newest with their cause."""
-    failed = [closed for closed in reversed(rounds) if _refuted(closed)]
+    failed = [closed for closed in reversed(rounds) if _was_refuted(closed)]
     for explained in range(min(MOST_EXPLAINED, len(failed)), LEAST_EXPLAINED - 1, -1):
-        text = "\n".join([*map(_why, failed[:explained]), *_named(failed[explained:])])
+        text = "\n".join([*map(_why, failed[:explained]), *_name_categories(failed[explained:])])
         if count(text) <= tokens:
             return text
     newest = failed[:LEAST_EXPLAINED]
     for names in range(len(failed), LEAST_EXPLAINED, -NAMES_STEP):
         gone = f"and {len(failed) - names} older ones"
-        text = "\n".join([*map(_why, newest), *_named(failed[LEAST_EXPLAINED:names]), gone])
+        text = "\n".join([*map(_why, newest), *_name_categories(failed[LEAST_EXPLAINED:names]), gone])
         if count(text) <= tokens:
             return text
-    return bounded("\n".join(map(_why, newest)), tokens=tokens, count=count)
+    return bound_text("\n".join(map(_why, newest)), tokens=tokens, count=count)
 
 
-def unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Directions that the machine gave no numbers for: nothing is known of them, so they may come again."""
-    lost = [closed for closed in reversed(rounds) if not closed.accepted and disturbed(closed.judged)]
-    lines = [f"{asked(closed).id} (round {closed.round}): {clipped(asked(closed).change, 100)}" for closed in lost]
-    return bounded("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
+    lost = [closed for closed in reversed(rounds) if not closed.accepted and was_disturbed(closed.judged)]
+    lines = [
+        f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}"
+        for closed in lost
+    ]
+    return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
 
 
-def disturbed(judged: Judged) -> bool:
+def was_disturbed(judged: Judged) -> bool:
     """Whether the candidate was right, and other work on the machine kept it from being measured."""
     if judged.verdict.reason != "benchmark_failed":
         return False  # pairs that were lost on the way were made up for
@@ -77,24 +82,24 @@ def disturbed(judged: Judged) -> bool:
     return bool(lost) and all(one.reason == "unstable" for one in lost)
 
 
-def _refuted(closed: RoundClosed) -> bool:
+def _was_refuted(closed: RoundClosed) -> bool:
     if closed.accepted or closed.replaced:  # proven: a person took another one of it
         return False
-    return asked(closed).lever != NO_DIRECTION and not disturbed(closed.judged)
+    return hypothesis_of(closed).lever != NO_DIRECTION and not was_disturbed(closed.judged)
 
 
 def _why(closed: RoundClosed) -> str:
-    about, reason = asked(closed), closed.judged.verdict.reason.replace("_", " ")
-    cause = clipped(closed.reflection.root_cause, 120)
-    return f"{about.id} (round {closed.round}): {clipped(about.change, 100)}; {reason}; {cause}".rstrip("; ")
+    about, reason = hypothesis_of(closed), closed.judged.verdict.reason.replace("_", " ")
+    cause = clip_line(closed.reflection.root_cause, 120)
+    return f"{about.id} (round {closed.round}): {clip_line(about.change, 100)}; {reason}; {cause}".rstrip("; ")
 
 
-def _named(failed: Sequence[RoundClosed]) -> list[str]:
+def _name_categories(failed: Sequence[RoundClosed]) -> list[str]:
     """One line for each category."""
-    order = sorted(failed, key=lambda closed: asked(closed).category)
+    order = sorted(failed, key=lambda closed: hypothesis_of(closed).category)
     return [
-        f"also failed, {category}: {' '.join(dict.fromkeys(asked(closed).id for closed in group))}"
-        for category, group in groupby(order, key=lambda closed: asked(closed).category)
+        f"also failed, {category}: {' '.join(dict.fromkeys(hypothesis_of(closed).id for closed in group))}"
+        for category, group in groupby(order, key=lambda closed: hypothesis_of(closed).category)
     ]
 
 
@@ -104,14 +109,14 @@ def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     each = tokens // max(1, len(last))
     newest = len(last) - 1
     return "\n\n".join(
-        bounded(told(closed, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
+        bound_text(describe_round(closed, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
         for place, closed in enumerate(last)
     )
 
 
-def told(closed: RoundClosed, *, words: int = WORDS) -> str:
+def describe_round(closed: RoundClosed, *, words: int = WORDS) -> str:
     """One round: what was expected, what was seen, what was learnt, each lesson in at most so many characters."""
-    about, learnt = asked(closed), closed.reflection
+    about, learnt = hypothesis_of(closed), closed.reflection
     lines = [
         f"round {closed.round} [{about.id}] {about.category}, for {whom(about)}",
         f"claim: {about.claim}",
@@ -123,27 +128,27 @@ def told(closed: RoundClosed, *, words: int = WORDS) -> str:
         more = f"; {len(shapes) - SHAPES} more left out" if len(shapes) > SHAPES else ""
         lines.append(f"by shape, timed side by side in that round: {'; '.join(shapes[:SHAPES])}{more}")
     if failed := find(closed.judged, Failed):
-        lines.append(f"ended at: {failed.reason}: {clipped(failed.detail, 400)}")
+        lines.append(f"ended at: {failed.reason}: {clip_line(failed.detail, 400)}")
     taught = {
         "attribution": learnt.attribution,
         "root cause": learnt.root_cause,
         "next": learnt.next_direction,
         "lesson": learnt.lesson or "",
     }
-    lines += [f"{name}: {clipped(text, words)}" for name, text in taught.items() if text]
+    lines += [f"{name}: {clip_line(text, words)}" for name, text in taught.items() if text]
     return "\n".join(lines)
 
 
-def explored(rounds: Sequence[RoundClosed]) -> frozenset[str]:
+def explored_categories(rounds: Sequence[RoundClosed]) -> frozenset[str]:
     """Categories that a round was really about."""
-    return frozenset(asked(closed).category for closed in rounds if asked(closed).lever != NO_DIRECTION)
+    return frozenset(hypothesis_of(closed).category for closed in rounds if hypothesis_of(closed).lever != NO_DIRECTION)
 
 
 def unusable_streak(rounds: Sequence[RoundClosed]) -> int:
     """How many of the last rounds in a row had no usable direction."""
     streak = 0
     for closed in reversed(rounds):
-        if asked(closed).lever != NO_DIRECTION:
+        if hypothesis_of(closed).lever != NO_DIRECTION:
             break
         streak += 1
     return streak

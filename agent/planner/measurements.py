@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from math import exp, fsum, log
 
-from ridgeline.agent.planner.conversation import clipped
+from ridgeline.agent.planner.conversation import clip_line
 from ridgeline.graph.briefing import Briefing, ShapeNow
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
@@ -35,7 +35,7 @@ def profile_of(told: Briefing) -> str:
     lines.append(f"instrument: {told.profile.rung}{of}")
     order = sorted(told.profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST))
     lines += [f"{counter.name} = {counter.value:g}{_by(told.profile, counter.name)}" for counter in order]
-    lines += [f"note: {clipped(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
+    lines += [f"note: {clip_line(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
     return "\n".join(lines)
 
 
@@ -73,7 +73,7 @@ def by_shape(told: Briefing) -> str:
 def _beside(told: Briefing) -> dict[str, float]:
     """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
     found = next((closed for closed in told.rounds if closed.round == told.best_round and closed.accepted), None)
-    return {label: new for label, (_, new) in timed(found.judged).items()} if found else {}
+    return {label: new for label, (_, new) in times_by_label(found.judged).items()} if found else {}
 
 
 def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow:
@@ -86,14 +86,14 @@ def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow
 
 def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tuple[str, ...]:
     """Each shape before and after, with its gain: times of calls that were interleaved, where there are any."""
-    times = timed(judged)
+    times = times_by_label(judged)
     return tuple(
-        f"{shape.label}: {_pair(times.get(shape.label), (roofs or {}).get(shape.label))}{signed(shape.gain)}"
+        f"{shape.label}: {_pair(times.get(shape.label), (roofs or {}).get(shape.label))}{format_signed_gain(shape.gain)}"
         for shape in judged.verdict.shapes
     )
 
 
-def timed(judged: Judged) -> dict[str, tuple[float, float]]:
+def times_by_label(judged: Judged) -> dict[str, tuple[float, float]]:
     """Label -> microseconds of one call of best and of candidate, geometric mean over all interleaved runs."""
     found = find(judged, Timed)
     runs = [item for item in found.evidence if isinstance(item, Comparison)] if found else []
@@ -136,16 +136,16 @@ def speeds(judged: Judged) -> str:
 def foreseen(closed: RoundClosed) -> str:
     """Predicted against measured counter and speedup of a closed round, in one line."""
     checked = closed.prediction
-    counter = f"{checked.counter} {_moved(checked)}" if checked else ""
+    counter = f"{checked.counter} {_describe_prediction(checked)}" if checked else ""
     return "; ".join(part for part in (counter, speeds(closed.judged)) if part) or "not measured"
 
 
-def signed(gain: float) -> str:
+def format_signed_gain(gain: float) -> str:
     """A gain as a person says it."""
     return f"{1 + gain:.3g}x" if gain >= ALMOST - 1 else f"{gain:+.1%}"
 
 
-def _moved(checked: PredictionCheck) -> str:
+def _describe_prediction(checked: PredictionCheck) -> str:
     before, after = checked.before, checked.after
     if before is None or after is None:
         return "not measured"
@@ -215,7 +215,7 @@ ENGINE_PHRASES: dict[Engine, str] = {
 """What an engine counts, for a device that something has to be launched on."""
 
 
-def averaged(told: Briefing) -> str:
+def describe_score(told: Briefing) -> str:
     """How the rows become the score, which way is better, and what the best version had."""
     scoring = told.contract.scoring
     shapes = f"the {len(told.shapes)} shapes" if told.shapes else "the shapes"
@@ -309,7 +309,7 @@ def against_best(briefing: Briefing, texts: Mapping[str, str]) -> tuple[FileEdit
     return tuple(changed + gone)
 
 
-def complained(broken: Broken | Built) -> str:
+def describe_failure(broken: Broken | Built) -> str:
     """What the compiler or the checker said, and what earlier repairs were about."""
     drafted = find(broken, Drafted)
     earlier = drafted.repairs if drafted else ()
@@ -365,7 +365,7 @@ def neutral(note: str) -> str:
     return f"flagged for people to look at: {note.removeprefix(FLAGGED).partition(';')[0]}"
 
 
-def profiled(judged: Judged) -> bool:
+def has_counters(judged: Judged) -> bool:
     """Whether the candidate has counters of its own."""
     traced = find(judged, Traced)
     return traced is not None and traced.profile is not None

@@ -11,9 +11,9 @@ from ridgeline.agent.planner import measurements as seen
 from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
 from ridgeline.agent.planner.context import Context
-from ridgeline.agent.planner.conversation import ELIDED, Heard, Question, Wrong, fenced, talk
-from ridgeline.agent.planner.directions import Answer, Chosen, Directions, checked, none_usable
-from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, edited
+from ridgeline.agent.planner.conversation import ELIDED, Heard, Question, Wrong, fence, talk
+from ridgeline.agent.planner.directions import Answer, Chosen, Directions, check_directions, none_usable
+from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, apply_answer
 from ridgeline.agent.planner.history import unusable_streak
 from ridgeline.agent.planner.tools import (
     TEMPLATE,
@@ -23,7 +23,7 @@ from ridgeline.agent.planner.tools import (
     ShippedBooks,
     Texts,
     Toolbox,
-    offered,
+    list_tools,
     resolver,
 )
 from ridgeline.agent.providers.base import Model, NotAsked, Tool
@@ -176,7 +176,7 @@ class ModelPlanner:
         texts, rules = Texts(briefing, reader), of_planning(briefing)
         unresolved = resolver(texts.length, self._books.line)
         question = self._mailed(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
-        heard = talk(self._model, question, lambda text: checked(text, rules, unresolved))
+        heard = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
         return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
 
@@ -196,7 +196,7 @@ class ModelPlanner:
             briefing,
             drafted.proposed.hypothesis,
             texts=seen.overlaid(briefing, drafted.edits),
-            evidence=seen.complained(broken),
+            evidence=seen.describe_failure(broken),
             attempt=attempt,
             attempts=self._limits.max_repairs,
             stage="test" if isinstance(broken, Broken) else "build",
@@ -238,7 +238,7 @@ class ModelPlanner:
             proposed(judged).hypothesis,
             seen.outcome(judged, briefing),
             diff=seen.diff(judged, briefing),
-            profiled=seen.profiled(judged),
+            profiled=seen.has_counters(judged),
         )
         about = {
             **told,
@@ -262,7 +262,7 @@ class ModelPlanner:
         return Context(briefing, budget=budget, count=self._model.count, books=self._books, reader=reader)
 
     def _tools(self) -> tuple[Tool, ...]:
-        return offered() if self._model.tools and self._limits.tool_calls else ()
+        return list_tools() if self._model.tools and self._limits.tool_calls else ()
 
     def _planning(self, briefing: Briefing) -> Question:
         tools = self._tools()
@@ -289,8 +289,8 @@ class ModelPlanner:
             "round": briefing.round,
             "rollbacks": briefing.consecutive_rollbacks,
             "escalation": briefing.escalation,
-            "unexplored": answers.untouched(briefing),
-            "instruction": fenced(briefing.target.instruction) if briefing.target.instruction else "",
+            "unexplored": answers.list_untouched_categories(briefing),
+            "instruction": fence(briefing.target.instruction) if briefing.target.instruction else "",
             "terms": briefing.terms,
             "cpu": briefing.machine.kind == "cpu",
             "goal": goal.text if (goal := briefing.target.performance_target) else "",
@@ -329,7 +329,7 @@ class ModelPlanner:
         tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
         question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
         question = self._mailed(question, lambda: of_edits(texts, contract))
-        heard: Heard[Edited] = talk(self._model, question, lambda text: edited(text, texts, contract))
+        heard: Heard[Edited] = talk(self._model, question, lambda text: apply_answer(text, texts, contract))
         prompts = self._wording.identities(name, tools=bool(tools))
         if isinstance(heard.value, Wrong):
             why = f"the answer could not be used, twice: {heard.value.why}"
@@ -351,11 +351,11 @@ def _proposal(heard: Heard[Chosen], round: int) -> Proposal:
     if not found.hypotheses:
         return Proposal(hypothesis=None, dropped=dropped, exhausted=found.exhausted, cost=heard.cost)
     first, *others = found.hypotheses
-    ranked = tuple(f"{other.id}: {other.change}{_expected(other)}" for other in others)
+    ranked = tuple(f"{other.id}: {other.change}{_describe_expectation(other)}" for other in others)
     return Proposal(hypothesis=first, ranked=ranked, dropped=dropped, cost=heard.cost)
 
 
-def _expected(about: Hypothesis) -> str:
+def _describe_expectation(about: Hypothesis) -> str:
     speedup = about.prediction.speedup
     return f" ({speedup:.2f}x expected)" if speedup else ""
 

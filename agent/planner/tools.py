@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import Any, Protocol
 
-from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, excluded, texts, unmet
+from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, find_exclusion, texts, unmet
 from ridgeline.agent.planner.checks import Length
-from ridgeline.agent.planner.conversation import Count, bounded, clipped, fenced, numbered
-from ridgeline.agent.planner.history import asked, told
+from ridgeline.agent.planner.conversation import Count, bound_text, clip_line, fence, number_lines
+from ridgeline.agent.planner.history import describe_round, hypothesis_of
 from ridgeline.agent.providers.base import Call, Tool
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.errors import ArtifactLost
@@ -67,7 +67,7 @@ class Books(Protocol):
     def line(self, path: str, number: int) -> str | None: ...
 
 
-def offered() -> tuple[Tool, ...]:
+def list_tools() -> tuple[Tool, ...]:
     """The tools as a model is told of them."""
     tables = tomllib.loads(render(TEMPLATE))
     return tuple(
@@ -125,15 +125,15 @@ class Toolbox:
         """The answer to a call; a call that cannot be run is told why."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return f"no tool is called {clipped(call.name, 60)!r}; there are: {', '.join(self._tools)}"
+            return f"no tool is called {clip_line(call.name, 60)!r}; there are: {', '.join(self._tools)}"
         try:
             arguments = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError) as error:
-            return f"the arguments are no JSON: {clipped(str(error), 120)}"
+            return f"the arguments are no JSON: {clip_line(str(error), 120)}"
         if not isinstance(arguments, dict):
             return "the arguments must be one JSON object"
         problem = _unfit(call.name, arguments)
-        return problem or fenced(bounded(tool(**arguments), tokens=self._tokens, count=self._count))
+        return problem or fence(bound_text(tool(**arguments), tokens=self._tokens, count=self._count))
 
     def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
         text = self._reader.text(self._briefing.best_commit, path)
@@ -144,7 +144,7 @@ class Toolbox:
         if first > last:
             return f"{path} has {len(lines)} lines; none of {first} to {last}"
         wanted = range(first, last + 1)
-        shown = numbered("\n".join(lines), tokens=10**9, count=self._count).splitlines()
+        shown = number_lines("\n".join(lines), tokens=10**9, count=self._count).splitlines()
         part = "\n".join(shown[line - 1] for line in wanted)
         return f"{path}, lines {first}-{last} of {len(lines)}\n{part}"
 
@@ -159,7 +159,7 @@ class Toolbox:
             return "give one line of text to look for"
         found = self._reader.search(self._briefing.best_commit, text)
         more = f"\n[{len(found) - HITS} more hits]" if len(found) > HITS else ""
-        return "\n".join(clipped(line, 200) for line in found[:HITS]) + more if found else f"{text!r} stands nowhere"
+        return "\n".join(clip_line(line, 200) for line in found[:HITS]) + more if found else f"{text!r} stands nowhere"
 
     def _search_knowledge(self, question: str) -> str:
         found = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
@@ -180,7 +180,7 @@ class Toolbox:
             return f"there is no round {round} to read; {self._known()}"
         applied = find(closed.judged, Applied)
         diff = self._reader.stored(applied.diff) if applied else None
-        return told(closed) + (f"\n\n{diff}" if diff else "")
+        return describe_round(closed) + (f"\n\n{diff}" if diff else "")
 
     def _diff_rounds(self, first: int, second: int) -> str:
         one, two = self._texts(first), self._texts(second)
@@ -217,13 +217,13 @@ def cite(hit: Hit) -> str:
 
 def _unfit(name: str, arguments: dict[str, Any]) -> str:
     """Why the arguments do not fit the tool, or nothing."""
-    schema = json.loads(next(tool.parameters for tool in offered() if tool.name == name))
+    schema = json.loads(next(tool.parameters for tool in list_tools() if tool.name == name))
     known, kinds = schema["properties"], {"string": str, "integer": int}
     if missing := [field for field in schema["required"] if field not in arguments]:
         return f"{name}: {', '.join(missing)} is missing"
     for field, value in arguments.items():
         if field not in known:
-            return f"{name}: takes no {clipped(field, 40)!r}; it takes: {', '.join(known) or 'nothing'}"
+            return f"{name}: takes no {clip_line(field, 40)!r}; it takes: {', '.join(known) or 'nothing'}"
         if not isinstance(value, kinds[known[field]["type"]]) or isinstance(value, bool):
             return f"{name}: {field} must be of type {known[field]['type']}"
     return ""
@@ -254,7 +254,7 @@ class ShippedBooks:
         route = Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
         if briefing.consecutive_rollbacks < STALLED:
             return search.find(question, route, limit=limit, budget=budget)
-        read = [asked(closed).sources for closed in briefing.rounds if not closed.accepted]
+        read = [hypothesis_of(closed).sources for closed in briefing.rounds if not closed.accepted]
         known = {place for places in read for place in places}
         order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
         used = [hit.id for hit in order if any(_inside(place, hit) for place in known)]
@@ -430,12 +430,12 @@ NAMES = 4
 def levers(cards: Sequence[Card], told: Briefing) -> tuple[Card, ...]:
     """Every card that this machine and operator allow and no round has settled, the most promising first."""
     sources = texts(told)
-    fitting = [card for card in cards if _fits(card, told) and not excluded(card.excludes, told, sources=sources)]
+    fitting = [card for card in cards if _fits(card, told) and not find_exclusion(card.excludes, told, sources=sources)]
     said = [_words(card) for card in fitting]
     ours = _spoken(operators(told.target.target_op))
     telling = frozenset(word for word in ours if sum(word in words for words in said) <= COMMON * len(fitting))
     worth = {card.id: _worth(card, told, telling) for card in fitting}
-    untried = [card for card in fitting if not _settled(card, told)]
+    untried = [card for card in fitting if not _is_settled(card, told)]
     return tuple(sorted(untried, key=lambda card: -worth[card.id]))
 
 
@@ -447,24 +447,24 @@ def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:
     return tuple((first, tuple(card.id for card in rest)) for first, *rest in forms.values())
 
 
-def shown(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
+def describe_card(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
     """A card in a few lines, under the place that is cited. `how`: with the way it is done, for who writes it."""
     size = f" to {card.prediction.ratio:g} of it" if card.prediction.ratio else ""
     gain = f", expected {card.expected_speedup:g}x" if card.edits else ""
-    measured = f" ({clipped(card.measured_on, 90)})" if card.measured_on else ""
+    measured = f" ({clip_line(card.measured_on, 90)})" if card.measured_on else ""
     same = f"; another form: {', '.join(forms)}" if forms else ""
     lines = [
         f"{card.path}:1  {card.title} [lever {card.id}, {card.category}{same}]",
-        f"change: {clipped(card.change, 120)}; because {clipped(card.because, 140)}",
+        f"change: {clip_line(card.change, 120)}; because {clip_line(card.because, 140)}",
         f"predicts: {card.prediction.counter} {card.prediction.direction}{size}{gain}{measured}",
         f"applies when: {_section(card, 'Applies when', 150)}",
         *([f"how: {_section(card, 'How', 500)}"] if how else []),
-        f"mind: {clipped(card.risks, 90)}; {_section(card, 'Pitfalls', 90)}",
+        f"mind: {clip_line(card.risks, 90)}; {_section(card, 'Pitfalls', 90)}",
     ]
     return "\n".join(lines)
 
 
-def others(names: Sequence[str]) -> str:
+def list_other_levers(names: Sequence[str]) -> str:
     """The levers that are not shown, as they can be cited, in their order; empty when there are none."""
     if not names:
         return ""
@@ -488,9 +488,9 @@ def _fits(card: Card, told: Briefing) -> bool:
     return not unmet(hard, told, sources=texts(told))
 
 
-def _settled(card: Card, told: Briefing) -> bool:
+def _is_settled(card: Card, told: Briefing) -> bool:
     """Whether a round was about it and nothing says that it is worth another: sweeps are, and what was not measured."""
-    past = [closed for closed in told.rounds if asked(closed).lever == card.id]
+    past = [closed for closed in told.rounds if hypothesis_of(closed).lever == card.id]
     if not past or card.sweep:
         return False
     later = any(closed.accepted and closed.round > past[-1].round for closed in told.rounds)
@@ -504,10 +504,10 @@ def _worth(card: Card, told: Briefing, telling: frozenset[str]) -> float:
     gain *= _about(card, told.target.target_op, telling)
     gain *= NUMBERS if card.measured_on else 1.0
     gain *= NATIVE if PurePosixPath(card.path).parent.name == told.target.target_lang.lower() else 1.0
-    return gain * _ready(card, told)
+    return gain * _readiness(card, told)
 
 
-def _ready(card: Card, told: Briefing) -> float:
+def _readiness(card: Card, told: Briefing) -> float:
     """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
     sources = texts(told)
     if unmet(Needs(pattern=card.requires.pattern), told, sources=sources):
@@ -551,7 +551,7 @@ def _stems(text: str) -> frozenset[str]:
 
 def _section(card: Card, heading: str, most: int) -> str:
     found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
-    return clipped(found.group(1), most) if found else ""
+    return clip_line(found.group(1), most) if found else ""
 
 
 # Whether a text of the knowledge is about another machine, number format or operator than the campaign's.
@@ -584,7 +584,7 @@ def _on_gpu(told: Briefing) -> bool:
     return told.machine.kind != "cpu"
 
 
-def _grouped(told: Briefing) -> bool:
+def _has_groups(told: Briefing) -> bool:
     return bool(re.search(r"group|moe|expert|batch", _op(told)))
 
 
@@ -606,7 +606,10 @@ FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
             r"|occupancy|shared memory|thread ?blocks?|coalesc\w*|num_(?:warps|stages)|kernel launch(?:es)?)\b",
             _on_gpu,
         ),
-        (r"\bgrouped (?:product|gemm|matmul)|\ball groups\b|\bgroups? by K\b|gemm-(?:persistent|sort)-group", _grouped),
+        (
+            r"\bgrouped (?:product|gemm|matmul)|\ball groups\b|\bgroups? by K\b|gemm-(?:persistent|sort)-group",
+            _has_groups,
+        ),
         (
             r"\b(?:block|packed|per-group)[ -]scal|\bFP8\b|\bFP4\b|\bMXFP\d|\bE8M0|\bW4A16\b|quanti[sz]|\bUE8M0",
             _low_precision,

@@ -124,7 +124,7 @@ class Document(RecordingRow):
     others: tuple[RecordingRow, ...]
 
 
-def judged(profiles: Sequence[KernelProfile]) -> tuple[Judged, ...]:
+def classify_profiles(profiles: Sequence[KernelProfile]) -> tuple[Judged, ...]:
     """Each profile with its class."""
     return tuple(Judged(profile=profile, bound=classify_bound(profile)) for profile in profiles)
 
@@ -211,7 +211,7 @@ def kernels(found: Sequence[Recording], kernel: str | None, *, every: bool = Fal
             f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
         )
         raise UserError(f"--kernel: no kernel matches {kernel!r}; recorded are {told or 'none'}")
-    return judged(profiles)
+    return classify_profiles(profiles)
 
 
 def _bandwidths(found: Sequence[Recording]) -> dict[str, Named]:
@@ -297,7 +297,7 @@ def difference(a: Sequence[Judged], b: Sequence[Judged], *, one_each: bool = Fal
     pairs = [(a[0], b[0])] if one_each and a and b else _pairs(a, b)
     matched_a, matched_b = ({id(pair[side]) for pair in pairs} for side in (0, 1))
     return Difference(
-        kernels=tuple(_moved(*pair) for pair in pairs),
+        kernels=tuple(_compare_kernel(*pair) for pair in pairs),
         only_a=tuple(one.profile.display for one in a if id(one) not in matched_a),
         only_b=tuple(one.profile.display for one in b if id(one) not in matched_b),
     )
@@ -318,7 +318,7 @@ def _pairs(a: Sequence[Judged], b: Sequence[Judged]) -> list[tuple[Judged, Judge
     return pairs
 
 
-def _moved(a: Judged, b: Judged) -> KernelMoved:
+def _compare_kernel(a: Judged, b: Judged) -> KernelMoved:
     basis = (a.profile.stalls[0].basis, b.profile.stalls[0].basis) if a.profile.stalls and b.profile.stalls else None
     numbers = (_number(name, a.profile.number(name), b.profile.number(name)) for name in COMPARED)
     return KernelMoved(

@@ -42,11 +42,11 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
             f"{loaded.path}: target_gpu: this is a contract of the processor, whose counters campaigns read themselves;"
             " name a GPU to profile a kernel on it"
         )
-    wanted = kernel if kernel is not None else _named(loaded)
+    wanted = kernel if kernel is not None else _kernel_name(loaded)
     if wanted is not None:
         _expression(wanted)
     vendor: Vendor = kind
-    kept = _kept(out, loaded.contract.target_op)
+    kept = _choose_folder(out, loaded.contract.target_op)
     with card_for(loaded.contract, wait_s=WAIT_S, say=progress) as bound, scratch_copy(loaded.root) as copy:
         environment = {**select_variables(loaded.contract.pass_environment), **bound}
         _build(loaded, copy, environment)
@@ -65,7 +65,7 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
     return Made(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
 
 
-def _named(loaded: LoadedContract) -> str | None:
+def _kernel_name(loaded: LoadedContract) -> str | None:
     """The contract's own kernel, a plain name."""
     profile = loaded.contract.profile
     return re.escape(profile.kernel) if profile is not None and profile.kernel is not None else None
@@ -103,7 +103,7 @@ def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> N
         )
 
 
-def _kept(out: Path | None, op: str) -> Path:
+def _choose_folder(out: Path | None, op: str) -> Path:
     """The folder asked for, new or empty; else the first free `profiles/<op>-<n>` here."""
     folder = out
     number = 1

@@ -171,7 +171,7 @@ def plain(text: str, *, limit: int) -> str:
     return CONTROLS.sub("", kept).encode("utf-8", "replace").decode("utf-8")
 
 
-def told(text: str, *, limit: int = 400) -> str:
+def redact(text: str, *, limit: int = 400) -> str:
     """A provider's message in one line: plain, bounded, without anything that looks like a key."""
     line = " ".join(plain(without_keys(text[:100_000]), limit=100_000).split())
     safe = SHAPES.sub("[key]", line)

@@ -14,7 +14,7 @@ from ridgeline.graph.values import Cost
 from ridgeline.sandbox.store.campaign_folder import StopFile
 
 
-def opened(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
+def open_model(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
     """Raises KeyMissing, naming what is not set, before anything is asked or measured."""
     tape = ModelTape(campaign / FILE)
     asked = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
@@ -60,10 +60,10 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
             f"--budget-usd: the price of {', '.join(unknown)} is not known, so a budget in dollars cannot be kept; use"
             " --budget-tokens, or say the price: RIDGELINE_MODEL_PRICE=IN,OUT in dollars per million tokens"
         )
-    return (*(_priced(name, price) for name, price in prices), _rounds(prices[0][1], limits))
+    return (*(_describe_price(name, price) for name, price in prices), _rounds(prices[0][1], limits))
 
 
-def _priced(name: str, price: Price | None) -> str:
+def _describe_price(name: str, price: Price | None) -> str:
     if price is None:
         return f"model {name}: its price is unknown; tokens are counted, dollars are not"
     return f"model {name}: at most {price.input:g} dollars per million tokens in, {price.output:g} out"

@@ -24,7 +24,7 @@ from ridgeline.agent.providers.base import (
     Unanswerable,
     Unreachable,
     plain,
-    told,
+    redact,
     without_keys,
 )
 from ridgeline.agent.providers.choice import LOCAL, Choice, Price, own_server, require, variables
@@ -183,7 +183,9 @@ class LitellmModel:
     def _request(self, model: Reached, ask: Ask, left_s: float) -> Said:
         lib = library()
         seconds = min(self._timeout_s, max(1.0, left_s))
-        given = arguments(ask, provider=model.provider, model=model.name, schema=_formed(model, ask), tools=model.tools)
+        given = arguments(
+            ask, provider=model.provider, model=model.name, schema=_asks_for_form(model, ask), tools=model.tools
+        )
         given["max_tokens"] = min(given["max_tokens"], model.longest or given["max_tokens"])
         given.update(model=model.name, timeout=seconds, num_retries=0, max_retries=0)
         if model.base_url:
@@ -224,7 +226,7 @@ class LitellmModel:
         base_url = choice.base_url if first else ""
         provider = require(name, base_url=base_url, environment=os.environ)
         own = own_server(provider, base_url, os.environ)
-        entry = None if own and provider not in LOCAL else listed(name)
+        entry = None if own and provider not in LOCAL else find_entry(name)
         known = price(name) if entry else None
         if provider in LOCAL:
             known = known or Price(input=0.0, output=0.0)
@@ -240,7 +242,7 @@ class LitellmModel:
         )
 
 
-def _formed(model: Reached, ask: Ask) -> bool:
+def _asks_for_form(model: Reached, ask: Ask) -> bool:
     """Beside tools a form is asked for only of those who are known to take both: a grammar would forbid the call."""
     return model.schema and (not ask.tools or (model.provider in ("openai", "azure") and not model.base_url))
 
@@ -295,7 +297,7 @@ def words(error: Exception) -> str:
     text = str(error)
     head, dash, rest = text.partition("Exception - ")
     body = rest if dash and len(head) < 120 else text
-    return told(body.partition("Traceback (most recent call last)")[0]) or type(error).__name__
+    return redact(body.partition("Traceback (most recent call last)")[0]) or type(error).__name__
 
 
 def _status(error: Exception) -> int:
@@ -323,7 +325,7 @@ def _retry_after(error: Exception) -> float | None:
 MILLION = 1_000_000
 
 
-def listed(name: str) -> dict[str, Any] | None:
+def find_entry(name: str) -> dict[str, Any] | None:
     """litellm's entry of a model; None when it has none."""
     lib = library()
     try:
@@ -334,7 +336,7 @@ def listed(name: str) -> dict[str, Any] | None:
 
 def price(name: str) -> Price | None:
     """The most that a million tokens cost, in and out: writing to a cache, and a dearer tier of length, included."""
-    entry = listed(name)
+    entry = find_entry(name)
     if entry is None:
         return None
     given = [
@@ -428,7 +430,7 @@ def answer(response: Any, *, asked: str, cost: Cost) -> Said:
         text=_safe(text),
         calls=tuple(_calls(choice.message.tool_calls or ())),
         truncated=choice.finish_reason == "length" or len(text) > LONGEST_TEXT,
-        model=f"{asked} ({served})" if (served := _served(response, asked)) else asked,
+        model=f"{asked} ({served})" if (served := _served_name(response, asked)) else asked,
         cost=cost,
     )
 
@@ -445,7 +447,7 @@ def _calls(given: Iterable[Any]) -> Iterable[Call]:
         )
 
 
-def _served(response: Any, asked: str) -> str:
+def _served_name(response: Any, asked: str) -> str:
     """What the server says it is, when that is another name; a snapshot's date, for example."""
     found = _safe(str(response.model or ""), 120)
     return "" if found in asked else found

@@ -13,7 +13,7 @@ from typing import Any
 
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import Ask, Message, Said, plain
-from ridgeline.agent.providers.tape import counted
+from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.graph.values import SCHEMA, Cost, Value
 from ridgeline.sandbox.store.durable import write_whole
 
@@ -118,11 +118,11 @@ class MailboxModel:
         self._campaign = campaign
 
     def count(self, text: str) -> int:
-        return counted(text)
+        return estimate_tokens(text)
 
     def most(self, ask: Ask) -> Cost:
         """Tokens about; what the writer pays is not known here."""
-        given = sum(counted(message.text) for message in ask.messages) + counted(ask.answer_schema)
+        given = sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(ask.answer_schema)
         return Cost(tokens=given + ask.max_output_tokens, dollars=None)
 
     def answered(self, ask: Ask) -> bool:
@@ -158,7 +158,7 @@ def open_request(campaign: Path) -> str | None:
     return str(box.path(asked.number, "request.md")) if asked else None
 
 
-def judged(text: bytes, asked: Asked, *, source: str) -> str:
+def check_answer(text: bytes, asked: Asked, *, source: str) -> str:
     """The answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
     if len(text) > LONGEST:
         raise UserError(f"{source}: has {len(text)} bytes; an answer has at most {LONGEST}")
@@ -229,12 +229,12 @@ def page(number: int, ask: Ask, *, before: int | None = None) -> str:
     `before`: the request that this one asks again. Its page has the question, so here stands what was wrong alone.
     """
     if before is not None:
-        return _again(number, ask, before)
+        return _repeat_question(number, ask, before)
     said = "\n\n".join(_section(message) for message in ask.messages)
     return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask, TRIES)}\n\n{said}\n\n{_form(number, ask)}\n"
 
 
-def _again(number: int, ask: Ask, before: int) -> str:
+def _repeat_question(number: int, ask: Ask, before: int) -> str:
     """What was wrong comes first; the question, the rules and the form are read where they stand already."""
     return (
         f"# Request {number:03d}: {ask.purpose}\n\n## What was wrong with the answer to request {before:03d}\n\n"
@@ -337,7 +337,7 @@ def _problems(value: Any, schema: Any, root: Schema, at: str) -> Iterator[str]:
         yield f"{at[:60]}: is nested deeper than {DEEPEST} levels"
         return
     if "$ref" in schema:
-        yield from _problems(value, _resolved(schema["$ref"], root), root, at)
+        yield from _problems(value, _resolve_reference(schema["$ref"], root), root, at)
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(TYPES[kind](value) for kind in kinds if kind in TYPES):
@@ -360,9 +360,9 @@ def _inside(value: Any, schema: Schema, root: Schema, at: str) -> Iterator[str]:
 
 def _chosen(value: Any, schema: Schema, root: Schema, at: str) -> Iterator[str]:
     if "enum" in schema and value not in schema["enum"]:
-        yield f"{at}: is {_shown(value)}, expected one of {', '.join(_shown(item) for item in schema['enum'][:20])}"
+        yield f"{at}: is {_show_value(value)}, expected one of {', '.join(_show_value(item) for item in schema['enum'][:20])}"
     if "const" in schema and value != schema["const"]:
-        yield f"{at}: is {_shown(value)}, expected {_shown(schema['const'])}"
+        yield f"{at}: is {_show_value(value)}, expected {_show_value(schema['const'])}"
     for each in schema.get("allOf", ()):
         yield from _problems(value, each, root, at)
     for word in ("anyOf", "oneOf"):
@@ -388,19 +388,19 @@ def _members(value: dict[str, Any], schema: Schema, root: Schema, at: str) -> It
 
 
 def _items(value: list[Any], schema: Schema, root: Schema, at: str) -> Iterator[str]:
-    yield from _counted(len(value), schema, at, words=("minItems", "maxItems", "entries"))
+    yield from _check_count(len(value), schema, at, words=("minItems", "maxItems", "entries"))
     for number, item in enumerate(value):
         yield from _problems(item, schema.get("items", True), root, f"{at}[{number}]")
 
 
 def _text(value: str, schema: Schema, at: str) -> Iterator[str]:
-    yield from _counted(len(value), schema, at, words=("minLength", "maxLength", "characters"))
+    yield from _check_count(len(value), schema, at, words=("minLength", "maxLength", "characters"))
     pattern = schema.get("pattern")
     if pattern and not re.search(pattern, value[:10_000]):
-        yield f"{at}: {_shown(value)} does not match {pattern}"
+        yield f"{at}: {_show_value(value)} does not match {pattern}"
 
 
-def _counted(count: int, schema: Schema, at: str, *, words: tuple[str, str, str]) -> Iterator[str]:
+def _check_count(count: int, schema: Schema, at: str, *, words: tuple[str, str, str]) -> Iterator[str]:
     least, most, noun = words
     if count < schema.get(least, 0):
         yield f"{at}: has {count} {noun}, expected at least {schema[least]}"
@@ -420,7 +420,7 @@ def _bounds(value: float, schema: Schema, at: str) -> Iterator[str]:
             yield f"{at}: is {value}, expected {said} {schema[word]}"
 
 
-def _resolved(reference: str, root: Schema) -> Any:
+def _resolve_reference(reference: str, root: Schema) -> Any:
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part, True) if isinstance(found, dict) else True
@@ -431,6 +431,6 @@ def _kind(value: Any) -> str:
     return next((name for name, test in TYPES.items() if test(value)), type(value).__name__)
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:80]}..."

@@ -166,7 +166,7 @@ class RecordedModel:
         """Recorded cost of every answer given in this process."""
 
     def count(self, text: str) -> int:
-        return counted(text)
+        return estimate_tokens(text)
 
     def ask(self, ask: Ask) -> Said:
         """Raises TapeMiss for a question that is not on the tape."""
@@ -182,7 +182,7 @@ class RecordedModel:
         raise TapeMiss(f"model tape: {ask.purpose!r} was never asked\n{difference(ask, self._tape.asks)}")
 
 
-def counted(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Tokens, about: four bytes make one in English, three in code. Needs nothing installed."""
     return -(-2 * len(text.encode("utf-8", "replace")) // 7)
 

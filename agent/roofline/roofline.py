@@ -89,7 +89,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         ceilings=device.ceilings,
         note=note,
         bound=bound_of(roofs),
-        shapes=_shown(run.rows, roofs, loaded.contract),
+        shapes=_display_shapes(run.rows, roofs, loaded.contract),
         reach=found if isinstance(found, Headroom) else None,
         nothing_to_gain=nothing,
         said=said,
@@ -145,7 +145,7 @@ def _goal(contract: Contract) -> Goal | None:
         return None
 
 
-def _shown(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[Shown, ...]:
+def _display_shapes(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[Shown, ...]:
     share, column = compute_shares(rows, roofs, contract.scoring), contract.scoring.time_ms
     times = {row.label: 1e3 * row.metric(column) for row in rows} if column else {}
     return tuple(
@@ -171,7 +171,7 @@ def products(wikis: tuple[Path, ...] = ()) -> "Products":
     return Products(Library(wikis))
 
 
-def stated(found: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
+def documented_specs(found: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
     """Compute peak of `dtype` on `units`, bandwidth, and the sizes that matter; UNKNOWN where no line gives one.
 
     The peak is the dense one: rates with structured sparsity are never taken for it.
@@ -181,7 +181,7 @@ def stated(found: "Products", product: str, dtype: str, *, units: Units = "matri
         found.spec(product, f"{_plain(dtype)}_dense"),
     )
     others = (spec for name in OTHERS if (spec := found.spec(product, name)).value is not None)
-    return tuple(map(registered, (peak, found.spec(product, "hbm_bandwidth"), *others)))
+    return tuple(map(to_spec, (peak, found.spec(product, "hbm_bandwidth"), *others)))
 
 
 def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:
@@ -189,7 +189,7 @@ def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = (
     if machine.kind == "cpu":
         return ()
     known = products(wikis)
-    return stated(known, _product(known, machine, contract), contract.dtype)
+    return documented_specs(known, _product(known, machine, contract), contract.dtype)
 
 
 def peaks(dtype: str, units: Units) -> Iterator[str]:
@@ -200,7 +200,7 @@ def peaks(dtype: str, units: Units) -> Iterator[str]:
     yield from (f"{name}_dense", f"{name}_matrix", f"{name}_vector")
 
 
-def registered(spec: "Known") -> Spec:
+def to_spec(spec: "Known") -> Spec:
     """The same number as the graph has it."""
     from ridgeline.knowledge.specs import MISSING
 
@@ -284,7 +284,7 @@ def place(asked: Asked) -> Placed:
     at = compute_roof(found.name, call.flops, call.bytes, ceilings)
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     target, unit = _target(at.bound, specs)
-    notes += _cached(call, specs)
+    notes += _warn_of_cache(call, specs)
     if asked.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
     return Placed(
@@ -330,12 +330,12 @@ def _specs(asked: Asked, found: Family, types: Types) -> tuple[tuple[Spec, ...],
     pass
 
     known = products(asked.wikis)
-    specs = stated(known, asked.gpu, types.main, units=found.units)
+    specs = documented_specs(known, asked.gpu, types.main, units=found.units)
     missing = [known.spec(asked.gpu, spec.metric).note for spec in specs if spec.value is None]
     return specs, [f"--gpu: {note}" for note in dict.fromkeys(missing) if note]
 
 
-def _cached(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
+def _warn_of_cache(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
     """The floor rests on memory bandwidth, which a repeated call on data that a cache holds does not need."""
     held = [spec for spec in specs if spec.metric in CACHES and spec.value and call.bytes <= spec.value * MIB]
     if not held:

@@ -98,8 +98,9 @@ def texts(plan: Plan, source: str) -> dict[str, str]:
     given = source.rstrip() + "\n"
     return {
         "task.yaml": _task(plan),
-        "reference.py": given + _called(plan, "reference", "The outputs for these inputs; asked by the judge alone."),
-        "kernel.py": given + _called(plan, plan.function, "The version to beat: PyTorch, as it was given."),
+        "reference.py": given
+        + _write_call(plan, "reference", "The outputs for these inputs; asked by the judge alone."),
+        "kernel.py": given + _write_call(plan, plan.function, "The version to beat: PyTorch, as it was given."),
         "ridgeline.yaml": _contract(plan),
         "README.md": _readme(plan),
     }
@@ -153,7 +154,7 @@ def _mapping(numbers: Mapping[str, int]) -> str:
     return f"{{{', '.join(f'{name}: {number}' for name, number in numbers.items())}}}"
 
 
-def _called(plan: Plan, name: str, meaning: str) -> str:
+def _write_call(plan: Plan, name: str, meaning: str) -> str:
     """The end of a source: one function of the inputs, by names that the source itself is unlikely to use."""
     body = "\n".join(_module_call(plan) if plan.is_module else _plain_call(plan))
     head = _making(plan) if plan.is_module else f"_given = {plan.entry}\n"
@@ -165,11 +166,11 @@ def _called(plan: Plan, name: str, meaning: str) -> str:
         f"def {name}({parameters}):\n"
         f'    """{meaning}"""\n'
         f"    with _torch.no_grad():\n{textwrap.indent(body, ' ' * 8)}\n"
-        f"    return {_returned(plan)}\n"
+        f"    return {_write_return(plan)}\n"
     )
 
 
-def _returned(plan: Plan) -> str:
+def _write_return(plan: Plan) -> str:
     """A single result may come as it is or in a list of one."""
     if len(plan.outputs) > 1:
         return "tuple(one.contiguous() for one in result)"
@@ -226,24 +227,24 @@ def _module_call(plan: Plan) -> Iterator[str]:
     dtype = f"{first.name}.dtype" if first.dtype in SHORT else "_torch.float32"
     yield f"module = _module(\n    {first.name}.device,"
     yield f"    {dtype},"
-    yield from (f"    {name}={_told(plan, name)}," for name in plan.made_with)
+    yield from (f"    {name}={_locate_size(plan, name)}," for name in plan.made_with)
     yield ")"
     state = [f'    "{one.state}": {one.name},' for one in plan.arguments if one.state]
     yield from ("state = {", *state, "}") if state else ("state = {}",)
-    given = _given(plan)
+    given = _write_arguments(plan)
     yield f"result = _torch.func.functional_call(module, state, ({given}{'' if ', ' in given else ','}))"
 
 
-def _told(plan: Plan, dim: str) -> str:
+def _locate_size(plan: Plan, dim: str) -> str:
     """Where a size can be read: the extent of an array that is equal to it."""
     return next((f"{one.name}.shape[{one.shape.index(dim)}]" for one in plan.inputs if dim in one.shape), "")
 
 
 def _plain_call(plan: Plan) -> Iterator[str]:
-    yield f"result = _given({_given(plan)})"
+    yield f"result = _given({_write_arguments(plan)})"
 
 
-def _given(plan: Plan) -> str:
+def _write_arguments(plan: Plan) -> str:
     """What the file's own function is called with."""
     return ", ".join(one.literal or one.name for one in plan.arguments if one.state is None)
 
@@ -282,9 +283,11 @@ def _contract(plan: Plan) -> str:
 
 
 def _readme(plan: Plan) -> str:
-    notes = _listed(plan.notes or ("nothing out of the ordinary was met",))
+    notes = _list_lines(plan.notes or ("nothing out of the ordinary was met",))
     call = f"{plan.function}({', '.join(one.name for one in plan.inputs)})"
-    inputs = _listed([f"`{one.name}` [{', '.join(one.shape)}], {one.dtype}, {one.constness}" for one in plan.inputs])
+    inputs = _list_lines(
+        [f"`{one.name}` [{', '.join(one.shape)}], {one.dtype}, {one.constness}" for one in plan.inputs]
+    )
     return f"""# {plan.name}
 
 Made from `{plan.file}` (`{plan.entry}`) by `ridgeline init`.
@@ -308,7 +311,7 @@ Commit the folder to a git repository, then `ridgeline check .`, and `ridgeline 
 """
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _list_lines(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -352,7 +355,7 @@ def shapes_of(found: InferredSizes, seen: SourceShapes) -> Iterator[tuple[str, .
         at += len(one.shape)
 
 
-def kept(found: Found) -> tuple[str, ...]:
+def fixed_buffers(found: Found) -> tuple[str, ...]:
     """Buffers that keep the values that the module makes; none where a size can only be read off one of them."""
     own, base = set(found.facts.kept), found.base
     names = [*(one.name for one in base.inputs), *(one.name for one in base.state)]
@@ -364,9 +367,9 @@ def kept(found: Found) -> tuple[str, ...]:
 def arguments(found: Found) -> Iterator[Argument]:
     """Inputs, then the parameters and buffers that the result depends on."""
     base, facts = found.base, found.facts
-    shapes, taken, own = shapes_of(found.sized, base), set(found.sized.dims), kept(found)
+    shapes, taken, own = shapes_of(found.sized, base), set(found.sized.dims), fixed_buffers(found)
     for place, one in enumerate(base.inputs):
-        drawn = _drawn(one, place, facts)
+        drawn = _choose_distribution(one, place, facts)
         yield Argument(
             name=_free(one.name, taken), shape=next(shapes), dtype=one.dtype, values=drawn.values, bounds=drawn.bounds,
             within=drawn.within, constness="mutated" if place in facts.mutated else "per_call", literal=one.literal,
@@ -389,7 +392,7 @@ class _Drawn(NamedTuple):
     within: tuple[float, float] | None = None
 
 
-def _drawn(one: InputFacts, place: int, facts: RunFacts) -> _Drawn:
+def _choose_distribution(one: InputFacts, place: int, facts: RunFacts) -> _Drawn:
     """How an input is drawn: from N(0,1) where that has finite results, else as get_inputs() does."""
     if one.dtype == "bool" or place in facts.masks:
         return _Drawn("mask")
@@ -428,7 +431,7 @@ def notes(source: TorchSource, found: Found) -> Iterator[str]:
     if held.dims == {"one": 1}:
         yield "no size of it can be chosen: unseen sizes cannot be tried, so a kernel for this one size alone passes"
     else:
-        yield from _fixed(found)
+        yield from _find_fixed_extents(found)
     yield from _ranges(found)
     if not facts.training:
         yield "its result is random in training mode, so it is judged in eval mode"
@@ -442,7 +445,7 @@ def notes(source: TorchSource, found: Found) -> Iterator[str]:
         yield f"{elements:.2g} elements: on a processor each judged call takes minutes; lower the sizes in task.yaml"
 
 
-def _fixed(found: Found) -> Iterator[str]:
+def _find_fixed_extents(found: Found) -> Iterator[str]:
     """Extents of inputs that no unseen size changes."""
     for one, shape in zip(found.base.inputs, shapes_of(found.sized, found.base), strict=False):
         if same := [extent for extent in shape if extent.isdecimal() and int(extent) >= FIXED_EXTENT]:
@@ -469,7 +472,7 @@ def _ranges(found: Found) -> Iterator[str]:
 
 
 def _constants(found: Found) -> Iterator[str]:
-    facts, own = found.facts, kept(found)
+    facts, own = found.facts, fixed_buffers(found)
     if own:
         yield f"{', '.join(own)}: a constant that the module makes, and so no input: a kernel makes it itself"
     if facts.parts:
@@ -516,9 +519,9 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no folder; give one, or a name that is free")
     with TorchSource(file, entry or ("Model" if kernelbench else None)) as source:
-        plan = _planned(source, file)
+        plan = _make_plan(source, file)
     written = texts(plan, file.read_text(encoding="utf-8"))
-    holes, stops = _tried(plan, written)
+    holes, stops = _try_task(plan, written)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -529,13 +532,13 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
     )
 
 
-def _planned(source: TorchSource, file: Path) -> Plan:
+def _make_plan(source: TorchSource, file: Path) -> Plan:
     base = source.read_shapes({})
     knobs = {name: value for name, value in source.knobs.items() if NAME.match(name) and name not in RESERVED}
     fixed = range(len(_extents(base)), len(_numbers(base)))
-    used = _used(file.read_text(encoding="utf-8"))
+    used = _list_used_names(file.read_text(encoding="utf-8"))
     while True:
-        found = infer_sizes(lambda sizes: _probed(source, sizes), knobs, fixed=fixed)
+        found = infer_sizes(lambda sizes: _probe_shape(source, sizes), knobs, fixed=fixed)
         if found is None:
             raise SourceError(f"{file.name}: cannot be run twice")
         lost = _inside(found, base, used if source.is_module else set())
@@ -551,7 +554,7 @@ def _planned(source: TorchSource, file: Path) -> Plan:
     return _plan(source, file, Found(base=base, facts=facts, sized=found, small=small, used=used))
 
 
-def _used(text: str) -> set[str]:
+def _list_used_names(text: str) -> set[str]:
     """Names that are used anywhere but in get_inputs(): sizes among them matter to how a module is made."""
     tree = ast.parse(text)
     kept = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "get_inputs")]
@@ -559,7 +562,7 @@ def _used(text: str) -> set[str]:
     return {one.id for one in names if isinstance(one.ctx, ast.Load)}
 
 
-def _probed(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
     try:
         return _numbers(source.read_shapes(sizes))
     except SourceError:
@@ -602,7 +605,7 @@ def _small(source: TorchSource, found: InferredSizes) -> dict[str, int]:
         low, step = found.low[name], found.step[name]
         small[name] = min(size, max(low, SMALL // step * step))
     changed = {name: size for name, size in small.items() if name in source.knobs and size != found.dims[name]}
-    return small if changed and _probed(source, changed) is not None else {}
+    return small if changed and _probe_shape(source, changed) is not None else {}
 
 
 def _plan(source: TorchSource, file: Path, found: Found) -> Plan:
@@ -655,7 +658,7 @@ def _flops(source: TorchSource, sizes: Mapping[str, int]) -> int | None:
         return None
 
 
-def _tried(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]":
+def _try_task(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]":
     """Ask the new reference, at its smallest size, before anything is kept; its holes, and the worst of them."""
     import numpy as np
 

@@ -56,11 +56,11 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         test = ports.checker.check(base.commit, purpose="rehearsal")
         if not test.passed:
             raise UserError(
-                f"{file}: test_command: the unmodified kernel does not pass ({test.kind}): {_last(test.detail)};"
+                f"{file}: test_command: the unmodified kernel does not pass ({test.kind}): {_last_line(test.detail)};"
                 " a campaign needs a test that passes"
             )
         say("benchmarking all shapes")
-        full = _measured(ports, base.commit, loaded)
+        full = _benchmark(ports, base.commit, loaded)
         failing = tuple(row.label for row in full.rows if row.check != "PASS")
         left = None if failing else _left(ports, full, loaded, limits)
         say(f"timing the kernel against itself ({PAIRS} process pairs)")
@@ -83,7 +83,7 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
     )
 
 
-def _measured(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
+def _benchmark(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
     full = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="rehearsal")
     if isinstance(full, BenchmarkFailed):
         raise unusable(loaded, full)
@@ -144,10 +144,10 @@ def _end(exit: Exit | None) -> str:
     if exit is None:
         return "no build command ran"
     how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
-    return f"{' '.join(exit.argv)} {how}: {_last(exit.output)}"
+    return f"{' '.join(exit.argv)} {how}: {_last_line(exit.output)}"
 
 
-def _last(text: str) -> str:
+def _last_line(text: str) -> str:
     """The most telling line of a program's output: its last one that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "no output"

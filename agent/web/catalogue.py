@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ridgeline.agent.campaign import folders as campaigns
-from ridgeline.agent.campaign.approvals import FOLDER, REQUEST, Decided, Waits, decided, said
+from ridgeline.agent.campaign.approvals import FOLDER, REQUEST, Decided, Waits, describe_decision, find_unused_decision
 from ridgeline.agent.campaign.decisions import open_questions
 from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.status import state_of
@@ -174,7 +174,13 @@ class Catalogue:
         for name, path in self.known().items():
             asked = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
             parts.append(
-                (name, stamp_of(path), _changed(path / campaigns.STATUS), asked, self._current(name, path) is not None)
+                (
+                    name,
+                    stamp_of(path),
+                    _change_time_ns(path / campaigns.STATUS),
+                    asked,
+                    self._current(name, path) is not None,
+                )
             )
         return sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -226,7 +232,7 @@ class Catalogue:
         found: list[tuple[str, Decided]] = []
         for name, path in self.known().items():
             with contextlib.suppress(UserError, ValueError):
-                if any((path / FOLDER).glob(f"*{REQUEST}")) and (one := decided(path)) is not None:
+                if any((path / FOLDER).glob(f"*{REQUEST}")) and (one := find_unused_decision(path)) is not None:
                     found.append((name, one))
         return sorted(found, key=lambda pair: pair[1].decision.at)
 
@@ -257,7 +263,7 @@ class Catalogue:
             record = Record(name=path.name, problem=str(error))
         else:
             with CORE:
-                record = _recorded(path, history)
+                record = _make_record(path, history)
         with self._lock:
             self._records[id] = (stamp, record)
         return record
@@ -272,7 +278,7 @@ class Catalogue:
         answered, ended = None, bool(record and record.result and record.result.concluded)
         with contextlib.suppress(UserError, ValueError, OSError):  # told as `unread`
             if not waiting and not ended and any((path / FOLDER).glob(f"*{REQUEST}")):
-                answered = decided(path)
+                answered = find_unused_decision(path)
         problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
         return Row(
             id=id,
@@ -287,7 +293,7 @@ class Catalogue:
             waiting=waiting,
             begun=record.begun if record else "",
             last_at=_last_at(record, written),
-            decision=f"{answered.request.gate}: {said(answered.decision)}"[:400] if answered else "",
+            decision=f"{answered.request.gate}: {describe_decision(answered.decision)}"[:400] if answered else "",
         )
 
     def waiting(self, path: Path) -> list[Waits]:
@@ -316,7 +322,7 @@ def stamp_of(campaign: Path) -> Stamp:
     return (found.st_size, found.st_mtime_ns)
 
 
-def _changed(file: Path) -> int:
+def _change_time_ns(file: Path) -> int:
     try:
         return file.stat().st_mtime_ns
     except OSError:
@@ -335,7 +341,7 @@ def _of(folder: Path) -> list[Path]:
     return [folder] if campaigns.is_campaign(folder) else campaigns.around(folder)
 
 
-def _recorded(path: Path, history: History | None) -> Record:
+def _make_record(path: Path, history: History | None) -> Record:
     if history is None:
         return Record(name=path.name)
     opened, done, found = history.opened, history.concluded, compute_result(history)

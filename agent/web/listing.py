@@ -77,7 +77,7 @@ def chosen(rows: Sequence[Row], asked: Asked) -> list[Row]:
 def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
     """The campaigns that did something since, or that run or ask now."""
     since = now - timedelta(hours=hours)
-    found = [row for row in rows if row.status == "running" or row.waiting or _last(row) >= since]
+    found = [row for row in rows if row.status == "running" or row.waiting or _last_change(row) >= since]
     results = [row.record.result for row in found if row.record and row.record.result]
     return Night(
         hours=hours,
@@ -103,7 +103,7 @@ def screen(found: Result, *, said: str = "") -> list[tuple[str, list[str]]]:
     `said`: in the place of the headline, as `first_screen` takes it.
     """
     return [
-        (heading, lines if heading == MERGE else _shortened(lines))
+        (heading, lines if heading == MERGE else _shorten(lines))
         for heading, lines in first_screen(found, said=said)
         if heading != "Stopped" or found.concluded
     ]
@@ -118,7 +118,7 @@ def short_cost(cost: Cost) -> str:
     return ", ".join(parts)
 
 
-def _shortened(lines: list[str]) -> list[str]:
+def _shorten(lines: list[str]) -> list[str]:
     """The newest of them, each of a length that can be read in passing."""
     more = len(lines) - LINES
     return [clip(one, LONGEST) for one in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
@@ -144,7 +144,7 @@ def _after_waking(row: Row) -> int:
     return 1 if row.status == "concluded" else 2
 
 
-def _last(row: Row) -> datetime:
+def _last_change(row: Row) -> datetime:
     return row.last_at or datetime.fromtimestamp(0, UTC)
 
 
@@ -153,7 +153,7 @@ def _speedup(row: Row) -> float:
     return claim.speedup if claim else 0.0
 
 
-def _kept(row: Row) -> int:
+def _count_kept(row: Row) -> int:
     result = row.record.result if row.record else None
     return len(result.kept) if result else -1
 
@@ -167,7 +167,7 @@ _KEYS: dict[str, Callable[[Row], str | float]] = {
     "name": lambda row: row.name.lower(),
     "begun": lambda row: row.begun,
     "state": lambda row: row.status,
-    "kept": _kept,
+    "kept": _count_kept,
     "speedup": _speedup,
     "cost": _wall_s,
 }

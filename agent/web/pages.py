@@ -9,15 +9,15 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from ridgeline.agent.campaign.approvals import Waits, next_of
-from ridgeline.agent.campaign.decisions import Answer, asked, refuse_late, store_decision
-from ridgeline.agent.campaign.evidence_pack import change_of, shown
+from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
+from ridgeline.agent.campaign.evidence_pack import change_of, read_for_page
 from ridgeline.agent.campaign.progress import Course
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.web.catalogue import CORE, Catalogue, Whole
 from ridgeline.agent.web.gatekeeper import NAME, source, words
 from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, Paged, because, chosen, night, screen, short_cost
 from ridgeline.agent.web.live import beat
-from ridgeline.agent.web.resume import said
+from ridgeline.agent.web.resume import read_log_tail
 from ridgeline.graph.documents.figures import hypothesis
 from ridgeline.graph.documents.noise import noise_lines
 from ridgeline.graph.documents.report_html import cost_rows, facts, predicted
@@ -89,7 +89,7 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
     course = catalogue.rendered((id, "course"), whole.head, lambda: _course(whole))
     shown = Paged.of(whole.history.rounds[::-1] if whole.history else (), page, ROUNDS_A_PAGE)
     rounds = catalogue.rendered((id, "rounds", shown.page), whole.head, lambda: _rounds(whole, shown.items))
-    said_here = said(catalogue.folder(id))
+    said_here = read_log_tail(catalogue.folder(id))
     return render(
         "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, shown=shown, **course, **rounds, **_top(catalogue)
     )
@@ -198,11 +198,11 @@ def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None 
 def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) -> str:
     """One question with its evidence and its forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
-    one = asked(folder, key)
+    one = find_question(folder, key)
     refuse_late(one)
     artifacts = ArtifactStore(folder)
     request = one.request
-    change = shown(artifacts, request.diff) if request.diff else ""
+    change = read_for_page(artifacts, request.diff) if request.diff else ""
     files, uneditable = _editable(catalogue, id, one, change)
     with CORE:
         sections = [(section.heading, markdown(section.text)) for section in request.sections]
@@ -213,7 +213,7 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
         goes_on=goes_on,
         sections=sections,
         diff=diff(change) if change and not request.options else "",
-        options=[(one, diff(shown(artifacts, one.diff)) if one.diff else "") for one in request.options],
+        options=[(one, diff(read_for_page(artifacts, one.diff)) if one.diff else "") for one in request.options],
         by=getpass.getuser(),
         files=list(files.items()),
         uneditable=uneditable,
@@ -224,7 +224,7 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
 def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, goes_on: bool = False) -> Choice:
     """Keep the answer of a form. Raises UserError for an answer that is none, or that came late."""
     folder = catalogue.folder(id)
-    one = asked(folder, key)
+    one = find_question(folder, key)
     by, reason = words(form, "by", NAME), words(form, "reason")
     if not by:
         raise UserError("say who decides: it goes into the record")
@@ -263,7 +263,7 @@ def _round(form: Mapping[str, str]) -> int | None:
 def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], place: Path) -> None:
     """The files of the form under the names that the campaign gave them: a form chooses no path."""
     request = one.request
-    change = shown(ArtifactStore(catalogue.folder(id)), request.diff) if request.diff else ""
+    change = read_for_page(ArtifactStore(catalogue.folder(id)), request.diff) if request.diff else ""
     files, uneditable = _editable(catalogue, id, one, change)
     if not files:
         raise UserError(uneditable or f"a {request.gate} has no code to edit")

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles, overdue
-from ridgeline.agent.campaign.approvals import said as answer_in_words
+from ridgeline.agent.campaign.approvals import describe_decision as answer_in_words
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import plain, told, without_keys
+from ridgeline.agent.providers.base import plain, redact, without_keys
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.graph.errors import DeviceBusy, WorldError
 from ridgeline.sandbox.devices.lease import lease
@@ -82,7 +82,7 @@ class Continuing:
                 self._once(campaign, why)
             except (UserError, WorldError, OSError) as error:
                 logger.warning("%s: cannot go on: %s", campaign.name, error)
-                _note(campaign, f"cannot go on: {told(str(error))}")
+                _note(campaign, f"cannot go on: {redact(str(error))}")
             with self._lock:
                 why = self._again.pop(campaign)
                 if why:
@@ -111,7 +111,7 @@ def _has_answer(campaign: Path) -> bool:
     return files.decided() is not None or any(overdue(one.request, now) for one in files.waiting())
 
 
-def said(campaign: Path) -> str:
+def read_log_tail(campaign: Path) -> str:
     """The end of what a process that a page started has said; empty where none was."""
     try:
         with (campaign / LOG).open("rb") as log:

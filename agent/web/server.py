@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp
 
 from ridgeline.agent.campaign.evidence_pack import page
-from ridgeline.agent.campaign.folders import announced
+from ridgeline.agent.campaign.folders import announce_server
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.web import pages
 from ridgeline.agent.web.catalogue import Catalogue
@@ -90,7 +90,7 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
 
     @app.get("/events")
     async def all_events() -> Response:
-        return _followed(streams, lambda: All(stamp=catalogue.stamp()))
+        return _stream(streams, lambda: All(stamp=catalogue.stamp()))
 
     @app.get("/c/{id}")
     def campaign(id: Id, page: Page = 1) -> HTMLResponse:
@@ -108,10 +108,10 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     @app.get("/c/{id}/events")
     async def events(id: Id) -> Response:
         folder = catalogue.folder(id)
-        return _followed(streams, lambda: beat(folder))
+        return _stream(streams, lambda: beat(folder))
 
 
-def _followed(streams: Streams, look: Callable[[], Value]) -> Response:
+def _stream(streams: Streams, look: Callable[[], Value]) -> Response:
     if streams.full:
         return PlainTextResponse("too many pages follow campaigns; close some\n", HTTPStatus.SERVICE_UNAVAILABLE)
     return StreamingResponse(streams.follow(look), media_type="text/event-stream")
@@ -225,7 +225,7 @@ def listen(asked: Listening, say: Callable[[str], None]) -> None:
         )
         folders, url = asked.folders, _address(asked, port, None)
         with (
-            announced(url, folders),
+            announce_server(url, folders),
             contextlib.suppress(KeyboardInterrupt),
         ):  # the way to end it: nothing was interrupted
             _Server(config, streams).run(sockets=[taken])

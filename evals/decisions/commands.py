@@ -87,9 +87,9 @@ def evaluate(
 
     paths, kept = [*(recordings or []), *(more or [])] or comparison.shipped_recordings(), answers or comparison.KEPT
     if scores:
-        _again(paths, scores, kept, write=write, as_json=as_json)
+        _check_scores(paths, scores, kept, write=write, as_json=as_json)
     elif not (prompts or models):
-        _recorded(paths, listed=listed, as_json=as_json)
+        _print_recorded(paths, listed=listed, as_json=as_json)
     else:
         order = comparison.Order(
             recordings=tuple(paths),
@@ -102,21 +102,21 @@ def evaluate(
             repeat=repeat,
             logs=logs,
         )
-        comparison.told(comparison.run(order), html=html, as_json=as_json)
+        comparison.print_report(comparison.run(order), html=html, as_json=as_json)
 
 
-def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_json: bool) -> None:
+def _check_scores(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_json: bool) -> None:
     """Recorded answers against the scores that were written down."""
     from ridgeline.agent import console
     from ridgeline.evals.decisions import regression
     from ridgeline.evals.decisions.contest import Answers
 
-    now = regression.measured(paths, Answers(answers))
+    now = regression.measure_recordings(paths, Answers(answers))
     if write:
         regression.write(scores, now)
         console.say(f"{scores}: {sum(row.answers for row in now.scores)} answers scored")
         return
-    found = regression.compared(regression.read(scores), now)
+    found = regression.compare_scores(regression.read(scores), now)
     if as_json:
         console.emit({"good": found.good, **found.model_dump(mode="json")})
     else:
@@ -130,7 +130,7 @@ def _again(paths: list[Path], scores: Path, answers: Path, *, write: bool, as_js
         raise typer.Exit(1)
 
 
-def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
+def _print_recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
     from ridgeline.agent import console
     from ridgeline.evals.decisions.points import decisions
 
@@ -138,13 +138,13 @@ def _recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
     if listed:
         _count(found, as_json=as_json)
         return
-    told = {kind: _scored([one for one in found if one.kind == kind]) for kind in KINDS}
+    told = {kind: _score_recorded([one for one in found if one.kind == kind]) for kind in KINDS}
     told = {kind: one for kind, one in told.items() if one}
     if as_json:
         console.emit({"decisions": len(found), "kinds": told})
         return
     names = list(dict.fromkeys(name for one in told.values() for name in one))
-    console.table(("score", *told), [(name, *(_shown(one[name]) for one in told.values())) for name in names])
+    console.table(("score", *told), [(name, *(_show_value(one[name]) for one in told.values())) for name in names])
     if any(one["few"] for one in told.values()):
         console.note("few answers: a rate of so few is known to some ten or twenty per cent, and no better")
 
@@ -168,7 +168,7 @@ def _count(found: "list[Decision]", *, as_json: bool) -> None:
     console.say(f"{len(found)} decision points")
 
 
-def _scored(found: "list[Decision]") -> dict[str, Any]:
+def _score_recorded(found: "list[Decision]") -> dict[str, Any]:
     """Of the recorded answers; empty for no decision."""
     from ridgeline.evals.decisions.scores import score, summary
     from ridgeline.knowledge.library import Library
@@ -179,7 +179,7 @@ def _scored(found: "list[Decision]") -> dict[str, Any]:
     return summary([score(one, one.answer, tokens=one.tokens, line=line) for one in found]).model_dump()
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -19,11 +19,11 @@ from ridgeline.evals.decisions.contest import (
     Point,
     Scored,
     Situation,
-    compared,
-    gathered,
+    compare_scores,
+    gather_points,
     prompt,
-    repeated,
-    scored,
+    repeat_points,
+    score_contestant,
     taken_up,
     write_request,
 )
@@ -88,21 +88,21 @@ def run(order: Order) -> Report:
         raise UserError("--repeat: is less than 1; leave it out to score each point once")
     began = time.perf_counter()
     wordings = [prompt(word) for word in dict.fromkeys(order.prompts)]
-    asked = gathered(order.recordings, wordings, order.kinds)
+    asked = gather_points(order.recordings, wordings, order.kinds)
     if not asked:
         raise UserError(f"no decision point of kind {', '.join(order.kinds)} in these recordings; see --list")
     names, answers = [one.name for one in wordings], Answers(order.answers)
     spent, problems = 0.0, []
     for model in order.models:
         waited = time.perf_counter()
-        problems += _answered(order, asked, names, model=model, answers=answers)
+        problems += _get_answers(order, asked, names, model=model, answers=answers)
         spent += time.perf_counter() - waited
     models = _models(order, answers)
-    asked = repeated(asked, order.repeat)
+    asked = repeat_points(asked, order.repeat)
     line = Library(()).line
     contestants = [Contestant(prompt=name, model=model) for name in names for model in models]
-    found = [scored(asked, one, answers, line=line, try_here=order.tried) for one in contestants]
-    told = [done for other in found[1:] for done in compared(found[0], other, order.kinds)]
+    found = [score_contestant(asked, one, answers, line=line, try_here=order.tried) for one in contestants]
+    told = [done for other in found[1:] for done in compare_scores(found[0], other, order.kinds)]
     return Report(
         points=len(asked),
         recordings=len({one.point.recording for one in asked}),
@@ -121,7 +121,7 @@ def _models(order: Order, answers: Answers) -> tuple[str, ...]:
     return models
 
 
-def _answered(
+def _get_answers(
     order: Order, asked: Sequence[Asked], prompts: Sequence[str], *, model: str, answers: Answers
 ) -> list[str]:
     """Get what is missing; why something is still missing."""
@@ -138,11 +138,11 @@ def _answered(
         wanted = {one.point for one in missing}
         for kind in order.kinds if missing else ():
             left = [one for one in asked if one.point in wanted and one.point.kind == kind]
-            problems += _asked(left, name, kind, order=order, model=model, answers=answers)
+            problems += _ask_missing(left, name, kind, order=order, model=model, answers=answers)
     return problems
 
 
-def _asked(
+def _ask_missing(
     left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
     pass
@@ -155,7 +155,7 @@ def _asked(
     return failed
 
 
-def told(report: Report, *, html: Path | None, as_json: bool) -> None:
+def print_report(report: Report, *, html: Path | None, as_json: bool) -> None:
     """Print it. Ends with exit code 3 where pages wait to be answered, and with 5 where a model gave no answer."""
     import typer
 
@@ -166,7 +166,7 @@ def told(report: Report, *, html: Path | None, as_json: bool) -> None:
     if as_json:
         console.emit(plain(report))
     else:
-        _said(report)
+        _print_table(report)
         if html:
             console.say(f"page: {html}")
     if report.problems:
@@ -199,7 +199,7 @@ def plain(report: Report) -> dict[str, Any]:
     }
 
 
-def _said(report: Report) -> None:
+def _print_table(report: Report) -> None:
     for one in report.scored:
         left = f", {len(one.unanswered)} points unanswered" if one.unanswered else ""
         stale = f", {one.stale} to a question that is put otherwise today" if one.stale else ""
@@ -367,11 +367,11 @@ def ask(
         raise UserError(f"--model: {model}: {log.error.message if log.error else 'nothing was answered'}")
     known = {one.point.name: one.situation for one in asked}
     failed = tuple(f"{sample.id}: {_why(sample.error.message)}" for sample in log.samples if sample.error)
-    given = tuple(_given(sample, known, prompt, model) for sample in log.samples if not sample.error)
+    given = tuple(_read_sample(sample, known, prompt, model) for sample in log.samples if not sample.error)
     return given, failed
 
 
-def _given(sample: Any, known: Mapping[str, Situation], prompt: str, model: str) -> Given:
+def _read_sample(sample: Any, known: Mapping[str, Situation], prompt: str, model: str) -> Given:
     situation, output = known[str(sample.id)], sample.output
     told = output.metadata or {}
     return Given(

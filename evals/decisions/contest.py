@@ -15,23 +15,23 @@ from typing import Any, Never
 from jinja2 import UndefinedError
 from pydantic import ValidationError
 
-from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.isa.request import InspectionRequest, inspected
+from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.edits import edited
+from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.model import PROMPTS, SYSTEM, ModelPlanner, Wording
 from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.choice import MAILBOX
-from ridgeline.agent.providers.tape import counted
+from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.agent.scaffold.contract import compose
 from ridgeline.evals.decisions.points import Decision, Kind, decisions, task_of
 from ridgeline.evals.decisions.scores import Compared, Line, Score, Summary, compare, score, summary
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder
-from ridgeline.evals.recordings.replay import ToldWorkspace, perform, playing, wired
+from ridgeline.evals.recordings.replay import ToldWorkspace, perform, playing, wire_recorded
 from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
@@ -78,7 +78,7 @@ def prompt(word: str) -> Prompt:
     if word == SHIPPED:
         return Prompt(name=word, wording=Wording())
     if match := VERSION.fullmatch(word):
-        return Prompt(name=word, wording=Wording(names=_versioned(word, match["kind"], int(match["number"]))))
+        return Prompt(name=word, wording=Wording(names=_versions_up_to(word, match["kind"], int(match["number"]))))
     folder = OTHERS / word if (OTHERS / word).is_dir() else Path(word)
     if not folder.is_dir():
         known = ", ".join((SHIPPED, "v1", "propose.v1", *shipped_folders()))
@@ -86,20 +86,20 @@ def prompt(word: str) -> Prompt:
             f"--prompts: {word!r} is no folder and no version; give a folder of templates, or one of {known}"
         )
     folder = folder.resolve()
-    names = {kind: _parts(path, folder) for kind in PROMPTS if (path := _own(folder, kind))}
-    if not names and not any((folder / f"{name}.j2").is_file() for name in _used()):
+    names = {kind: _parts(path, folder) for kind in PROMPTS if (path := _find_own_template(folder, kind))}
+    if not names and not any((folder / f"{name}.j2").is_file() for name in _list_used_templates()):
         raise UserError(
-            f"{folder}: holds no template that is used; name one as it is named there: {', '.join(sorted(_used()))}"
+            f"{folder}: holds no template that is used; name one as it is named there: {', '.join(sorted(_list_used_templates()))}"
         )
     wording = Wording(names={**PROMPTS, **names}, templates=Templates(folder))
     return Prompt(name=folder.name, wording=wording)
 
 
-def _used() -> set[str]:
+def _list_used_templates() -> set[str]:
     return {SYSTEM, *(name for names in PROMPTS.values() for name in names)}
 
 
-def _own(folder: Path, kind: str) -> Path | None:
+def _find_own_template(folder: Path, kind: str) -> Path | None:
     """The folder's own template of a question, of whatever version."""
     return max(folder.glob(f"{kind}.v*.md.j2"), key=_number, default=None)
 
@@ -113,7 +113,7 @@ def shipped_folders() -> tuple[str, ...]:
     return tuple(sorted(path.name for path in OTHERS.iterdir() if path.is_dir() and any(path.glob("*.j2"))))
 
 
-def _versioned(word: str, kind: str | None, number: int) -> dict[str, tuple[str, ...]]:
+def _versions_up_to(word: str, kind: str | None, number: int) -> dict[str, tuple[str, ...]]:
     """Each question by its greatest version up to `number`, with whatever that one includes."""
     if kind is not None and kind not in PROMPTS:
         raise UserError(f"--prompts: {word!r}: there is no question {kind!r}; known: {', '.join(PROMPTS)}")
@@ -182,7 +182,7 @@ class _Ear:
         raise _Heard(ask)
 
     def count(self, text: str) -> int:
-        return counted(text)
+        return estimate_tokens(text)
 
 
 class Listening:
@@ -266,12 +266,12 @@ def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
     """Every decision point of a recording, in order. Raises UserError for a folder that cannot be played."""
     folder = Folder(path)
     request, tape, lines = folder.request(), Tape(folder.file(TAPE), mode="replay"), folder.lines()
-    answering = {name: taped(name, None, tape) for name in PROTOCOLS}
+    answering = {name: tape_port(name, None, tape) for name in PROTOCOLS}
     planner = Listening(folder.name, answering["planner"], request.limits, prompts, task=task_of(request.contract))
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
     with tempfile.TemporaryDirectory(prefix="ridgeline-asking-") as scratch:
         ledger = Path(scratch) / LEDGER
-        perform(request, wired({**answering, "planner": planner}, git, lines, ledger), ledger)
+        perform(request, wire_recorded({**answering, "planner": planner}, git, lines, ledger), ledger)
     return tuple(planner.heard)
 
 
@@ -349,14 +349,14 @@ class Answers:
         return self._path.read_bytes().splitlines() if self._path.is_file() else ()
 
 
-def requested(answers: Answers, prompt: str, situation: Situation) -> Path:
+def page_of(answers: Answers, prompt: str, situation: Situation) -> Path:
     """Where the page of a question lies; its answer belongs beside it, as `NAME.answer.md`."""
     return answers.folder / REQUESTS / prompt / f"{situation.point.name}.request.md"
 
 
 def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
     """The page of a question, for somebody who knows nothing else."""
-    path, ask = requested(answers, prompt, situation), situation.asks[prompt]
+    path, ask = page_of(answers, prompt, situation), situation.asks[prompt]
     path.parent.mkdir(parents=True, exist_ok=True)
     said = "\n\n".join(message.text for message in ask.messages)
     told = "one JSON object" if ask.answer_schema else "your answer as plain text"
@@ -369,7 +369,7 @@ def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, 
     """What lies answered beside the pages of this prompt. An empty file is no answer yet."""
     found: list[Given] = []
     for situation in situations:
-        path = requested(answers, prompt, situation)
+        path = page_of(answers, prompt, situation)
         answer = path.with_name(path.name.replace(".request.", ".answer."))
         if prompt in situation.asks and answer.is_file() and (text := answer.read_text(encoding="utf-8").strip()):
             ask = situation.asks[prompt]
@@ -393,7 +393,7 @@ def _question_of(page: Path) -> str:
 
 def _tokens(ask: Ask, text: str) -> int:
     """By size: whoever answered by hand counted nothing."""
-    return sum(counted(message.text) for message in ask.messages) + counted(text)
+    return sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(text)
 
 
 KINDS = ("propose", "draft", "repair")
@@ -439,7 +439,7 @@ class Scored:
         return summary(found) if found else None
 
 
-def gathered(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Sequence[str]) -> tuple[Asked, ...]:
+def gather_points(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Sequence[str]) -> tuple[Asked, ...]:
     """The decision points of these kinds. Raises UserError for what is no recording."""
     found: list[Asked] = []
     for path in recordings:
@@ -452,17 +452,17 @@ def gathered(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Seque
     return tuple(found)
 
 
-def repeated(asked: Sequence[Asked], times: int) -> tuple[Asked, ...]:
+def repeat_points(asked: Sequence[Asked], times: int) -> tuple[Asked, ...]:
     """The same points so many times over, each under a recording of its own: for measuring what scoring takes."""
-    return tuple(_renamed(one, number) if number else one for number in range(times) for one in asked)
+    return tuple(_rename_recording(one, number) if number else one for number in range(times) for one in asked)
 
 
-def _renamed(asked: Asked, number: int) -> Asked:
+def _rename_recording(asked: Asked, number: int) -> Asked:
     point = asked.point.model_copy(update={"recording": f"{asked.point.recording}+{number}"})
     return replace(asked, situation=replace(asked.situation, point=point))
 
 
-def scored(
+def score_contestant(
     asked: Sequence[Asked], contestant: Contestant, answers: Answers, *, line: Line, try_here: bool = False
 ) -> Scored:
     """Every answer of a contestant that is kept, by what was known later; `try_here`: built and tested too."""
@@ -482,14 +482,14 @@ def scored(
         checks = one.situation.checks
         told = score(one.decision, found.text, tokens=found.tokens, line=line, checks=checks)
         if try_here and told.applies:
-            ran = tried(one.decision, found.text, checks)
+            ran = try_answer(one.decision, found.text, checks)
             told = told.model_copy(update={"compiles": ran.compiles, "correct": ran.correct})
         scores[one.point] = told
         given[one.point] = found
     return Scored(contestant=contestant, scores=scores, unanswered=tuple(missing), stale=stale, given=given)
 
 
-def compared(first: Scored, second: Scored, kinds: Sequence[str] = KINDS) -> tuple[Compared, ...]:
+def compare_scores(first: Scored, second: Scored, kinds: Sequence[str] = KINDS) -> tuple[Compared, ...]:
     """At the points that both answered, one comparison a kind of question."""
     names = str(first.contestant), str(second.contestant)
     both = [point for point in first.scores if point in second.scores]
@@ -522,13 +522,13 @@ class Tried(Value):
     detail: str = ""
 
 
-def tried(decision: Decision, answer: str, checks: Checks) -> Tried:
+def try_answer(decision: Decision, answer: str, checks: Checks) -> Tried:
     """Apply the answer's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
     task = task_of(decision.contract)
     if task is None or decision.kind == "propose":
         return Tried(detail="" if task else "the task does not ship")
     texts = dict(checks.texts) if checks.texts else dict(decision.sources)
-    done = edited(answer, texts, decision.contract)
+    done = apply_answer(answer, texts, decision.contract)
     if isinstance(done, Wrong):
         return Tried(detail=done.why)
     changed = {**texts, **{edit.path: edit.text for edit in done.edits if edit.text is not None}}
@@ -577,7 +577,7 @@ def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
     calls = {told["call"] for told in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
     try:
         for call in sorted(calls):
-            inspected(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
+            inspect_kernels(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
     except NotCompiled as error:
         return Tried(compiles=False, detail=str(error))
     except (UserError, CompilerMissing) as error:

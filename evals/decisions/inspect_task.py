@@ -31,7 +31,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from ridgeline.agent.providers.base import Ask, Client, Message
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.providers.client import LitellmModel
-from ridgeline.evals.decisions.contest import SHIPPED, Asked, gathered, prompt
+from ridgeline.evals.decisions.contest import SHIPPED, Asked, gather_points, prompt
 from ridgeline.evals.decisions.scores import Score, score
 from ridgeline.knowledge.library import Library
 
@@ -80,7 +80,7 @@ def decisions(recordings: str = "", prompts: str = SHIPPED, kind: str = "propose
     paths = [Path(one) for one in recordings.split(",") if one] or sorted(
         p.parent for p in shipped.glob("*/request.json")
     )
-    return of(gathered(paths, (prompt(prompts),), (kind,)), prompt(prompts).name, kind)
+    return of(gather_points(paths, (prompt(prompts),), (kind,)), prompt(prompts).name, kind)
 
 
 def of(asked: Sequence[Asked], prompt: str, kind: str) -> Task:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.campaign.tape import Tape
-from ridgeline.agent.planner.checks import Tried, meant, tried
+from ridgeline.agent.planner.checks import Tried, meant, summarize_round
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.evals.recordings.recording import WORKSPACE, Folder
 from ridgeline.evals.recordings.replay import ToldWorkspace, playing
-from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded
+from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded_tasks
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import Line, RoundClosed
 from ridgeline.graph.rules import history as fold
@@ -74,7 +74,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     tape = ModelTape(folder.path / FILE, repaired=False)
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
     found: list[Decision] = []
-    for ask, number, kind, attempt in _asked(tape):
+    for ask, number, kind, attempt in _read_questions(tape):
         before, said = _before(lines, number), tape.answered(ask)
         if said is None or before is None or before.baseline is None:
             continue
@@ -91,7 +91,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
                 contract=known.contract,
                 classes=classes,
                 sources=tuple((edit.path, edit.text) for edit in sources if edit.text is not None),
-                tried=tuple(_tried(closed, classes) for closed in fold.unmasked_rounds(before)),
+                tried=tuple(_summarize_round(closed, classes) for closed in fold.unmasked_rounds(before)),
                 outcome=_outcome(known, number, classes),
                 good=tuple(_direction(c, classes) for c in known.rounds if c.accepted and c.round >= number),
             )
@@ -99,7 +99,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     return tuple(found)
 
 
-def _asked(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
+def _read_questions(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
     for ask in tape.asks:
         if match := PURPOSE.fullmatch(ask.purpose):
             kind: Kind = "propose" if match[2] == "propose" else "draft" if match[2] == "draft" else "repair"
@@ -117,8 +117,8 @@ def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
     return found.model_copy(update={"target_class": meant(found.target_class, classes)})
 
 
-def _tried(closed: RoundClosed, classes: Sequence[str]) -> Tried:
-    return tried(closed).model_copy(update={"hypothesis": _direction(closed, classes)})
+def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:
+    return summarize_round(closed).model_copy(update={"hypothesis": _direction(closed, classes)})
 
 
 def _outcome(known: History, round: int, classes: Sequence[str]) -> Outcome | None:
@@ -139,12 +139,12 @@ def _outcome(known: History, round: int, classes: Sequence[str]) -> Outcome | No
 
 def task_of(contract: Contract) -> Parts | None:
     """Folders of the task with the same operator, sources and test; None for a campaign of somebody's own kernel."""
-    return _known().get(_name(contract))
+    return _known_parts().get(_name(contract))
 
 
 @cache
-def _known() -> dict[tuple[object, ...], Parts]:
-    every = (*recorded().values(), *folders().values())
+def _known_parts() -> dict[tuple[object, ...], Parts]:
+    every = (*recorded_tasks().values(), *folders().values())
     return {_name(Contract.model_validate(contract_fields(parts))): parts for parts in every}
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError
-from ridgeline.evals.decisions.contest import KINDS, SHIPPED, Answers, Contestant, gathered, prompt, scored
+from ridgeline.evals.decisions.contest import (
+    KINDS,
+    SHIPPED,
+    Answers,
+    Contestant,
+    gather_points,
+    prompt,
+    score_contestant,
+)
 from ridgeline.evals.decisions.points import decisions
 from ridgeline.evals.decisions.scores import score, summary
 from ridgeline.graph.values import Value
@@ -82,15 +90,15 @@ class Checked(Value):
         return not self.gone and not any(one.lower for one in self.changes)
 
 
-def measured(recordings: Sequence[Path], answers: Answers) -> Written:
+def measure_recordings(recordings: Sequence[Path], answers: Answers) -> Written:
     """Everything that is recorded, scored by the code of now."""
     line = Library(()).line
     names = answers.prompts
-    asked = gathered(recordings, [prompt(name) for name in names], KINDS) if names else ()
+    asked = gather_points(recordings, [prompt(name) for name in names], KINDS) if names else ()
     rows = []
     for name in names:
         for model in answers.models:
-            found = scored(asked, Contestant(prompt=name, model=model), answers, line=line)
+            found = score_contestant(asked, Contestant(prompt=name, model=model), answers, line=line)
             rows += [_row(name, kind, told.model_dump()) for kind in KINDS if (told := found.of(kind))]
     known = [one for path in recordings for one in decisions(path)]
     for kind in KINDS:
@@ -120,7 +128,7 @@ def write(path: Path, found: Written) -> None:
     path.write_text(json.dumps(found.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
 
 
-def compared(before: Written, now: Written) -> Checked:
+def compare_scores(before: Written, now: Written) -> Checked:
     """What differs, in the order of the file."""
     present = {(row.prompt, row.kind): row for row in now.scores}
     changes: list[Change] = []

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from ridgeline.agent.planner.checks import Checks, repeated, same
+from ridgeline.agent.planner.checks import Checks, find_repetition, same
 from ridgeline.agent.planner.conversation import Wrong, json_of
-from ridgeline.agent.planner.directions import MOST, Direction, checked, cited, hypothesis
-from ridgeline.agent.planner.edits import edited
+from ridgeline.agent.planner.directions import MOST, Direction, check_directions, hypothesis, normalize_citation
+from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.evals.decisions.points import Decision
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
@@ -86,9 +86,9 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
     """Of any answer to that question. `line` looks up citations of the knowledge, `checks` are those of the loop."""
     if decision.kind != "propose":
         texts = dict(checks.texts) if checks and checks.texts else dict(decision.sources)
-        applies = not isinstance(edited(answer, texts, decision.contract), Wrong)
+        applies = not isinstance(apply_answer(answer, texts, decision.contract), Wrong)
         return Score(parses=applies, applies=applies, usable=float(applies), tokens=tokens)
-    given, asked = _given(answer), _directions(decision, answer)
+    given, asked = _list_directions(answer), _directions(decision, answer)
     usable = _usable(answer, len(given), checks, line) if checks else None
     cites = statistics.fmean([_cites(item) for item in given]) if given else None
     if not asked:
@@ -102,8 +102,10 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
         usable=usable,
         cites=cites,
         one_change=len(kept) / len(asked),
-        resolved=_resolved(decision, asked, line),
-        repeats=sum(bool(repeated(one, decision.tried)) for one in asked) / len(asked) if decision.tried else None,
+        resolved=_resolved_share(decision, asked, line),
+        repeats=sum(bool(find_repetition(one, decision.tried)) for one in asked) / len(asked)
+        if decision.tried
+        else None,
         hit_at=places[0] if places else None,
         predicted=predicted,
         measured=measured,
@@ -169,7 +171,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
     """Those that have every field, best first."""
     directions: list[Hypothesis] = []
-    for item in _given(answer):
+    for item in _list_directions(answer):
         try:
             directions.append(hypothesis(Direction.model_validate(item), decision.classes))
         except ValidationError:
@@ -177,7 +179,7 @@ def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
     return tuple(directions)
 
 
-def _given(answer: str) -> list[object]:
+def _list_directions(answer: str) -> list[object]:
     """Whatever an answer lists as directions, as many as the loop reads."""
     found = json_of(answer)
     given = found.get("directions") if isinstance(found, dict) else found
@@ -193,7 +195,7 @@ def _usable(answer: str, given: int, checks: Checks, line: Line) -> float:
         path = place.partition(":")[0]
         return known(place) if path in lengths or path.startswith("knowledge/") or not checks.more else ""
 
-    chosen = checked(answer, checks, unresolved)
+    chosen = check_directions(answer, checks, unresolved)
     return 0.0 if isinstance(chosen, Wrong) or not given else len(chosen.hypotheses) / given
 
 
@@ -210,11 +212,11 @@ def _prediction(decision: Decision, asked: Sequence[Hypothesis]) -> tuple[float 
     return predicted, came.speedup
 
 
-def _resolved(decision: Decision, asked: Sequence[Hypothesis], line: Line) -> float | None:
+def _resolved_share(decision: Decision, asked: Sequence[Hypothesis], line: Line) -> float | None:
     """Files that a recording does not have, such as the benchmark, cannot be looked up and are left out."""
     lengths = {path: len(text.splitlines()) for path, text in decision.sources}
     unresolved = resolver(lengths.get, line)
-    places = [cited(place) for one in asked for place in one.sources]
+    places = [normalize_citation(place) for one in asked for place in one.sources]
     known = [place for place in places if place.partition(":")[0] in lengths or place.startswith("knowledge/")]
     return sum(not unresolved(place) for place in known) / len(known) if known else None
 
@@ -294,7 +296,7 @@ def compare(
     raw = [found for name in METRICS if (found := _difference(name, pairs)) is not None]
     others = [one for one in raw if one.metric != DECIDES and METRICS[one.metric][1]]
     corrected = dict(zip((one.metric for one in others), _holm([one.p for one in others]), strict=True))
-    told = tuple(_judged(one.model_copy(update={"p": corrected.get(one.metric, one.p)})) for one in raw)
+    told = tuple(_judge_difference(one.model_copy(update={"p": corrected.get(one.metric, one.p)})) for one in raw)
     campaigns = len({recording for recording, _ in pairs})
     decided = next((one.verdict for one in told if one.metric == DECIDES), "no difference shown")
     return Compared(
@@ -346,7 +348,7 @@ def _difference(name: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]])
     )
 
 
-def _judged(found: Difference) -> Difference:
+def _judge_difference(found: Difference) -> Difference:
     better = METRICS[found.metric][1]
     sure = found.p is not None and found.p <= ALPHA and found.difference != 0
     if not sure or not better:
@@ -359,12 +361,12 @@ def _interval(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | 
     if sum(map(len, groups)) < 2:
         return None, None
     draw = random.Random(SEED)
-    means = sorted(_drawn(groups, draw) for _ in range(DRAWS))
+    means = sorted(_draw_mean(groups, draw) for _ in range(DRAWS))
     tail = (1 - LEVEL) / 2
     return means[math.floor(tail * (DRAWS - 1))], means[math.ceil((1 - tail) * (DRAWS - 1))]
 
 
-def _drawn(groups: Sequence[Sequence[float]], draw: random.Random) -> float:
+def _draw_mean(groups: Sequence[Sequence[float]], draw: random.Random) -> float:
     chosen = draw.choices(groups, k=len(groups)) if len(groups) >= 2 else groups
     return statistics.fmean(itertools.chain.from_iterable(draw.choices(group, k=len(group)) for group in chosen))
 

@@ -46,12 +46,12 @@ def replay(recordings: Recordings, as_json: Json = False) -> None:
         console.emit(found[0] if len(found) == 1 else {"recordings": [one.model_dump(mode="json") for one in found]})
     else:
         for one in found:
-            console.say(told(one))
+            console.say(describe_replay(one))
     if not all(one.good for one in found):
         raise typer.Exit(DIFFERENT)
 
 
-def told(found: "Replayed") -> str:
+def describe_replay(found: "Replayed") -> str:
     """What a replay found, for people."""
     rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
     head = f"{found.recording}: {'equal' if found.equal else 'different'}, {rounds}, {found.seconds:.2f} s"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import NAMES, SHAPES, SHORTEST
 from ridgeline.agent.providers.tape import FILE as MODEL_TAPE
@@ -36,7 +36,16 @@ from ridgeline.evals.recordings.recording import (
     read_request,
     write_card,
 )
-from ridgeline.evals.recordings.replay import Answer, ToldWorkspace, asking, perform, playing, recording, replay, wired
+from ridgeline.evals.recordings.replay import (
+    Answer,
+    ToldWorkspace,
+    asking,
+    perform,
+    playing,
+    recording,
+    replay,
+    wire_recorded,
+)
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact, Value
@@ -178,9 +187,9 @@ def export(campaign: Path, folder: Path, private: Private, *, licence: str, reto
     if folder.exists():
         raise UserError(f"{folder}: exists already; name a folder that does not, or remove it first")
     request, recorded = read_request(campaign), read_ledger(campaign)
-    first = _first(campaign, request, recorded, retold=retold)
+    first = _hear_campaign(campaign, request, recorded, retold=retold)
     heard = first.answers
-    cited = _cited(heard, campaign)
+    cited = _list_cited_artifacts(heard, campaign)
     if held := [line for name, path in _files(campaign, cited) for line in secrets(path, name)]:
         raise UserError("\n".join(f"{line}; take it out of the project, and campaign again" for line in held))
     private = private.model_copy(update={"folders": (*_folders(campaign, request, folder.name), *private.folders)})
@@ -201,20 +210,20 @@ def export(campaign: Path, folder: Path, private: Private, *, licence: str, reto
     return Exported(folder=folder, card=card, bytes=total)
 
 
-def _first(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _Heard:
+def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _Heard:
     """Every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
     heard: list[script.Spoken] = []
     with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
         work = Path(scratch)
         tape = Tape(campaign / TAPE, mode="replay")
         spoken = script.Overheard(script.tape_lines(campaign / TAPE), heard, tape)
-        ports = {name: taped(name, None, spoken) for name in PROTOCOLS}
+        ports = {name: tape_port(name, None, spoken) for name in PROTOCOLS}
         git, known = _git(campaign, work, request), JsonlLedger(campaign / LEDGER).lines()
         if retold:
             ports["planner"] = retell.planner(campaign / TAPE, heard)
             git = retell.same_commits(git, known)
         workspace = ToldWorkspace(script.overheard(git, heard))
-        played = perform(request, wired(ports, workspace, known, work / LEDGER), work / LEDGER)
+        played = perform(request, wire_recorded(ports, workspace, known, work / LEDGER), work / LEDGER)
     found = difference.first_difference(recorded, played.lines)
     if found is not None and not (retold and _stories(played.lines) == _stories(recorded)):
         raise UserError(
@@ -249,7 +258,7 @@ def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
     )
 
 
-def _cited(heard: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
+def _list_cited_artifacts(heard: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
     """Artifacts that answers name and that are there."""
     found = {artifact.sha256: artifact for spoken in heard for artifact in artifacts_in(spoken.answer)}
     store = ArtifactStore(campaign)
@@ -292,10 +301,10 @@ def _write(
     prompter = script.Prompter([replace(one, answer=scrub.value(one.answer)) for one in heard])
     later = Unsynced()
     tape, git = Tape(made / TAPE, later=later), Tape(made / WORKSPACE, later=later)
-    ports = {name: taped(name, prompter.port(name), tape) for name in PROTOCOLS}
+    ports = {name: tape_port(name, prompter.port(name), tape) for name in PROTOCOLS}
     told = ToldWorkspace(recording(prompter.workspace, git))
     known = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
-    perform(read_request(made), wired(ports, told, known, made / LEDGER), made / LEDGER)
+    perform(read_request(made), wire_recorded(ports, told, known, made / LEDGER), made / LEDGER)
     _conversation(made, campaign, scrub)
     return _shrink(made)
 
@@ -392,17 +401,17 @@ SHAPED_LIKE_KEYS = re.compile(r"\bsk-(?:learn|image|build)\b")
 
 def secrets(path: Path, told: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """`<told>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
-    own = _own(os.environ if environment is None else environment)
+    own = _list_secrets(os.environ if environment is None else environment)
     data = path.read_bytes()
     if is_archive(data):
         data = b"\n".join(content for _, content in members(data))
     for number, raw in enumerate(data.splitlines(), start=1):
         line = raw.decode("utf-8", "replace")
-        for what in _found(line, own):
+        for what in _find_secrets(line, own):
             yield f"{told}: line {number}: holds {what}"
 
 
-def _found(line: str, own: Mapping[str, str]) -> Iterator[str]:
+def _find_secrets(line: str, own: Mapping[str, str]) -> Iterator[str]:
     for value, name in own.items():
         if value in line:
             yield f"the value of the environment variable {name}"
@@ -412,7 +421,7 @@ def _found(line: str, own: Mapping[str, str]) -> Iterator[str]:
             yield what
 
 
-def _own(environment: Mapping[str, str]) -> dict[str, str]:
+def _list_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Values of variables that are named like secrets; plain words and paths are settings, not keys."""
     return {
         value: name

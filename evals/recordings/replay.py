@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
-from ridgeline.agent.campaign.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, taped
+from ridgeline.agent.campaign.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, tape_port
 from ridgeline.agent.errors import UserError
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder, changed_files
 from ridgeline.graph import ports as declared
@@ -69,7 +69,7 @@ class Decided:
         return self._left.pop(0).model_copy(update={"key": request.key}) if self._left else None
 
 
-def wired(answering: Mapping[str, Any], workspace: Workspace, recorded: Sequence[Line], ledger: Path) -> Ports:
+def wire_recorded(answering: Mapping[str, Any], workspace: Workspace, recorded: Sequence[Line], ledger: Path) -> Ports:
     """Ports that only answer: `answering` by name, people and tips from the recorded ledger, a new ledger to write."""
     opened = recorded[0].body
     tips = opened.tips if isinstance(opened, Opened) else None
@@ -377,7 +377,7 @@ class Difference(Value):
     def text(self) -> str:
         """Three lines for people."""
         place = f"line {self.line} ({self.key})" + (f", {self.field}" if self.field else "")
-        return f"{place}\n  recorded: {_shown(self.recorded)}\n  replayed: {_shown(self.replayed)}"
+        return f"{place}\n  recorded: {_show_text(self.recorded)}\n  replayed: {_show_text(self.replayed)}"
 
 
 def first_difference(recorded: Sequence[bytes], replayed: Sequence[bytes]) -> Difference | None:
@@ -429,7 +429,7 @@ def _json(value: Any) -> str | None:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
-def _shown(value: str | None) -> str:
+def _show_text(value: str | None) -> str:
     return "nothing" if value is None else value
 
 
@@ -492,8 +492,8 @@ def replay(path: Path) -> Replayed:
     tape, git = CountedTape(folder.file(TAPE)), CountedTape(folder.file(WORKSPACE))
     with tempfile.TemporaryDirectory(prefix="ridgeline-replay-") as scratch:
         ledger = Path(scratch) / LEDGER
-        answering = {name: taped(name, None, tape) for name in PROTOCOLS}
-        ports = wired(answering, ToldWorkspace(playing(git)), lines, ledger)
+        answering = {name: tape_port(name, None, tape) for name in PROTOCOLS}
+        ports = wire_recorded(answering, ToldWorkspace(playing(git)), lines, ledger)
         played = perform(folder.request(), ports, ledger)
     found = first_difference(recorded, played.lines)
     concluded = lines[-1].key == "concluded"

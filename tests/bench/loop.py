@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.agent.campaign.runner import FILE, checkpoints
-from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, taped
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.graph.loop.build import build_loop
 from ridgeline.graph.state import initial
 from ridgeline.sandbox.store.campaign_folder import CampaignFiles
@@ -30,7 +30,7 @@ def _run(folder: Path) -> Iterator[dict[str, Any]]:
     store = CampaignFiles(folder, tips_root=folder / "tips")
     tape = Tape(folder / "tape.jsonl")
     ports = replace(campaign.ports, files=_Lenient(store))
-    ports = replace(ports, **{name: taped(name, getattr(ports, name), tape) for name in PROTOCOLS})
+    ports = replace(ports, **{name: tape_port(name, getattr(ports, name), tape) for name in PROTOCOLS})
     began, marks = time.perf_counter(), []
     with checkpoints(folder) as saver:
         graph, given = build_loop(saver), initial(campaign.request)

@@ -106,12 +106,12 @@ def _rows(meter: Meter) -> Iterator[dict[str, Any]]:
 def _campaign(folder: Path) -> None:
     from ridgeline.agent.campaign.progress import SilentProgress
     from ridgeline.agent.campaign.runner import StartRequest
-    from ridgeline.agent.cli.campaign import resolved
+    from ridgeline.agent.cli.campaign import resolve_settings
     from ridgeline.agent.contract_file import load
     from ridgeline.agent.scaffold.contract import copy
 
     loaded = load(copy(TASK, folder / "demo"))
-    limits = resolved(loaded, {"max_rounds": ROUNDS}, [*SHORT]).limits
+    limits = resolve_settings(loaded, {"max_rounds": ROUNDS}, [*SHORT]).limits
     from ridgeline.agent.campaign.runner import start
 
     asked = StartRequest(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.machine import recorded
+from ridgeline.agent.machine import decide_from_files
 from ridgeline.sandbox.devices.values import Unreadable
 
 ROOTS = [Path(__file__).parents[level] / "shared" / "samples" for level in (2, 3)]
@@ -44,14 +44,14 @@ DECIDED = [
 
 @pytest.mark.parametrize(("name", "state"), DECIDED)
 def test_each_recording(name, state):
-    found = recorded([ROOT / name])
+    found = decide_from_files([ROOT / name])
     assert found.decision == state
     assert all(card.state == state and card.reasons for card in found.cards)
 
 
 def test_a_recording_that_was_cut_is_refused():
     with pytest.raises(Unreadable, match="line 1: the JSON is cut off"):
-        recorded([ROOT / "amd_smi/rocm7.2_r9700_idle_but_gfx100_TRUNCATED.txt"])
+        decide_from_files([ROOT / "amd_smi/rocm7.2_r9700_idle_but_gfx100_TRUNCATED.txt"])
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,19 @@ def test_a_recording_that_was_cut_is_refused():
     ],
 )
 def test_recordings_together(names, state, count):
-    found = recorded([ROOT / name for name in names])
+    found = decide_from_files([ROOT / name for name in names])
     assert (found.decision, len(found.cards)) == (state, count)
 
 
 def test_the_numbers_are_those_recorded():
-    (card,) = recorded([ROOT / "rocm_smi/mi350_busy_with_pids.json"]).cards
+    (card,) = decide_from_files([ROOT / "rocm_smi/mi350_busy_with_pids.json"]).cards
     assert (card.utilization_pct, card.power_w, card.memory_used_mb) == (99, 266, 191502.2)
     assert [one.pid for one in card.processes or ()] == [710898, 721888]
-    (card,) = recorded([ROOT / "amd_smi/mi355x_26.2.1_static.json"]).cards
+    (card,) = decide_from_files([ROOT / "amd_smi/mi355x_26.2.1_static.json"]).cards
     assert (card.id, card.name, card.utilization_pct, card.processes) == (
         "0000:05:00.0",
         "AMD Instinct MI355X",
         None,
         None,
     )
-    assert recorded([ROOT / "rocm_smi/mi300a_idle_text.txt"]).idle == (0, 1, 3, 2), "least power first"
+    assert decide_from_files([ROOT / "rocm_smi/mi300a_idle_text.txt"]).idle == (0, 1, 3, 2), "least power first"

@@ -67,7 +67,9 @@ def test_a_folder_a_diff_and_bad_input(tmp_path):
     (tmp_path / "bad.diff").write_text("@@ nothing\n")
     for bad in ("absent.py", "empty", "bad.diff"):
         done = audit(bad, "--json", cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "")
+        said = json.loads(done.stdout)
+        assert (done.returncode, said["exit_code"]) == (2, 2)
+        assert bad in said["error"]
         assert "Traceback" not in done.stderr
         assert bad in done.stderr
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.evals.decisions.contest import gathered, prompt, situations, tried
+from ridgeline.evals.decisions.contest import gather_points, prompt, situations, try_answer
 from ridgeline.evals.decisions.points import decisions
 
 ROOT = Path(__file__).parents[2]
@@ -76,17 +76,17 @@ def test_scores_are_written_down_and_a_lower_one_is_shown(cli, tmp_path):
 
 @pytest.mark.slow
 def test_drafted_edits_are_built_and_tested_here():
-    asked = gathered([ONE], [prompt("v3")], ("draft",))[0]
+    asked = gather_points([ONE], [prompt("v3")], ("draft",))[0]
     recorded = next(one.answer for one in decisions(ONE) if one.kind == "draft" and one.attempt == 1)
-    good = tried(asked.decision, recorded, asked.situation.checks)
+    good = try_answer(asked.decision, recorded, asked.situation.checks)
     assert (good.compiles, good.correct) == (True, True), good.detail
     path, text = next((path, text) for path, text in asked.decision.sources if path == "kernel.c")
     line = next(line for line in text.splitlines() if "+=" in line)
     for replaced, outcome in ((line.replace("+=", "-="), (True, False)), ("no C at all", (False, False))):
         edit = f"A change.\n\nEDIT {path}\n<<<<<<< SEARCH\n{line}\n=======\n{replaced}\n>>>>>>> REPLACE\n"
-        found = tried(asked.decision, edit, asked.situation.checks)
+        found = try_answer(asked.decision, edit, asked.situation.checks)
         assert (found.compiles, found.correct) == outcome, found.detail
-    assert tried(asked.decision, "nothing", asked.situation.checks).compiles is None
+    assert try_answer(asked.decision, "nothing", asked.situation.checks).compiles is None
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_edits_for_a_card_are_compiled_ahead_of_time_and_not_tested():
     point = next(one for one in decisions(CAMPAIGNS / "gemm_gelu_h100") if one.kind == "draft")
     asked = situations(CAMPAIGNS / "gemm_gelu_h100", [prompt("v3")])
     checks = next(one.checks for one in asked if one.point.kind == "draft")
-    found = tried(point, point.answer, checks)
+    found = try_answer(point, point.answer, checks)
     assert found.correct is None
     if importlib.util.find_spec("triton") is None:
         assert (found.compiles, "no Triton" in found.detail) == (None, True)
@@ -104,7 +104,7 @@ def test_edits_for_a_card_are_compiled_ahead_of_time_and_not_tested():
     edit = (
         f"A.\n\nEDIT kernel.py\n<<<<<<< SEARCH\n{line}\n=======\n{line.replace('tl.dot', 'tl.dott')}\n>>>>>>> REPLACE\n"
     )
-    broken = tried(point, edit, checks)
+    broken = try_answer(point, edit, checks)
     assert broken.compiles is False, broken.detail
 
 

@@ -152,7 +152,7 @@ def test_an_edit_waits_for_the_process_that_works_on_the_campaign(cli, campaign,
 
 def test_whoever_approves_while_an_edit_is_built_comes_first(cli, campaign, tmp_path, monkeypatch):
     from ridgeline.agent.campaign import decisions
-    from ridgeline.agent.campaign.decisions import Answer, asked, store_decision
+    from ridgeline.agent.campaign.decisions import Answer, find_question, store_decision
 
     real, began, go = decisions.try_edit, threading.Event(), threading.Event()
 
@@ -163,7 +163,7 @@ def test_whoever_approves_while_an_edit_is_built_comes_first(cli, campaign, tmp_
 
     def approve() -> None:
         began.wait(30)
-        store_decision(campaign, asked(campaign, None), Answer(yes=True, by="Bela"))
+        store_decision(campaign, find_question(campaign, None), Answer(yes=True, by="Bela"))
         go.set()
 
     monkeypatch.setattr(decisions, "try_edit", slow)

@@ -10,7 +10,7 @@ from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import Waiting
 from ridgeline.agent.planner.model import FrugalPlanner
 from ridgeline.agent.providers.base import Ask, Message, StopAsked
-from ridgeline.agent.providers.budget import opened
+from ridgeline.agent.providers.budget import open_model
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.briefing import Briefing, Proposal, Review
@@ -31,9 +31,9 @@ def campaign(tmp_path: Path, *gates: str, planner: object | None = None, **limit
 
 
 def stopped_by_file(made: Campaign, tmp_path: Path, tape: Tape) -> Campaign:
-    from ridgeline.agent.campaign.tape import taped
+    from ridgeline.agent.campaign.tape import tape_port
 
-    made.ports = replace(made.ports, signals=taped("signals", StopFile(tmp_path), tape))
+    made.ports = replace(made.ports, signals=tape_port("signals", StopFile(tmp_path), tape))
     return made
 
 
@@ -158,11 +158,11 @@ def test_a_stop_after_a_partial_restart_ends_it_too(tmp_path):
 
 def test_a_model_that_was_not_answered_is_not_asked_anew_and_a_given_answer_is_heard(tmp_path):
     question = Ask(purpose="round-2 propose 1", messages=(Message(role="user", text="what next?"),))
-    model = opened(Choice(name="mailbox"), campaign=tmp_path, limits=make_limits())
+    model = open_model(Choice(name="mailbox"), campaign=tmp_path, limits=make_limits())
     with pytest.raises(Waiting):
         model.ask(question)
     request_stop(tmp_path)
-    stopped = opened(Choice(name="mailbox"), campaign=tmp_path, limits=make_limits())
+    stopped = open_model(Choice(name="mailbox"), campaign=tmp_path, limits=make_limits())
     other = Ask(purpose="round-2 draft 1", messages=(Message(role="user", text="the edits?"),))
     with pytest.raises(StopAsked, match="a person asked to stop"):
         stopped.ask(other)

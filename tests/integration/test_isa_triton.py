@@ -56,7 +56,7 @@ STRAIGHT = "flip_kernel"
 
 @pytest.mark.parametrize(("task", "kernel"), SHIPPED)
 def test_the_shipped_tasks_as_their_compilers_see_them(task, kernel, tmp_path):
-    wanted = request.wanted(request.InspectionRequest(file=TASKS / task, kernel=kernel, timeout=300.0))
+    wanted = request.resolve_targets(request.InspectionRequest(file=TASKS / task, kernel=kernel, timeout=300.0))
     names = ("gfx942", "gfx950", "sm_90")
     assembled = assemble(wanted, [target_of(name) for name in names], place(tmp_path, 300.0))
     for raw in assembled:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.graph.evidence import Printed, PrintedLine
 from ridgeline.graph.loop.round import ORIGINAL_AGAIN
 from tests.campaigns import make_campaign
@@ -39,7 +39,7 @@ class Printing(TextChecker):
 def campaign_of(tmp_path, *scripts, tape=None, **checker):
     campaign = make_campaign(tmp_path, *scripts)
     checks = Printing(campaign.ports.builder._read, **checker)
-    told = checks if tape is None else taped("checker", checks, tape)
+    told = checks if tape is None else tape_port("checker", checks, tape)
     campaign.ports = replace(campaign.ports, checker=told)
     return campaign, checks
 

@@ -10,7 +10,7 @@ import pytest
 
 from ridgeline.agent.campaign import notify
 from ridgeline.agent.campaign.approvals import ApprovalFiles
-from ridgeline.agent.campaign.folders import announced, id_of, link
+from ridgeline.agent.campaign.folders import announce_server, id_of, link
 from ridgeline.agent.campaign.progress import SilentProgress, StatusView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.errors import UserError, Waiting
@@ -62,13 +62,13 @@ def events(folder: Path) -> list[dict]:
 )
 def test_a_command_that_cannot_be_run_is_refused_at_once(text, words):
     with pytest.raises(UserError, match=f"--notify: .*{words}"):
-        notify.parsed(text, "--notify")
+        notify.parse_receiver(text, "--notify")
 
 
 def test_a_relative_program_is_found_again_from_anywhere(script, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     name = Path(script("exit 0")).name
-    assert notify.parsed(f"./{name} 'two words'", "--notify") == (str(tmp_path / name), "two words")
+    assert notify.parse_receiver(f"./{name} 'two words'", "--notify") == (str(tmp_path / name), "two words")
 
 
 def test_the_event_is_one_json_object_without_secrets(script, campaign, monkeypatch):
@@ -170,9 +170,9 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     notify.keep(tmp_path, words := (script("cat >> told"),))
     notify.allow(words)
     live = StatusView(tmp_path, made.ports, SilentProgress())
-    with announced("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
+    with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
         drive(made.saver, made.request, made.ports, live)
-    with announced("http://127.0.0.1:8765/", (tmp_path.parent,)):
+    with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)):
         live.ended("waiting", problem="waits")
     (one,) = ApprovalFiles(tmp_path).waiting()
     ApprovalFiles(tmp_path).decide(
@@ -200,9 +200,9 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
 def test_a_server_that_is_gone_or_shows_other_folders_is_not_linked(tmp_path):
     campaign = tmp_path / "here" / "toy"
     campaign.mkdir(parents=True)
-    with announced("http://127.0.0.1:8765/", (tmp_path / "elsewhere",)):
+    with announce_server("http://127.0.0.1:8765/", (tmp_path / "elsewhere",)):
         assert link(campaign) is None
-    with announced("http://127.0.0.1:8765/", (tmp_path / "here",)):
+    with announce_server("http://127.0.0.1:8765/", (tmp_path / "here",)):
         assert link(campaign) == f"http://127.0.0.1:8765/c/{id_of(campaign)}"
         (record,) = cache_folder("serve").glob("*.json")
         record.rename(record.with_name(f"{2**22 + 1}.json"))
@@ -263,7 +263,9 @@ def test_ntfy_and_slack_are_told_in_their_own_words(server, campaign, monkeypatc
         f"ntfy:http://ada:s3cret@127.0.0.1:{port}/kernels",
         f"slack:http://127.0.0.1:{port}/services/T/B/X",
     ):
-        notify.Hook(notify.parsed(address, "--notify"), campaign).tell("waiting", **about, next="ridgeline resume x")
+        notify.Hook(notify.parse_receiver(address, "--notify"), campaign).tell(
+            "waiting", **about, next="ridgeline resume x"
+        )
     ntfy, slack = (json.loads(process.stdout.readline()) for _ in range(2))
     page = f"http://box:8765/c/{id_of(campaign)}"
     assert (ntfy["path"], ntfy["login"]) == ("/", "Basic YWRhOnMzY3JldA==")
@@ -284,7 +286,7 @@ def test_mail_goes_through_the_server_that_is_named(server, campaign, monkeypatc
     process, port = server(MAIL)
     monkeypatch.setenv("RIDGELINE_SMTP", f"smtp://127.0.0.1:{port}")
     about = {"round": 3, "said": "8 of 8 rounds", "speedup": 1.5}
-    notify.Hook(notify.parsed("mailto:ada@example.org", "--notify"), campaign).tell("concluded", **about)
+    notify.Hook(notify.parse_receiver("mailto:ada@example.org", "--notify"), campaign).tell("concluded", **about)
     mail = process.stdout.read()
     assert "rcpt TO:<ada@example.org>" in mail
     assert "Subject: campaign concluded: 1.50x" in mail
@@ -295,7 +297,9 @@ def test_mail_goes_through_sendmail_where_there_is_one(script, campaign, monkeyp
     program = Path(script(f"cat > {campaign}/mail"))
     program.rename(program.with_name("sendmail"))
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    notify.Hook(notify.parsed("mailto:ada@example.org", "--notify"), campaign).tell("stopped", round=3, said="why")
+    notify.Hook(notify.parse_receiver("mailto:ada@example.org", "--notify"), campaign).tell(
+        "stopped", round=3, said="why"
+    )
     mail = (campaign / "mail").read_text()
     assert "To: ada@example.org" in mail
     assert "Subject: campaign stopped in round 3" in mail
@@ -315,7 +319,7 @@ def test_an_address_that_cannot_be_one_is_refused_at_once(address, words, monkey
     monkeypatch.setattr("ridgeline.agent.campaign.messenger.SENDMAIL", ())
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError, match=words):
-        notify.parsed(address, "--notify")
+        notify.parse_receiver(address, "--notify")
 
 
 def test_a_secret_address_is_told_to_nobody(server, campaign, caplog):

@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
-from ridgeline.agent.verification import opened
+from ridgeline.agent.verification import open_task
 from ridgeline.evals.task_folders import folders
 from ridgeline.graph.formula import evaluate
 from tests.builders import make_machine, make_round, make_target
@@ -41,7 +41,7 @@ def test_a_task_is_a_kernel_a_reference_and_what_describes_them(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_contract_says_what_the_task_says(name, tmp_path):
     loaded = load(whole(name, tmp_path / name))
-    task, _ = opened(loaded.root / "task.yaml")
+    task, _ = open_task(loaded.root / "task.yaml")
     contract = loaded.contract
     assert contract.benchmark_output.columns == ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)")
     assert contract.kernel_source == contract.editable_globs == task.source == ("kernel.c",)

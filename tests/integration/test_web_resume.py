@@ -17,7 +17,7 @@ from ridgeline.agent.web import resume
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import beat
-from ridgeline.agent.web.resume import Continuing, said
+from ridgeline.agent.web.resume import Continuing, read_log_tail
 from ridgeline.agent.web.server import application
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.sandbox.devices.lease import lease
@@ -84,7 +84,7 @@ def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatc
     web = application((campaign,), Access(), going=resumes('echo "resumed $1"; env; exit 3'))
     done = post(web, campaign, action="approve", by="Ada \x1b[31m", reason="fine")
     assert done.status == 303
-    until(lambda: "waits for the next answer" in said(campaign))
+    until(lambda: "waits for the next answer" in read_log_tail(campaign))
     log = (campaign / resume.LOG).read_text()
     assert f"goes on: approve by Ada [31m ({KEY})" in log
     assert f"resumed {campaign}" in log
@@ -101,7 +101,7 @@ def test_what_is_no_decision_starts_nothing(campaign, resumes, form):
     going = resumes("echo started")
     post(application((campaign,), Access(), going=going), campaign, by="Ada", **form)
     time.sleep(0.2)
-    assert said(campaign) == ""
+    assert read_log_tail(campaign) == ""
     assert going._again == {}
 
 
@@ -111,8 +111,8 @@ def test_a_decision_made_elsewhere_starts_it_once(campaign, resumes):
     for _ in range(3):
         going.look(Catalogue((campaign,)))
         until(lambda: going._again == {})
-    assert said(campaign).count("started") == 1
-    assert f"goes on: approve by Ada at 2026-11-22T10:00:00+00:00 ({KEY})" in said(campaign)
+    assert read_log_tail(campaign).count("started") == 1
+    assert f"goes on: approve by Ada at 2026-11-22T10:00:00+00:00 ({KEY})" in read_log_tail(campaign)
 
 
 def test_what_somebody_else_has_gone_on_with_is_not_started_again(campaign, resumes):
@@ -123,8 +123,8 @@ def test_what_somebody_else_has_gone_on_with_is_not_started_again(campaign, resu
         (one,) = (path for path in (campaign / "approvals").glob("*.request.json"))
         ApprovalFiles(campaign).decision(ApprovalRequest.model_validate_json(one.read_bytes()))  # the other resumed it
     until(lambda: going._again == {})
-    assert "started" not in said(campaign)
-    assert "somebody has gone on with it already" in said(campaign)
+    assert "started" not in read_log_tail(campaign)
+    assert "somebody has gone on with it already" in read_log_tail(campaign)
 
 
 def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
@@ -141,7 +141,7 @@ def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
     for number in range(8):
         going.go_on(campaign, f"decision {number}")
     until(lambda: going._again == {})
-    assert "TWO" not in said(campaign)
+    assert "TWO" not in read_log_tail(campaign)
     assert (campaign / "runs").read_text().count("begun") == 2, "once at once, and once for all that came meanwhile"
     going.go_on(campaign, "later")
     until(lambda: going._again == {})
@@ -154,8 +154,8 @@ def test_it_waits_for_the_process_that_asked(campaign, resumes):
     with lease("running", wait_s=0, folder=campaign):
         going.go_on(campaign, "approve")
         time.sleep(0.3)
-        assert "started" not in said(campaign)
-    until(lambda: "started" in said(campaign))
+        assert "started" not in read_log_tail(campaign)
+    until(lambda: "started" in read_log_tail(campaign))
 
 
 def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
@@ -163,15 +163,15 @@ def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
     with lease("running", wait_s=0, folder=campaign):
         going.go_on(campaign, "approve")
         until(lambda: going._again == {})
-    assert "another process works on this campaign" in said(campaign)
-    assert "started" not in said(campaign)
+    assert "another process works on this campaign" in read_log_tail(campaign)
+    assert "started" not in read_log_tail(campaign)
 
 
 def test_what_cannot_be_started_is_said(campaign, tmp_path, caplog):
     going = Continuing((str(tmp_path / "nowhere"),))
     going.go_on(decided(campaign), "approve")
     until(lambda: going._again == {})
-    assert "cannot go on: program" in said(campaign)
+    assert "cannot go on: program" in read_log_tail(campaign)
     assert "cannot go on" in caplog.text
 
 
@@ -181,12 +181,12 @@ def test_a_process_of_its_own_that_outlives_the_server(campaign, resumes):
     pid = int((campaign / "pid").read_text())
     assert os.getsid(pid) == pid != os.getsid(0)
     os.kill(pid, 15)
-    until(lambda: "left with exit code -15" in said(campaign))
+    until(lambda: "left with exit code -15" in read_log_tail(campaign))
 
 
 def test_only_the_end_of_a_long_log_is_shown(campaign):
     (campaign / resume.LOG).write_text("".join(f"line {number} \x1b[2J<b>\n" for number in range(10_000)))
-    end = said(campaign)
+    end = read_log_tail(campaign)
     assert len(end) <= resume.SHOWN
     assert end.startswith("line ")
     assert end.endswith("line 9999 [2J<b>")
@@ -207,7 +207,7 @@ def test_when_nobody_decides_in_time_the_server_lets_the_policy(campaign, resume
     for _ in range(3):
         going.look(Catalogue((campaign,)))
     until(lambda: going._again == {})
-    assert said(campaign).count("started") == int(expected)
+    assert read_log_tail(campaign).count("started") == int(expected)
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_a_real_campaign_approved_on_the_page_runs_to_its_end(cli, make_reposito
     web = application((kept.parent,), Access(), going=Continuing())
     done = post(web, kept.parent, key=one.request.key, action="approve", by="Ada")
     assert done.status == 303
-    until(lambda: "UTC ended" in said(kept.parent), seconds=120)
+    until(lambda: "UTC ended" in read_log_tail(kept.parent), seconds=120)
     known = history(kept.parent)
     assert known.concluded is not None
     assert [(told.choice, told.by) for told in known.opened.decisions] == [("approve", "Ada")]

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ridgeline.agent.bench.comparison import Course, Found, answer, percent, signed
+from ridgeline.agent.bench.comparison import Course, Found, answer, format_signed_percent, percent
 from ridgeline.agent.bench.display import SilentWatch
 from ridgeline.agent.bench.laboratory import About
 from ridgeline.agent.bench.request import Asked
@@ -205,4 +205,4 @@ def test_shares_in_words(share, text):
 
 
 def test_signs():
-    assert [signed(0.02), signed(-0.02)] == ["+2 %", "-2 %"]
+    assert [format_signed_percent(0.02), format_signed_percent(-0.02)] == ["+2 %", "-2 %"]

@@ -14,12 +14,12 @@ from ridgeline.evals.decisions.contest import (
     Answers,
     Contestant,
     Given,
-    compared,
-    gathered,
+    compare_scores,
+    gather_points,
+    page_of,
     prompt,
-    repeated,
-    requested,
-    scored,
+    repeat_points,
+    score_contestant,
     shipped_folders,
     situations,
     taken_up,
@@ -152,7 +152,7 @@ def test_a_broken_line_is_named(tmp_path):
 def test_pages_are_answered_by_files_beside_them(tmp_path, heard):
     kept = Answers(tmp_path)
     path = write_request(kept, SHIPPED, heard[0])
-    assert path == requested(kept, SHIPPED, heard[0])
+    assert path == page_of(kept, SHIPPED, heard[0])
     assert question(heard[0], SHIPPED) in path.read_text()
     assert taken_up(kept, SHIPPED, heard, model="me") == ()
     answer = path.with_name("attention_c_mailbox-r002-propose.answer.md")
@@ -165,7 +165,7 @@ def test_pages_are_answered_by_files_beside_them(tmp_path, heard):
 
 @pytest.fixture(scope="module")
 def asked():
-    return gathered([LONG], [prompt("v3"), prompt("careless")], ("propose",))
+    return gather_points([LONG], [prompt("v3"), prompt("careless")], ("propose",))
 
 
 def recorded_answers():
@@ -190,13 +190,13 @@ def answered(tmp_path, asked) -> Answers:
 
 def test_contestants_are_scored_by_the_checks_of_the_loop(tmp_path, asked):
     kept, line = answered(tmp_path, asked), Library(()).line
-    good = scored(asked, Contestant(prompt="v3", model="somebody"), kept, line=line)
-    bad = scored(asked, Contestant(prompt="careless", model="somebody"), kept, line=line)
+    good = score_contestant(asked, Contestant(prompt="v3", model="somebody"), kept, line=line)
+    bad = score_contestant(asked, Contestant(prompt="careless", model="somebody"), kept, line=line)
     assert len(good.scores) == len(asked) == 5
     assert good.of("propose").usable > 0.5
     assert (bad.of("propose").usable, bad.of("propose").cites) == (0, 0)
     assert (good.stale, good.unanswered) == (0, ())
-    (found,) = compared(good, bad)
+    (found,) = compare_scores(good, bad)
     assert {one.metric: one.verdict for one in found.differences}["cites"] in ("worse", "no difference shown")
     assert found.differences[0].difference < 0
 
@@ -204,7 +204,7 @@ def test_contestants_are_scored_by_the_checks_of_the_loop(tmp_path, asked):
 def test_answers_to_other_questions_are_counted_as_such(tmp_path, asked):
     kept = Answers(tmp_path)
     kept.add([given(asked[0].situation, "v3", "x").model_copy(update={"question": "0" * 64})])
-    found = scored(asked, Contestant(prompt="v3", model="somebody"), kept, line=lambda path, number: None)
+    found = score_contestant(asked, Contestant(prompt="v3", model="somebody"), kept, line=lambda path, number: None)
     assert (found.stale, len(found.unanswered)) == (1, len(asked) - 1)
 
 
@@ -224,7 +224,7 @@ def test_a_whole_comparison(tmp_path, asked):
 
 
 def test_points_can_be_repeated_to_measure_the_scoring(tmp_path, asked):
-    assert len({one.point for one in repeated(asked, 3)}) == 15
+    assert len({one.point for one in repeat_points(asked, 3)}) == 15
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_mailbox_needs_nothing_of_litellm():
         "from ridgeline.agent.providers.choice import Choice\n"
         "from ridgeline.graph.limits import Limits\n"
         "from pathlib import Path\n"
-        "model = ridgeline.agent.providers.budget.opened(Choice(name='mailbox'), campaign=Path('.'), limits=Limits())\n"
+        "model = ridgeline.agent.providers.budget.open_model(Choice(name='mailbox'), campaign=Path('.'), limits=Limits())\n"
         "assert model.count('a b c') and not model.tools\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

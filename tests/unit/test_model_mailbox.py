@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import Ask, Message
-from ridgeline.agent.providers.mailbox import LONGEST, Answered, Mailbox, MailboxModel, judged, open_request
+from ridgeline.agent.providers.mailbox import LONGEST, Answered, Mailbox, MailboxModel, check_answer, open_request
 from ridgeline.graph.values import Cost
 
 SCHEMA = json.dumps(
@@ -102,12 +102,12 @@ def test_checks_travel_with_the_question_and_are_no_part_of_it(tmp_path):
 def test_an_answer_is_judged_before_it_is_stored(tmp_path):
     asked = Mailbox(tmp_path).post(ask())
     good = '{"items": [{"name": "a"}], "kind": "up"}'
-    assert json.loads(judged(good.encode(), asked, source="f")) == json.loads(good)
-    assert judged(f"\ufeff```json\r\n{good}\r\n```\n".encode(), asked, source="f") == judged(
+    assert json.loads(check_answer(good.encode(), asked, source="f")) == json.loads(good)
+    assert check_answer(f"\ufeff```json\r\n{good}\r\n```\n".encode(), asked, source="f") == check_answer(
         good.encode(), asked, source="f"
     )
     free = asked.model_copy(update={"ask": ask(answer_schema="")})
-    assert judged(b" any \x1b[2Jtext\x00\n", free, source="f") == "any [2Jtext"
+    assert check_answer(b" any \x1b[2Jtext\x00\n", free, source="f") == "any [2Jtext"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_answer_is_judged_before_it_is_stored(tmp_path):
 )
 def test_a_wrong_answer_is_one_line(tmp_path, text, words):
     with pytest.raises(UserError, match=words) as caught:
-        judged(text, Mailbox(tmp_path).post(ask()), source="answer.txt")
+        check_answer(text, Mailbox(tmp_path).post(ask()), source="answer.txt")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("answer.txt: ")
 

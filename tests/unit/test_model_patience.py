@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ridgeline.agent.providers.base import Unreachable, plain, told, without_keys
+from ridgeline.agent.providers.base import Unreachable, plain, redact, without_keys
 from ridgeline.agent.providers.client import Again, Patience, within
 
 
@@ -76,8 +76,8 @@ def test_keys_are_taken_out():
     }
     text = "abcdefgh-and-more abcdefgh /somewhere abc"
     assert without_keys(text, environment) == "[LONG_TOKEN] [MY_API_KEY] /somewhere abc"
-    said = told("bad key sk-proj-abc123**9 and Bearer abc.def\nand AKIAABCDEFGHIJKLMNOP\x00")
+    said = redact("bad key sk-proj-abc123**9 and Bearer abc.def\nand AKIAABCDEFGHIJKLMNOP\x00")
     assert said == "bad key [key] and Bearer [key] and [key]"
-    assert told("x" * 900).endswith(" ...")
+    assert redact("x" * 900).endswith(" ...")
     assert plain("a\tb\r\nc\x1b[0m\x85\ud800", limit=100) == "a\tb\nc[0m?"
     assert plain("a" * 10, limit=3) == "aaa"

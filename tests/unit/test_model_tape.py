@@ -8,7 +8,7 @@ from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import Ask, BudgetSpent, Call, Message, Said, Tool
 from ridgeline.agent.providers.budget import BudgetedModel
-from ridgeline.agent.providers.tape import FILE, ModelTape, RecordedModel, TapedModel, counted
+from ridgeline.agent.providers.tape import FILE, ModelTape, RecordedModel, TapedModel, estimate_tokens
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Cost
 
@@ -32,7 +32,7 @@ class Scripted:
         self._most = most or Cost(tokens=100, dollars=1.0)
 
     def count(self, text):
-        return counted(text)
+        return estimate_tokens(text)
 
     def most(self, ask):
         return self._most

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.planner import catalog
 from ridgeline.agent.planner.context import Context
-from ridgeline.agent.planner.directions import anyway, untouched
+from ridgeline.agent.planner.directions import anyway, list_untouched_categories
 from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks, Toolbox, alien, for_machine
 from ridgeline.knowledge.search import Hit
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
@@ -97,8 +97,8 @@ def test_a_processor_has_no_occupancy_to_explore():
     past = make_round(2, "rolled_back", hypothesis=make_hypothesis(category="tile"))
     cpu = brief(naive("matmul_c"), past)
     gpu = cpu.model_copy(update={"machine": make_machine(kind="amd", arch="gfx942")})
-    assert untouched(cpu) == "layout, pipelining, backend, algorithm, compiler"
-    assert untouched(gpu) == "layout, pipelining, occupancy, backend, algorithm, compiler"
+    assert list_untouched_categories(cpu) == "layout, pipelining, backend, algorithm, compiler"
+    assert list_untouched_categories(gpu) == "layout, pipelining, occupancy, backend, algorithm, compiler"
     for said in (anyway(cpu), catalog.directions([], cpu)):
         assert len(said) >= 3
         assert not any("occupancy" in line or "shared memory" in line for line in said)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ridgeline.agent.planner.checks import measured, of_planning, repeated, same
-from ridgeline.agent.planner.checks import tried as known
+from ridgeline.agent.planner.checks import find_repetition, measured_names, of_planning, same
+from ridgeline.agent.planner.checks import summarize_round as known
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.directions import Chosen, checked
+from ridgeline.agent.planner.directions import Chosen, check_directions
 from ridgeline.agent.planner.tools import BriefedReader, Texts, resolver
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.record import Spec
@@ -26,7 +26,7 @@ BRIEF = brief(naive("matmul_c"), profile=make_profiled())
 
 def choose(*found, briefing=BRIEF, answer=None):
     texts = Texts(briefing, BriefedReader(briefing))
-    return checked(answer or directions(*found), of_planning(briefing), resolver(texts.length, OneBook().line))
+    return check_directions(answer or directions(*found), of_planning(briefing), resolver(texts.length, OneBook().line))
 
 
 @pytest.mark.feature("F063")
@@ -144,8 +144,8 @@ def test_what_was_not_measured_is_refused_with_a_list_of_what_was(name):
 def test_every_kind_of_measurement_has_a_name():
     spec = Spec(metric="copy bandwidth", value=3017.0, unit="GB/s", source="measured here")
     told = SHAPED.model_copy(update={"specs": (spec,)})
-    assert {"copy bandwidth", "Time (ms)", "decode"} <= set(measured(told))
-    assert "Check" not in measured(told)
+    assert {"copy bandwidth", "Time (ms)", "decode"} <= set(measured_names(told))
+    assert "Check" not in measured_names(told)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ OTHER = make_round(3, "accepted", hypothesis=make_hypothesis(id="other", change=
     ("name", "change"), [("pad-rows", "give rows a pad of 16"), ("row-padding", "pad each row with 16")]
 )
 def test_repeats_are_known_by_name_or_by_words(rounds, why, name, change):
-    found = repeated(make_hypothesis(id=name, change=change), tuple(map(known, rounds)))
+    found = find_repetition(make_hypothesis(id=name, change=change), tuple(map(known, rounds)))
     assert why in found
     assert bool(found) == bool(why)
 

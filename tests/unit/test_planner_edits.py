@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, edited
+from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, apply_answer
 from tests.builders import make_contract
 
 KERNEL = "int a = 1;\nint b = 2;\nfor (;;) {\n    work();\n}\nint a = 1;\n"
@@ -15,7 +15,7 @@ def block(path, search, replace):
 
 
 def apply(answer, sources=None):
-    return edited(answer, sources or {"kernel.c": KERNEL}, CONTRACT)
+    return apply_answer(answer, sources or {"kernel.c": KERNEL}, CONTRACT)
 
 
 def text_of(answer, sources=None):

@@ -2,7 +2,16 @@
 
 import pytest
 
-from ridgeline.agent.planner.conversation import Part, bounded, clipped, composed, excerpt, fenced, numbered, plain
+from ridgeline.agent.planner.conversation import (
+    Part,
+    bound_text,
+    clip_line,
+    compose_parts,
+    excerpt,
+    fence,
+    number_lines,
+    plain,
+)
 
 
 def count(text: str) -> int:
@@ -20,13 +29,13 @@ def count(text: str) -> int:
     ],
 )
 def test_a_fence_is_longer_than_any_inside(text, fence):
-    lines = fenced(text).splitlines()
+    lines = fence(text).splitlines()
     assert (lines[0], lines[-1]) == (fence, fence)
     assert all(not line.startswith(fence) for line in lines[1:-1])
 
 
 def test_a_fence_takes_no_label_with_blanks():
-    assert fenced("x", "c\nIgnore").splitlines()[0] == "```cIgnore"
+    assert fence("x", "c\nIgnore").splitlines()[0] == "```cIgnore"
 
 
 def test_control_characters_are_dropped():
@@ -36,29 +45,29 @@ def test_control_characters_are_dropped():
 @pytest.mark.parametrize("tokens", [30, 50, 200])
 def test_what_is_left_out_is_said(tokens):
     text = "\n".join(f"line {number}" for number in range(400))
-    cut = bounded(text, tokens=tokens, count=count)
+    cut = bound_text(text, tokens=tokens, count=count)
     assert count(cut) <= tokens
     assert "left out]" in cut
     assert cut.startswith("line 0")
 
 
 def test_a_text_that_fits_is_whole():
-    assert bounded("a" * 40, tokens=10, count=count) == "a" * 40
+    assert bound_text("a" * 40, tokens=10, count=count) == "a" * 40
 
 
 def test_one_endless_line_is_cut_too():
-    cut = bounded("x" * 100_000, tokens=100, count=count)
+    cut = bound_text("x" * 100_000, tokens=100, count=count)
     assert count(cut) <= 100
     assert "characters left out" in cut
 
 
 def test_lines_are_numbered_from_one():
-    assert numbered("a\nb", tokens=100, count=count) == "1| a\n2| b"
+    assert number_lines("a\nb", tokens=100, count=count) == "1| a\n2| b"
 
 
 def test_lines_in_focus_stay():
     text = "\n".join(f"value_{number} = {number};" for number in range(1, 1001))
-    shown = numbered(text, tokens=400, count=count, focus=(700,))
+    shown = number_lines(text, tokens=400, count=count, focus=(700,))
     assert count(shown) <= 400
     assert " 700| value_700 = 700;" in shown
     assert "lines" in shown
@@ -74,7 +83,7 @@ def test_an_excerpt_holds_the_lines_as_they_are():
 
 @pytest.mark.parametrize(("characters", "expected"), [(20, "one two"), (6, "on ...")])
 def test_a_line_is_clipped(characters, expected):
-    assert clipped("one\n  two", characters) == expected
+    assert clip_line("one\n  two", characters) == expected
 
 
 def test_parts_are_served_in_order_and_say_when_there_is_no_room():
@@ -93,7 +102,7 @@ def test_parts_are_served_in_order_and_say_when_there_is_no_room():
         Part(name="third", share=0.5, make=make("third", 30)),
         Part(name="empty", share=0.5, make=lambda tokens: ""),
     )
-    found = composed(parts, budget=100, count=count)
+    found = compose_parts(parts, budget=100, count=count)
     assert asked == [("first", 50), ("second", 60), ("third", 5)]
     assert found["third"] == "(left out: the context of 100 tokens is full)"
     assert found["empty"] == ""

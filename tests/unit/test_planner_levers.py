@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ridgeline.agent.planner.tools import distinct, levers, others, shown
+from ridgeline.agent.planner.tools import describe_card, distinct, levers, list_other_levers
 from ridgeline.knowledge.cards import load
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive
@@ -87,13 +87,13 @@ def test_two_cards_of_one_reason_are_one_lever_in_two_forms():
 
 def test_a_card_is_short_and_begins_with_what_is_cited():
     card = next(card for card in CARDS if card.id == "row-jam")
-    text = shown(card, ("other",))
+    text = describe_card(card, ("other",))
     assert text.startswith("knowledge/cards/c/row-jam.md:1  Work on four output rows at a time [lever row-jam, tile")
     assert "another form: other]" in text
     assert "instructions down to 0.7 of it, expected 1.45x" in text
     assert len(text) < 900
     assert "\nhow: " not in text
-    assert "\nhow: " in shown(card, how=True)
+    assert "\nhow: " in describe_card(card, how=True)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_card_is_short_and_begins_with_what_is_cited():
     ],
 )
 def test_how_many_are_left_out_is_said(count, begins, ends):
-    said = others([f"lever-{number}" for number in range(count)])
+    said = list_other_levers([f"lever-{number}" for number in range(count)])
     assert said.startswith(begins)
     assert said.endswith(ends)
 

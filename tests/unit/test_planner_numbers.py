@@ -2,7 +2,15 @@
 
 import pytest
 
-from ridgeline.agent.planner.measurements import by_shape, changes, foreseen, how_timed, signed, speeds, timed
+from ridgeline.agent.planner.measurements import (
+    by_shape,
+    changes,
+    foreseen,
+    format_signed_gain,
+    how_timed,
+    speeds,
+    times_by_label,
+)
 from ridgeline.graph.briefing import ShapeNow, Terms
 from ridgeline.graph.record import PredictionCheck, ShapeRoof
 from ridgeline.graph.values import Cost, Prediction
@@ -92,7 +100,7 @@ def test_a_prediction_is_compared_with_the_shapes_that_it_is_about(target_class,
 
 def test_the_best_version_has_the_time_that_it_was_accepted_with():
     comparison = make_comparison()
-    label, us = next(iter(timed(judged(comparison)).items()))
+    label, us = next(iter(times_by_label(judged(comparison)).items()))
     shape = WIDE.model_copy(update={"label": label, "noise": 0.0012})
     closed = make_round(3, "accepted", judged=judged(comparison))
     about = told(shape).model_copy(update={"rounds": (closed,)})
@@ -108,7 +116,7 @@ def judged(*evidence, **fields):
 
 def test_interleaved_times_are_told_before_and_after_with_rates():
     found = judged(make_comparison(), make_comparison())
-    old, new = timed(found)["small"]
+    old, new = times_by_label(found)["small"]
     assert old == pytest.approx(100.0)
     lines = changes(found, {"small": ROOF.model_copy(update={"flops": 1e6})})
     assert lines[0].startswith(f"small: 100 -> {new:.4g} us (10 GFLOP/s -> ")
@@ -132,7 +140,7 @@ def test_separate_runs_are_called_that():
 
 @pytest.mark.parametrize(("gain", "said"), [(0.05, "+5.0%"), (-0.5, "-50.0%"), (8.99, "+899.0%"), (9.0, "10x")])
 def test_large_gains_are_factors(gain, said):
-    assert signed(gain) == said
+    assert format_signed_gain(gain) == said
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ridgeline.agent.planner.context import benchmark_says, folded, problem, terse
-from ridgeline.evals.task_folders import Parts, folders, recorded
+from ridgeline.agent.planner.context import benchmark_says, fold_bodies, problem, terse
+from ridgeline.evals.task_folders import Parts, folders, recorded_tasks
 from tests.builders import make_contract
 from tests.catalog_briefs import brief
 
-KNOWN = folders() | recorded()
+KNOWN = folders() | recorded_tasks()
 """Of the names that are both, the contract with a benchmark of its own."""
 
 
@@ -97,7 +97,7 @@ int one(void) {
  x;
 }
 """
-    once, twice = folded(text), folded(text, 2)
+    once, twice = fold_bodies(text), fold_bodies(text, 2)
     assert "a;\n int b;" in once
     assert "[2 lines left out]" in once
     assert " c;\n d;" in once
@@ -123,7 +123,7 @@ def check(out):
     limit = 2
     return error < limit
 """
-    some, fewer, none = (folded(text, level) for level in (0, 1, 2))
+    some, fewer, none = (fold_bodies(text, level) for level in (0, 1, 2))
     assert "return (x,)" in some
     assert "return 2.0 * rows" in some
     assert "return y" not in some

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planner.measurements import averaged, counted_work, of_score, profile_of, timed_by
+from ridgeline.agent.planner.measurements import counted_work, describe_score, of_score, profile_of, timed_by
 from ridgeline.agent.planner.tools import alien, of_other_dtype, relevant
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.contract import Profile, Scoring, Work
@@ -107,7 +107,7 @@ def test_what_a_prediction_makes_of_the_score(target_class, speedup, said):
 def test_how_the_score_is_made(scoring, said):
     about = told(shapes=SHAPES)
     contract = about.contract.model_copy(update={"scoring": scoring})
-    assert said in averaged(about.model_copy(update={"contract": contract}))
+    assert said in describe_score(about.model_copy(update={"contract": contract}))
 
 
 def test_what_the_clock_counts_is_told_where_something_is_launched():

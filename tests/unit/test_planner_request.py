@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from ridgeline.agent.campaign.tape import Tape, taped
+from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.planner.measurements import neutral
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.planner.tools import ShippedBooks
 from ridgeline.agent.providers.mailbox import page
-from ridgeline.agent.providers.tape import counted
-from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded
+from ridgeline.agent.providers.tape import estimate_tokens
+from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded_tasks
 from ridgeline.graph.briefing import Briefing, Proposal
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.loop.context import describe_shapes, describe_terms
@@ -27,7 +27,7 @@ from tests.model_fakes import ScriptedModel
 MOST = 16 * 1024
 """Bytes of a first request."""
 RECORDING = TASKS.parent / "campaigns" / "matmul_c_mailbox"
-KNOWN = folders() | {"recorded matmul_c": recorded()["matmul_c"]}
+KNOWN = folders() | {"recorded matmul_c": recorded_tasks()["matmul_c"]}
 LINES = JsonlLedger(RECORDING / "ledger.jsonl").lines()
 ROUND = LINES[4].body
 ASKED = proposed(ROUND.judged).hypothesis
@@ -54,7 +54,7 @@ class Tree:
 
 class Counted(ScriptedModel):
     def count(self, text):
-        return counted(text)
+        return estimate_tokens(text)
 
 
 def at(lines: int, **fields) -> Briefing:
@@ -213,7 +213,7 @@ def test_notes_for_people_ask_nothing_of_a_model(note, said):
 
 
 def test_a_recorded_planner_still_hears_the_questions_that_it_answered():
-    recorded = taped("planner", None, Tape(RECORDING / "tape.jsonl", mode="replay"))
+    recorded = tape_port("planner", None, Tape(RECORDING / "tape.jsonl", mode="replay"))
     told = at(4)
     proposal = recorded.propose(told)
     assert proposal.hypothesis == ASKED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.planner.tools import BriefedReader, Toolbox, offered
+from ridgeline.agent.planner.tools import BriefedReader, Toolbox, list_tools
 from ridgeline.agent.providers.base import Call
 from tests.builders import make_artifact, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
@@ -81,8 +81,8 @@ def test_an_answer_is_fenced_as_data():
 
 
 def test_the_tools_on_offer_are_the_tools_that_run():
-    assert {tool.name for tool in offered()} == set(box()._tools)
-    assert all(tool.description for tool in offered())
+    assert {tool.name for tool in list_tools()} == set(box()._tools)
+    assert all(tool.description for tool in list_tools())
 
 
 def test_without_a_reader_only_the_briefing_is_there():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planner.history import disturbed
+from ridgeline.agent.planner.history import was_disturbed
 from ridgeline.graph.documents.rounds import validation
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import PRESETS, Limits
@@ -157,7 +157,7 @@ def test_pages_and_planner_do_not_call_a_decided_round_unmeasured():
     trial = make_traced(pair, failure(), pair)
     decided = make_judged("rolled_back", "undecided", trial=trial, gain=0.001)
     given_up = make_judged("rolled_back", "benchmark_failed", trial=trial, gain=None)
-    assert (disturbed(decided), disturbed(given_up)) == (False, True)
+    assert (was_disturbed(decided), was_disturbed(given_up)) == (False, True)
     texts = [
         validation(make_history(closed), closed)
         for judged in (decided, given_up)

@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from ridgeline.evals.research.rejudge.cases import Process, Times, Worth, pooled, reconciled
+from ridgeline.evals.research.rejudge.cases import Process, Times, Worth, pool, reconcile
 from ridgeline.evals.research.rejudge.rules import rank_test, rules
 from ridgeline.evals.research.rejudge.table import HEAD, markdown, rows, tally
 from ridgeline.graph.evidence import Comparison, ShapePairs
@@ -87,9 +87,9 @@ def compared(*means: float) -> Comparison:
 
 
 def test_the_pooled_worth_never_claims_to_know_more_than_the_noise_allows():
-    calm = pooled((compared(0.1, 0.1, 0.1),), 0.01)
+    calm = pool((compared(0.1, 0.1, 0.1),), 0.01)
     assert (calm.theta, calm.variance) == (pytest.approx(0.1), pytest.approx(1e-4 / 3))
-    scattered = pooled((compared(0.0, 0.2, 0.4),), 0.01)
+    scattered = pool((compared(0.0, 0.2, 0.4),), 0.01)
     assert (scattered.theta, scattered.variance) == (pytest.approx(0.2), pytest.approx(0.04 / 3))
 
 
@@ -99,7 +99,7 @@ def test_kept_ones_add_up_to_a_final_test_that_is_known_exactly():
         3: Worth(theta=0.1, variance=3e-4),
         4: Worth(theta=0.2, variance=1e-4),
     }
-    found = reconciled(worths, [2, 3], Worth(theta=0.56, variance=0.0))
+    found = reconcile(worths, [2, 3], Worth(theta=0.56, variance=0.0))
     assert found[2].theta + found[3].theta == pytest.approx(0.56)
     assert found[3].theta - 0.1 == pytest.approx(3 * (found[2].theta - 0.5)), "the one that is known worse gives more"
     assert found[4] == worths[4]
@@ -109,7 +109,7 @@ def test_kept_ones_add_up_to_a_final_test_that_is_known_exactly():
 @pytest.mark.parametrize(("kept", "final"), [([2], None), ([], Worth(theta=1, variance=1))])
 def test_without_a_final_test_the_pairs_are_all_there_is(kept, final):
     worths = {2: Worth(theta=0.5, variance=1e-4)}
-    assert reconciled(worths, kept, final) == worths
+    assert reconcile(worths, kept, final) == worths
 
 
 def test_an_empty_table_is_a_table():

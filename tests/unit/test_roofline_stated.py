@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.roofline.roofline import of_machine, peaks, products, stated
+from ridgeline.agent.roofline.roofline import documented_specs, of_machine, peaks, products
 from tests.builders import make_contract, make_machine
 
 KNOWN = products()
@@ -59,7 +59,7 @@ def test_a_processor_is_measured_not_looked_up():
     ],
 )
 def test_the_peak_of_a_type(dtype, units, metric):
-    assert stated(KNOWN, "H100", dtype, units=units)[0].metric == metric
+    assert documented_specs(KNOWN, "H100", dtype, units=units)[0].metric == metric
 
 
 def test_sparse_peaks_are_never_taken():

@@ -7,7 +7,7 @@ import pytest
 from ridgeline.agent.campaign.runner import tell_of_edits
 from ridgeline.agent.contract_file import load, schema, with_wikis
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.knowledge_folders import attached, roots, unreadable, unsound
+from ridgeline.agent.knowledge_folders import require_readable, roots, unreadable, unsound
 from ridgeline.graph.state import Request
 from tests.builders import make_limits
 from tests.knowledge_base import FILES, GEMM, PRODUCT, write_base
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_read(project, tmp_path, make, said):
     make(wiki)
     assert said in unreadable(wiki)
     for call in (
-        lambda: attached([wiki], "--wiki"),
+        lambda: require_readable([wiki], "--wiki"),
         lambda: load(project(wiki=[str(wiki)])),
         lambda: with_wikis(load(project()), [wiki]),
     ):

@@ -53,12 +53,12 @@ def _judged_row(recorded: Recorded, limits: Limits, orders: int) -> str:
     return (
         f"| {recorded.kernel} | {recorded.engine} | {statistics.median([noise.sd for noise in calibrations]):.2%} "
         f"| {statistics.fmean([one.share('faster') for one in twins]):.1%} | {gain} "
-        f"| {planted.share('faster', within=2):.0%} | {_kept(planted)} | {small.share('faster', within=4):.0%} "
-        f"| {_kept(small)} | {slower.share('faster'):.1%} | {f'{seconds:.1f}' if seconds else 'not recorded'} |"
+        f"| {planted.share('faster', within=2):.0%} | {_format_kept(planted)} | {small.share('faster', within=4):.0%} "
+        f"| {_format_kept(small)} | {slower.share('faster'):.1%} | {f'{seconds:.1f}' if seconds else 'not recorded'} |"
     )
 
 
-def _kept(seen: Tally) -> str:
+def _format_kept(seen: Tally) -> str:
     return f"{seen.share('faster'):.0%} ({seen.mean_pairs:.1f})"
 
 

@@ -90,7 +90,7 @@ def _measure(case: Case, blocks: int, *, rng: random.Random, flush: torch.Tensor
         launch = case.bind(case.sizes[role])
         single[role] = lambda launch=launch, out=outputs[role][0]: launch(given[0], out)
         code[role] = _digest(single[role]())
-        chained[role] = _captured(launch, given, outputs[role])
+        chained[role] = _capture(launch, given, outputs[role])
     _same_results(case, chained, outputs)
     samplers = {
         "event": lambda role: _event(single[role], flush),
@@ -112,7 +112,7 @@ def _block(rng: random.Random, sample: Callable[[str], float]) -> list[Any]:
     return [order, *(round(sample(role), 3) for role in order)]
 
 
-def _captured(launch: Callable[[Any, Any], Any], given: list[Any], out: list[Any]) -> Launch:
+def _capture(launch: Callable[[Any, Any], Any], given: list[Any], out: list[Any]) -> Launch:
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

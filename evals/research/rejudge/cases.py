@@ -94,14 +94,14 @@ class Worth(Value):
     variance: float
 
 
-def pooled(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
+def pool(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
     """From every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
     means = compute_pair_means(merge_comparisons(comparisons).shapes)
     own = statistics.variance(means) if len(means) > 2 else 0.0
     return Worth(theta=statistics.fmean(means), variance=max(own, noise_sd**2, FLOOR_SD**2) / len(means))
 
 
-def reconciled(worths: Mapping[int, Worth], kept: Sequence[int], final: Worth | None) -> dict[int, Worth]:
+def reconcile(worths: Mapping[int, Worth], kept: Sequence[int], final: Worth | None) -> dict[int, Worth]:
     """By round, the same with the kept ones adding up to the final test, which nobody looked at before deciding.
 
     What the sum is off by is shared out by how badly each is known: the least-squares estimate under both.
@@ -151,10 +151,10 @@ def cases(path: Path) -> tuple[Case, ...]:
     rounds = [made for closed in known.rounds if (made := _round(folder.name, lines, closed, store)) is not None]
     final = known.concluded.final if known.concluded else None
     spread = fold.noise(known)
-    worths = reconciled(
+    worths = reconcile(
         {case.round: case.truth for case in rounds},
         [case.round for case in rounds if case.recorded],
-        pooled((final,), spread.sd if spread else 0.0) if final else None,
+        pool((final,), spread.sd if spread else 0.0) if final else None,
     )
     told = [case.model_copy(update={"truth": worths[case.round]}) for case in rounds]
     return (*told, *(_identical(known, told[0], store) if told else ()))
@@ -183,7 +183,7 @@ def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: Artifac
         bench=next((run for run in runs if run.level == "full"), None),
         comparisons=tuple(one for item in comparisons for one in single(item)),
         processes=processes(comparisons, store),
-        truth=pooled(comparisons, standing.noise.sd if standing.noise else 0.0),
+        truth=pool(comparisons, standing.noise.sd if standing.noise else 0.0),
         recorded=closed.accepted,
     )
 
@@ -207,18 +207,18 @@ def _identical(known: History, like: Case, store: ArtifactStore) -> Iterator[Cas
         others = [pairs[place] for place in range(count) if place not in chosen]
         noise = estimate_noise(others) if len(others) > 1 else None
         for swapped in (False, True):
-            taken = tuple(_turned(pairs[place], swapped) for place in chosen)
+            taken = tuple(_turn(pairs[place], swapped) for place in chosen)
             times = tuple(raw[place].swapped() if swapped else raw[place] for place in chosen) if raw else ()
             yield _twin(like, taken, times, noise)
 
 
-def _turned(pair: Comparison, swapped: bool) -> Comparison:
+def _turn(pair: Comparison, swapped: bool) -> Comparison:
     if not swapped:
         return pair
-    return pair.model_copy(update={"shapes": tuple(_mirrored(shape) for shape in pair.shapes)})
+    return pair.model_copy(update={"shapes": tuple(_mirror(shape) for shape in pair.shapes)})
 
 
-def _mirrored(shape: ShapePairs) -> ShapePairs:
+def _mirror(shape: ShapePairs) -> ShapePairs:
     pairs = tuple(tuple(-block for block in blocks) for blocks in shape.pairs)
     return shape.model_copy(update={"pairs": pairs, "best_us": shape.candidate_us, "candidate_us": shape.best_us})
 

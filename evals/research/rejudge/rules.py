@@ -63,7 +63,7 @@ def rules() -> tuple[Rule, ...]:
 
 def _by_policy(case: Case, limits: Limits) -> Ruling:
     try:
-        trial = measured(case, limits)
+        trial = run_rules(case, limits)
     except Exhausted as wanted:
         return Ruling(answer="unrecorded", why=f"wants {wanted}, which was not taken")
     verdict = decide_verdict(trial, case.standing, limits, best_profile=case.best_profile)
@@ -148,17 +148,17 @@ class Exhausted(Exception):
     """The rule wants more than was recorded."""
 
 
-def measured(case: Case, limits: Limits) -> Traced:
+def run_rules(case: Case, limits: Limits) -> Traced:
     """The trial with everything that the rules of `limits` want. Raises Exhausted, naming what is not recorded."""
     trial: Timed | None = None
     while (want := choose_measurement(trial or case.verified, case.standing, limits)) is not None:
-        found = compared(case, want) if isinstance(want, CompareWant) else run(case, want)
+        found = read_pairs(case, want) if isinstance(want, CompareWant) else run(case, want)
         trial = Timed(verified=case.verified, evidence=(*(trial.evidence if trial else ()), found))
     timed = trial or Timed(verified=case.verified, evidence=())
     return Traced(timed=timed, profile=case.profile)
 
 
-def compared(case: Case, want: CompareWant) -> Measured:
+def read_pairs(case: Case, want: CompareWant) -> Measured:
     """Recorded pairs of these numbers."""
     chosen = case.comparisons[want.first_pair : want.first_pair + want.pairs]
     if len(chosen) < want.pairs:
@@ -173,16 +173,16 @@ def run(case: Case, want: BenchmarkWant) -> Benchmark:
     """
     reference = case.standing.full or case.standing.quick
     if want.repeat == 0 and want.which == "best":
-        return _labelled(case, reference, want)
+        return _label(case, reference, want)
     if want.repeat == 0 and case.bench is not None:
-        return _labelled(case, case.bench, want)
+        return _label(case, case.bench, want)
     place = want.repeat - (0 if case.bench is None else 1)
     if not 0 <= place < len(case.processes):
         raise Exhausted(f"run {want.repeat + 1} of the {want.which}")
     process = case.processes[place]
     scoring = case.standing.contract.scoring
     rows = tuple(_row(row, process, want.which, scoring, _supply_usual(case, row.label)) for row in reference.rows)
-    return _labelled(case, reference.model_copy(update={"rows": rows}), want)
+    return _label(case, reference.model_copy(update={"rows": rows}), want)
 
 
 def stored_gain(case: Case) -> float | None:
@@ -210,7 +210,7 @@ def _row(row: Row, process: Process, side: Side, scoring: Scoring, usual: float)
     return row.model_copy(update={"metrics": tuple(metrics), "check": "PASS"})
 
 
-def _labelled(case: Case, found: Benchmark, want: BenchmarkWant) -> Benchmark:
+def _label(case: Case, found: Benchmark, want: BenchmarkWant) -> Benchmark:
     applied = find(case.verified, Applied)
     assert applied is not None
     labels = case.standing.all_shapes if want.level == "full" else case.standing.shapes

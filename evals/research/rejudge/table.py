@@ -79,7 +79,7 @@ def tally(rule: Rule, cases: Sequence[Case]) -> Tally:
         twins=len(twins),
         twins_kept=len(fooled),
         twins_claimed=math.exp(max(fooled, default=0.0)),
-        decisions=tuple(_decided(case, ruling) for case, ruling in ruled),
+        decisions=tuple(_decide(case, ruling) for case, ruling in ruled),
     )
 
 
@@ -87,7 +87,7 @@ def _surely(case: Case) -> bool:
     return case.truth.theta > SURE * math.sqrt(case.truth.variance)
 
 
-def _decided(case: Case, ruling: Ruling) -> Decided:
+def _decide(case: Case, ruling: Ruling) -> Decided:
     return Decided(
         recording=case.recording,
         round=case.round,
