@@ -38,8 +38,8 @@ ASKED_AFRESH = frozenset({"device"})
 """Ports that a live campaign always asks again: a campaign may go on on another machine."""
 
 
-UNDECIDED: dict[str, Any] = {"approvals": None, "signals": False}
-"""Port -> what is no answer yet: asked again, it may be another one. A replay that finds no other has none either."""
+UNDECIDED = frozenset({"approvals"})
+"""Ports whose None is no answer yet: asked again, it may be one."""
 
 
 class TapeMiss(UserError):
@@ -61,6 +61,8 @@ class Tape:
         self._machine = machine
         self._later = later
         self._answers = self._read()
+        self._earlier = set(self._answers)
+        """Keys that an earlier process recorded."""
 
     def _read(self) -> dict[str, Any]:
         if not self._path.exists():
@@ -83,6 +85,12 @@ class Tape:
 
     def answer(self, key: str) -> Any:
         return self._answers[key]
+
+    def outdated(self, key: str, port: str) -> bool:
+        """Whether a resumed campaign asks again: an earlier process was told that nobody had asked to stop."""
+        again = self.mode == "live" and port == "signals" and self._answers[key] is False and key in self._earlier
+        self._earlier.discard(key)
+        return again
 
     def record(self, key: str, *, port: str, method: str, about: str, answer: Any) -> None:
         """Written before anybody acts on it, so that a killed process has lost nothing."""
@@ -124,28 +132,28 @@ def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
 def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:
     @wraps(cast("Callable[..., Any]", getattr(PROTOCOLS[port], method)))
     def run(*args: Any, **kwargs: Any) -> Any:
-        question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
-        key = sha256(question.encode()).hexdigest()
+        key = _key(port, method, args, kwargs)
+        if tape.mode == "replay" and port == "signals" and not tape.known(key):
+            key = _key(port, method, args, {})  # recorded before the question told its repetitions apart
         adapter = _adapter(port, method)
-        if tape.known(key) and (tape.mode == "replay" or not _afresh(port, tape.answer(key))):
+        if tape.known(key) and (tape.mode == "replay" or not (port in ASKED_AFRESH or tape.outdated(key, port))):
             return adapter.validate_python(tape.answer(key), strict=False)
         about = _about(kwargs, args)
-        if tape.mode == "replay" and port == "signals":
-            return UNDECIDED[port]  # nobody had asked to stop
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
         found = call(*args, **kwargs)
-        if port in UNDECIDED and found is UNDECIDED[port]:
-            return found
+        if found is None and port in UNDECIDED:
+            return None
         tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(found, mode="json"))
         return found
 
     return run
 
 
-def _afresh(port: str, answer: Any) -> bool:
-    """Whether a live campaign asks again what was answered so."""
-    return port in ASKED_AFRESH or (port in UNDECIDED and answer is UNDECIDED[port])
+def _key(port: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """sha256 of the question."""
+    question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
+    return sha256(question.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

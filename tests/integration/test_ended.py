@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
-from ridgeline.agent.campaign.tape import Tape
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.agent.errors import Waiting
 from ridgeline.agent.planner.model import FrugalPlanner
 from ridgeline.agent.providers.base import Ask, Message, StopAsked
@@ -25,16 +25,17 @@ FASTER = "speed 120"
 
 def campaign(tmp_path: Path, *gates: str, planner: object | None = None, **limits: object) -> Campaign:
     found = make_limits(target_peak_fraction=None, approve=",".join(gates), **limits)
-    tape = Tape(tmp_path / "tape.jsonl")
-    made = make_campaign(tmp_path, FASTER, "speed 130", "speed 140", limits=found, tape=tape, planner=planner)
-    return stopped_by_file(made, tmp_path, tape)
-
-
-def stopped_by_file(made: Campaign, tmp_path: Path, tape: Tape) -> Campaign:
-    from ridgeline.agent.campaign.tape import tape_port
-
-    made.ports = replace(made.ports, signals=tape_port("signals", StopFile(tmp_path), tape))
+    made = make_campaign(tmp_path, FASTER, "speed 130", "speed 140", limits=found, planner=planner)
+    made.bare = made.ports
+    on_tape(made, tmp_path)
     return made
+
+
+def on_tape(made: Campaign, tmp_path: Path) -> None:
+    """A process of its own: it has read what those before it wrote."""
+    tape = Tape(tmp_path / "tape.jsonl")
+    bare = replace(made.bare, signals=StopFile(tmp_path))
+    made.ports = replace(bare, **{name: tape_port(name, getattr(bare, name), tape) for name in PROTOCOLS})
 
 
 def waits(made: Campaign) -> None:
@@ -62,6 +63,7 @@ def test_a_stop_ends_a_waiting_campaign_at_the_next_resume(tmp_path, gate, kille
     request_stop(tmp_path)
     if killed:
         made.saver = saver()
+    on_tape(made, tmp_path)
     made.drive()
     assert reason(made) == "T4 a person asked to stop"
     rejected = [
@@ -132,6 +134,7 @@ def test_a_stop_ends_a_campaign_that_waits_for_a_model_whatever_was_asked(tmp_pa
     request_stop(tmp_path)
     if killed:
         made.saver = saver()
+    on_tape(made, tmp_path)
     made.drive()
     assert reason(made) == "T4 a person asked to stop"
     assert asks.asked == 1
@@ -151,6 +154,7 @@ def test_a_stop_after_a_partial_restart_ends_it_too(tmp_path):
     waits(made)
     assert made.history().restarts
     request_stop(tmp_path)
+    on_tape(made, tmp_path)
     made.drive()
     assert reason(made) == "T4 a person asked to stop"
     assert planner.asked == 1
@@ -181,6 +185,7 @@ def test_a_person_ends_it_at_any_question_with_the_answer_to_it(tmp_path, choice
     made, files = campaign(tmp_path, gate, max_restarts=1), ApprovalFiles(tmp_path)
     waits(made)
     decide(files, choice, reason="fine", exhausted="the roof is near")
+    on_tape(made, tmp_path)
     made.drive()
     assert reason(made) == "T4 Ada says that nothing is left: the roof is near"
     (closed,) = made.history().rounds
@@ -194,6 +199,7 @@ def test_a_model_ends_it_in_a_review(tmp_path):
 
     planner = Reviewer("speed 90", "speed 80", "speed 70", "speed 60")
     made = campaign(tmp_path, planner=planner, stagnation_rollbacks=2, max_restarts=0)
+    on_tape(made, tmp_path)
     made.drive()
     assert reason(made) == "T8 search exhausted: every category was tried"
     assert len(made.history().rounds) == 2
