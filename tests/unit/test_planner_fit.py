@@ -19,7 +19,7 @@ def count(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("text", "fence"),
+    ("text", "marks"),
     [
         ("int a;", "```"),
         ("```\ncode\n```", "````"),
@@ -28,10 +28,10 @@ def count(text: str) -> int:
         ("", "```"),
     ],
 )
-def test_a_fence_is_longer_than_any_inside(text, fence):
+def test_a_fence_is_longer_than_any_inside(text, marks):
     lines = fence(text).splitlines()
-    assert (lines[0], lines[-1]) == (fence, fence)
-    assert all(not line.startswith(fence) for line in lines[1:-1])
+    assert (lines[0], lines[-1]) == (marks, marks)
+    assert all(not line.startswith(marks) for line in lines[1:-1])
 
 
 def test_a_fence_takes_no_label_with_blanks():
