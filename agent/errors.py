@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from ridgeline.graph.errors import RidgelineError
 
-class UserError(Exception):
+
+class UserError(RidgelineError):
     """Bad input. `message` is one line `<file>: <field>: <what is wrong>; <mend>`; exit code 2 unless stated."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:

@@ -26,7 +26,13 @@ def missing_package(text: str) -> str | None:
     return f"the package {match[1]} is not installed there; {install_command(match[1])}"
 
 
-class CampaignError(Exception):
+class RidgelineError(Exception):
+    """Whatever ends a command or a call of `ridgeline`: one line, and the command's exit code."""
+
+    exit_code = 2
+
+
+class CampaignError(RidgelineError):
     """One line for a person: what is wrong and the mend."""
 
     exit_code = 2
@@ -43,7 +49,7 @@ class BrokenBaseline(CampaignError):
 # What can be wrong with the world. None of these is ever a verdict about a kernel.
 
 
-class WorldError(Exception):
+class WorldError(RidgelineError):
     """The surroundings failed: device, disk, tool or repository. The text is one line that names the mend.
 
     Origin: every adapter in `sandbox`. The command line prints the text and leaves with `exit_code`.

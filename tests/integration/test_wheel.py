@@ -107,7 +107,7 @@ def test_the_wheel_holds_one_package_and_nothing_that_serves_research(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = [name for name in file.namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"ridgeline"}
-    assert {name.split("/")[1] for name in names} == {"__init__.py", "__main__.py", "py.typed", *FOLDERS}
+    assert {name.split("/")[1] for name in names} == {"__init__.py", "__main__.py", "py.typed", *FOLDERS, "api.py"}
     research = ("/research/", "/campaigns/", "/answers/", "/recorded_tasks/", "/tests/", "agent/workspace/", ".pyc")
     assert [name for name in names if any(word in name for word in research)] == []
     assert wheel.stat().st_size < MOST_BYTES
@@ -126,7 +126,7 @@ def test_what_a_checkout_links_to_is_in_the_wheel(wheel):
 
 
 def test_the_package_is_imported_beside_foreign_ones(python, here):
-    code = "import ridgeline, ridgeline.evals; print(ridgeline.__file__); print(ridgeline.compare)"
+    code = "import ridgeline, ridgeline.evals; print(ridgeline.__file__); print(ridgeline.compare, ridgeline.optimize)"
     said = run(python, "-c", code, cwd=here).stdout
     assert str(python.parents[1]) in said
 
