@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from ridgeline.agent import verification
 from ridgeline.agent.bench.comparison import Answer as Comparison
 from ridgeline.agent.bench.request import Request
-from ridgeline.agent.bench.run import compared
+from ridgeline.agent.bench.run import compare_versions
 from ridgeline.agent.campaign import runner, settings
 from ridgeline.agent.campaign.progress import Outcome, Progress, SilentProgress
 from ridgeline.agent.campaign.wiring import PLANNERS
@@ -104,7 +104,7 @@ def compare(
         raw=raw,
         quiet=True,
     )
-    return compared(request, Path(folder).resolve())
+    return compare_versions(request, Path(folder).resolve())
 
 
 def judge(
@@ -132,7 +132,7 @@ def judge(
     except ValidationError as error:
         raise _refusal("judge", error) from None
     folders = (Path(candidate) if candidate else None, Path(against) if against else None)
-    return verification.judged(Path(task), *folders, options)
+    return verification.judge_candidate(Path(task), *folders, options)
 
 
 def optimize(
