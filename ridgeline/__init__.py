@@ -47,13 +47,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "__version__":
-        from ridgeline.agent.version import VERSION
-
-        return VERSION
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.api"), name)
+    module, attribute = ("agent.version", "VERSION") if name == "__version__" else ("api", name)
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
 
 
 def __dir__() -> list[str]:
