@@ -59,7 +59,7 @@ class ChildLimits:
 class Child:
     """One running helper. Its folder is private; it has no network, and dies with this process."""
 
-    def __init__(self, host: Path, held: ChildLimits) -> None:
+    def __init__(self, host: Path, limits: ChildLimits) -> None:
         """Start the program `host` with its two ends of the pipes as arguments. Raises ChildLost."""
         self._folders = contextlib.ExitStack()
         private = self._folders.enter_context(fresh_folder(*PRIVATE))
@@ -69,22 +69,27 @@ class Child:
         os.set_blocking(self._to, False)
         _widen(self._to, self._back)
         try:
-            self._process = self._popen(host, held, private, (theirs_in, theirs_out))
+            self._process = self._popen(host, limits, private, (theirs_in, theirs_out))
         except OSError as error:
             self._release()
-            raise ChildLost(f"{held.python} cannot be started ({error.strerror})") from None
+            raise ChildLost(f"{limits.python} cannot be started ({error.strerror})") from None
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
 
-    def _popen(self, host: Path, held: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
-        words = confining_words(memory_mb=held.memory_mb, file_mb=held.file_mb, cpu=None, network=False)
-        told = {**SLEEPY_THREADS, **REUSED_MEMORY, **(card_variables() if held.card else {}), **held.environment}
+    def _popen(self, host: Path, limits: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
+        words = confining_words(memory_mb=limits.memory_mb, file_mb=limits.file_mb, cpu=None, network=False)
+        variables = {
+            **SLEEPY_THREADS,
+            **REUSED_MEMORY,
+            **(card_variables() if limits.card else {}),
+            **limits.environment,
+        }
         with self._said.open("wb") as out:
             return subprocess.Popen(
-                (*words, held.python, "-P", str(host), *map(str, ends)),
+                (*words, limits.python, "-P", str(host), *map(str, ends)),
                 cwd=private,
-                env=build_environment(private, mark=secrets.token_hex(16), extra=told),
+                env=build_environment(private, mark=secrets.token_hex(16), extra=variables),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -113,8 +118,8 @@ class Child:
         tail = " ".join(head_and_tail(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
-        told = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
-        return ChildLost(f"{told}{f': {tail}' if tail else ''}")
+        reason = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
+        return ChildLost(f"{reason}{f': {tail}' if tail else ''}")
 
     def close(self) -> None:
         """End the process and everything that it started. Doing so twice is fine."""
@@ -180,14 +185,14 @@ def _send(pipe: int, body: bytes | memoryview, until: float) -> None:
 
 
 def _read_exactly(pipe: int, count: int, until: float) -> bytearray:
-    found = bytearray()
-    while len(found) < count:
+    body = bytearray()
+    while len(body) < count:
         _wait_ready(pipe, select.POLLIN, until)
-        part = os.read(pipe, min(count - len(found), PIPE_BYTES))
+        part = os.read(pipe, min(count - len(body), PIPE_BYTES))
         if not part:
             raise EOFError
-        found += part
-    return found
+        body += part
+    return body
 
 
 def _wait_ready(pipe: int, event: int, until: float) -> None:

@@ -81,27 +81,35 @@ def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
     """About several, which the reference is asked about at once."""
     answers = reference.both(many)
     return [
-        Truth(inputs=inputs, oracle=one["oracle"], trusted=one["trusted"])
-        for inputs, one in zip(many, answers, strict=True)
+        Truth(inputs=inputs, oracle=answer["oracle"], trusted=answer["trusted"])
+        for inputs, answer in zip(many, answers, strict=True)
     ]
 
 
 def draw_mixes_with_truth(
-    bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, kept: KeepConstants
+    bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, keep_constants: KeepConstants
 ) -> list[Truth]:
     """The same as `settled` for several mixes, with one question to the reference where none needs gentler values."""
-    drawn = [kept(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
+    draws = [keep_constants(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
     try:
-        first = truths_of(bench.reference, drawn)
+        truths = truths_of(bench.reference, draws)
     except ReferenceFailed:  # of one of them: each is asked about alone
-        return [draw_with_truth(bench, dims, mix, kept=kept) for mix in mixes]
-    return [draw_with_truth(bench, dims, mix, kept=kept, first=one) for mix, one in zip(mixes, first, strict=True)]
+        return [draw_with_truth(bench, dims, mix, keep_constants=keep_constants) for mix in mixes]
+    return [
+        draw_with_truth(bench, dims, mix, keep_constants=keep_constants, initial=truth)
+        for mix, truth in zip(mixes, truths, strict=True)
+    ]
 
 
 def draw_with_truth(
-    bench: "CallJudge", dims: Mapping[str, int], mix: str, *, kept: KeepConstants, first: Truth | None = None
+    bench: "CallJudge",
+    dims: Mapping[str, int],
+    mix: str,
+    *,
+    keep_constants: KeepConstants,
+    initial: Truth | None = None,
 ) -> Truth:
-    """Inputs of a mix, and what is right for them; `kept` puts constant inputs in their place. `first`: of values that
+    """Inputs of a mix, and what is right for them; `keep_constants` puts constant inputs in their place. `initial`: of values that
     go as far as the mix does, where they were drawn before.
 
     Outliers and empty rows of masks may have no numbers as their results, or none in the task's own types, where
@@ -111,35 +119,38 @@ def draw_with_truth(
     else one output that overflows would keep large numbers from all others.
     Raises ReferenceFailed where the reference has no answer to ordinary values either.
     """
-    bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(is_integer_like(one) for one in bench.task.inputs))
-    found: list[Truth] = []
-    far: Truth | None = None
+    bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(is_integer_like(tensor) for tensor in bench.task.inputs))
+    truths: list[Truth] = []
+    far_truth: Truth | None = None
     for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
         try:
-            found.append(first or truth_of(bench.reference, kept(draw(bench.task, dims, mix, bench.rng, reach=reach))))
+            truths.append(
+                initial
+                or truth_of(bench.reference, keep_constants(draw(bench.task, dims, mix, bench.rng, reach=reach)))
+            )
         except ReferenceFailed:
             if not bends or not reach:
                 raise
             continue
-        first = None
+        initial = None
         if not bends:
-            return found[-1]
+            return truths[-1]
         floats = [name for name in judged_names(bench.task) if is_float(bench.task.dtype_of(name))]
-        clear = frozenset(name for name in floats if _is_representable(bench.task, found[-1], name))
+        clear = frozenset(name for name in floats if _is_representable(bench.task, truths[-1], name))
         if len(clear) == len(floats):
-            return _spike_reach(bench, dims, far, replace(found[-1], lone=mix.endswith(SPIKING)))
-        if clear and far is None and mix.endswith(SPIKING):
-            far = replace(found[-1], lone=True, judged=clear)
-    return _spike_reach(bench, dims, far, replace(found[-1], lone=True)) if mix.endswith(SPIKING) else found[0]
+            return _spike_reach(bench, dims, far_truth, replace(truths[-1], lone=mix.endswith(SPIKING)))
+        if clear and far_truth is None and mix.endswith(SPIKING):
+            far_truth = replace(truths[-1], lone=True, judged=clear)
+    return _spike_reach(bench, dims, far_truth, replace(truths[-1], lone=True)) if mix.endswith(SPIKING) else truths[0]
 
 
-def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far: Truth | None, near: Truth) -> Truth:
+def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far_truth: Truth | None, near_truth: Truth) -> Truth:
     """What goes as far as some outputs allow, or what all have numbers for: in turns for each size, first by chance."""
-    if far is None:
-        return near
+    if far_truth is None:
+        return near_truth
     size = tuple(sorted(dims.items()))
     bench.turns[size] = not bench.turns.get(size, bool(bench.rng.integers(2)))
-    return far if bench.turns[size] else near
+    return far_truth if bench.turns[size] else near_truth
 
 
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
@@ -160,14 +171,14 @@ def _norm(values: NDArray[np.float64]) -> float:
 
 def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:
     """The right answer, as bytes to leave in the outputs of a later call with other inputs."""
-    return {one.name: from_float64(truth.trusted[one.name], one.dtype) for one in task.outputs}
+    return {tensor.name: from_float64(truth.trusted[tensor.name], tensor.dtype) for tensor in task.outputs}
 
 
 def judged_names(task: Task) -> tuple[str, ...]:
     """Arrays whose contents after the call are judged."""
     return (
-        *(one.name for one in task.outputs),
-        *(one.name for one in task.inputs if one.constness == "mutated"),
+        *(tensor.name for tensor in task.outputs),
+        *(tensor.name for tensor in task.inputs if tensor.constness == "mutated"),
     )
 
 
@@ -187,43 +198,45 @@ class CallJudge:
 
         `exact`: where right programs have no freedom, nothing but the exact numbers is right.
         """
-        if found := self.surroundings(sealed):
-            return found
+        if lines := self.surroundings(sealed):
+            return lines
         return tuple(describe_fault(fault) for fault in self._numbers(sealed, truth, exact=exact)[:MOST_FAULT_LINES])
 
     def surroundings(self, sealed: SealedCall) -> tuple[str, ...]:
         """What the call did to memory that is none of its business, and after it had said that it was done."""
-        found: list[str] = []
+        lines: list[str] = []
         if self.options.has("input_hash"):
-            found += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
+            lines += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
         if self.options.has("guards"):
-            found += [f"memory beside {name} was overwritten" for name in sealed.guards_broken]
+            lines += [f"memory beside {name} was overwritten" for name in sealed.guards_broken]
         for name, late in (sealed.late or {}).items():
             if late.tobytes() != sealed.outputs[name].tobytes():
-                found.append(f"output {name} went on changing after the call had returned")
-        return tuple(found)
+                lines.append(f"output {name} went on changing after the call had returned")
+        return tuple(lines)
 
     def _numbers(self, sealed: SealedCall, truth: Truth, *, exact: bool) -> tuple[Fault, ...]:
         """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
         suspected = self._faults(sealed, truth, {}, exact=exact)
         rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
-        whole = any(fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected)
-        if not rounded and not whole:
+        has_integer_fault = any(
+            fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected
+        )
+        if not rounded and not has_integer_fault:
             return suspected
-        known: dict[str, RoundingNoise | IntegerRange] = dict(self.sensitivity(truth)) if rounded else {}
-        if whole:
-            known |= measure_integer_ranges(
+        noise_by_output: dict[str, RoundingNoise | IntegerRange] = dict(self.sensitivity(truth)) if rounded else {}
+        if has_integer_fault:
+            noise_by_output |= measure_integer_ranges(
                 self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
             )
-        found = self._faults(sealed, truth, known, exact=exact)
-        if not any(fault.kind in ("relative_l2", "max_norm") for fault in found):
-            return found
-        excused = self._excuse_discontinuities(sealed, truth, found)
-        return found if excused is None else self._faults(sealed, excused, known, exact=exact)
+        faults = self._faults(sealed, truth, noise_by_output, exact=exact)
+        if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
+            return faults
+        excused = self._excuse_discontinuities(sealed, truth, faults)
+        return faults if excused is None else self._faults(sealed, excused, noise_by_output, exact=exact)
 
-    def _excuse_discontinuities(self, sealed: SealedCall, truth: Truth, found: Sequence[Fault]) -> Truth | None:
+    def _excuse_discontinuities(self, sealed: SealedCall, truth: Truth, faults: Sequence[Fault]) -> Truth | None:
         """The same, with either value right where a rounding of the inputs makes an element jump between two."""
-        names = {fault.output for fault in found if fault.kind in ("relative_l2", "max_norm")}
+        names = {fault.output for fault in faults if fault.kind in ("relative_l2", "max_norm")}
         got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
         sides = find_discontinuities(
             self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle, got=got
@@ -238,13 +251,22 @@ class CallJudge:
 
     def sensitivity(self, truth: Truth) -> dict[str, RoundingNoise]:
         """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
-        found = measure_rounding_noise(self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle)
+        noise_by_output = measure_rounding_noise(
+            self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
+        )
         return (
-            {name: _limit_by_row_peak(one, truth.oracle[name]) for name, one in found.items()} if truth.lone else found
+            {name: _limit_by_row_peak(noise, truth.oracle[name]) for name, noise in noise_by_output.items()}
+            if truth.lone
+            else noise_by_output
         )
 
     def _faults(
-        self, sealed: SealedCall, truth: Truth, known: Mapping[str, RoundingNoise | IntegerRange], *, exact: bool
+        self,
+        sealed: SealedCall,
+        truth: Truth,
+        noise_by_output: Mapping[str, RoundingNoise | IntegerRange],
+        *,
+        exact: bool,
     ) -> tuple[Fault, ...]:
         judged = compare_exact if exact else compare
         return tuple(
@@ -258,7 +280,7 @@ class CallJudge:
                 dtype=self.task.dtype_of(name),
                 precision=self.task.precision,
                 output=name,
-                noise=known.get(name),
+                noise=noise_by_output.get(name),
             )
         )
 
@@ -311,14 +333,14 @@ class Constants:
     """Inputs that a task declares constant keep their values for each size in the life of a process."""
 
     def __init__(self, task: Task) -> None:
-        self._names = tuple(one.name for one in task.inputs if one.constness == "const")
+        self._names = tuple(tensor.name for tensor in task.inputs if tensor.constness == "const")
         self._first: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """The inputs with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
-        first = self._first.setdefault(size, {name: inputs[name] for name in self._names})
-        return {name: np.ascontiguousarray(array) for name, array in {**inputs, **first}.items()}
+        constants = self._first.setdefault(size, {name: inputs[name] for name in self._names})
+        return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
 
 
 @dataclass(kw_only=True)
@@ -350,8 +372,8 @@ class CorrectnessTests:
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
         """What was wrong; ends with the first case that is."""
-        for made in cases:
-            for case in made():
+        for draw_cases in cases:
+            for case in draw_cases():
                 if lines := self._run_case(session, case):
                     return [f"{case.name}: {line}" for line in lines]
         return []
@@ -386,9 +408,9 @@ class CorrectnessTests:
         return self._poisons[shape.label].draw(self._decoys.get(shape.label))
 
     def _shuffle(self, cases: Iterator[Callable[[], Iterator[Case]]]) -> list[Callable[[], Iterator[Case]]]:
-        found = list(cases)
-        self.rng.shuffle(found)
-        return found
+        case_list = list(cases)
+        self.rng.shuffle(case_list)
+        return case_list
 
     def _public(self) -> Iterator[Callable[[], Iterator[Case]]]:
         for shape in self.task.shapes:
@@ -408,13 +430,15 @@ class CorrectnessTests:
             if self.options.has("probes"):
                 yield self._probe_cases(shape)
             if self.options.has("near_pairs"):
-                yield self._near(shape)
+                yield self._near_pair_cases(shape)
         for shape in self._some(self.task.shapes):
             yield self._drawn_size_cases(shape, MIXES[0])
 
     def _drawn_size_cases(self, shape: Shape, mix: str) -> Callable[[], Iterator[Case]]:
         def cases() -> Iterator[Case]:
-            truth = draw_with_truth(self.bench, shape.dims, mix, kept=lambda drawn: self._consts.keep(shape, drawn))
+            truth = draw_with_truth(
+                self.bench, shape.dims, mix, keep_constants=lambda inputs: self._consts.keep(shape, inputs)
+            )
             yield Case(name=f"{shape.label}, {mix}", shape=shape, inputs=truth.inputs, truth=truth)
 
         return cases
@@ -427,23 +451,23 @@ class CorrectnessTests:
 
         return cases
 
-    def _near(self, shape: Shape) -> Callable[[], Iterator[Case]]:
+    def _near_pair_cases(self, shape: Shape) -> Callable[[], Iterator[Case]]:
         """Two calls in a row whose inputs differ in one element: an answer found by a sample of the values is wrong."""
 
         def cases() -> Iterator[Case]:
             inputs = draw(self.task, shape.dims, MIXES[0], self.rng)
             yield Case(name=f"{shape.label}, {MIXES[0]}", shape=shape, inputs=inputs)
-            for one in self.task.inputs:
-                if one.constness != "const":
-                    changed, place = change_one_element(inputs, one, self.rng)
-                    name = f"{shape.label}, {one.name}{list(place)} changed"
+            for tensor in self.task.inputs:
+                if tensor.constness != "const":
+                    changed, place = change_one_element(inputs, tensor, self.rng)
+                    name = f"{shape.label}, {tensor.name}{list(place)} changed"
                     yield Case(name=name, shape=shape, inputs=changed)
 
         return cases
 
-    def _some(self, found: Sequence[T]) -> list[T]:
-        picked = self.rng.permutation(len(found))[:FEW_MIXES]
-        return [found[int(place)] for place in picked]
+    def _some(self, items: Sequence[T]) -> list[T]:
+        picked = self.rng.permutation(len(items))[:FEW_MIXES]
+        return [items[int(place)] for place in picked]
 
 
 def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
@@ -456,4 +480,4 @@ def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
 
 def element_count(task: Task, shape: Shape) -> int:
     """Elements of one call."""
-    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in (*task.inputs, *task.outputs))
+    return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in (*task.inputs, *task.outputs))

@@ -79,8 +79,8 @@ def from_float64(values: Floats, dtype: DType) -> Raw:
     if not is_float(dtype):
         return _to_integers(values, STORAGE[dtype])
     with np.errstate(over="ignore", under="ignore"):
-        found: Raw = values.astype(STORAGE[dtype])
-    return found
+        rounded: Raw = values.astype(STORAGE[dtype])
+    return rounded
 
 
 def _to_integers(values: Floats, storage: np.dtype[Any]) -> Raw:
@@ -89,8 +89,8 @@ def _to_integers(values: Floats, storage: np.dtype[Any]) -> Raw:
     rounded = np.rint(np.nan_to_num(values, nan=0.0))
     inside = (rounded > low) & (rounded < high)
     ends = np.where(rounded >= high, high, low).astype(storage)
-    found: Raw = np.where(inside, np.where(inside, rounded, 0.0).astype(storage), ends)
-    return found
+    integers: Raw = np.where(inside, np.where(inside, rounded, 0.0).astype(storage), ends)
+    return integers
 
 
 def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
@@ -99,10 +99,10 @@ def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
     Rounding to nearest twice, through float32, would turn some values just off a tie to the wrong side.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        near = np.asarray(values.astype(np.float32))
-        away = np.abs(near.astype(np.float64)) > np.abs(values)
-        inexact = near.astype(np.float64) != values
-    bits = near.view(np.uint32).copy() - away.astype(np.uint32)
+        narrow = np.asarray(values.astype(np.float32))
+        away = np.abs(narrow.astype(np.float64)) > np.abs(values)
+        inexact = narrow.astype(np.float64) != values
+    bits = narrow.view(np.uint32).copy() - away.astype(np.uint32)
     bits |= inexact.astype(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return np.where(np.isnan(values), np.uint16(0x7FC0), (rounded >> np.uint32(16)).astype(np.uint16))

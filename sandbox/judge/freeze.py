@@ -50,7 +50,7 @@ def freeze_sources(task: Task, folder: Path) -> Iterator[Frozen]:
     place = Path(tempfile.mkdtemp(prefix="ridgeline-frozen-"))
     try:
         digests = {name: _copy(folder, name, place) for name in task.source}
-        for path in (*(one for one in place.rglob("*") if one.is_dir()), place):
+        for path in (*(entry for entry in place.rglob("*") if entry.is_dir()), place):
             path.chmod(FOLDER)
         files = tuple(place / name for name in task.source)
         yield Frozen(folder=place, files=files, sha256=MappingProxyType(digests))

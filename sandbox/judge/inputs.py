@@ -24,13 +24,13 @@ Rule = Callable[[int, int, np.random.Generator], int]
 
 def axis_lengths(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
     """Lengths of the axes at one size. Raises ValueError (FormulaError is one) where one is no whole number above 0."""
-    found = []
+    lengths = []
     for text in tensor.shape:
         length = evaluate(text, dims)
         if length != int(length) or not 0 < length <= LONGEST:
             raise ValueError(f"{tensor.name}: extent {text} is {length:g} for {dict(dims)}")
-        found.append(int(length))
-    return tuple(found)
+        lengths.append(int(length))
+    return tuple(lengths)
 
 
 def draw(
@@ -45,57 +45,57 @@ def draw(
     if mix not in (*MIXES, *PARTS):
         raise KeyError(mix)
     part, mix = mix.startswith(PARTIAL_PREFIX), mix.removeprefix(PARTIAL_PREFIX)
-    shapes = {one.name: axis_lengths(one, dims) for one in task.inputs}
+    shapes = {tensor.name: axis_lengths(tensor, dims) for tensor in task.inputs}
     chosen, lines = leading_input(task, shapes, rng), bool(rng.integers(2))
-    found: dict[str, Raw] = {}
-    for number, one in enumerate(task.inputs):
-        values = usual = _ordinary(one, shapes[one.name], rng)
-        if is_integer_like(one):
-            index = is_index(task, one, dims)
-            values = perturb_integers(one, values, mix, rng, mild=reach < 1, index=index) if reach else values
+    inputs: dict[str, Raw] = {}
+    for number, tensor in enumerate(task.inputs):
+        values = usual = _ordinary(tensor, shapes[tensor.name], rng)
+        if is_integer_like(tensor):
+            index = is_index(task, tensor, dims)
+            values = perturb_integers(tensor, values, mix, rng, mild=reach < 1, index=index) if reach else values
         elif mix != SPIKING:
-            values = MIXED[mix](one, values, rng, one.name == chosen)
-        elif reach and one.constness != "const":  # an outlier in what stays the same would be in every call
-            values = add_spikes(one, values, rng, reach=reach, whole=_counts(task), few=part)
-        if part and (is_integer_like(one) or mix != SPIKING):
-            values = mix_part(usual, values, rng, lines=lines, first=not number)
-        values = scale_to_domain(one, values)
-        found[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
-    return found
+            values = MIXED[mix](tensor, values, rng, tensor.name == chosen)
+        elif reach and tensor.constness != "const":  # an outlier in what stays the same would be in every call
+            values = add_spikes(tensor, values, rng, reach=reach, integer_output=_counts(task), few=part)
+        if part and (is_integer_like(tensor) or mix != SPIKING):
+            values = mix_part(usual, values, rng, lines=lines, is_leading=not number)
+        values = scale_to_domain(tensor, values)
+        inputs[tensor.name] = from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
+    return inputs
 
 
-def is_index(task: Task, one: Input, dims: Mapping[str, int]) -> bool:
+def is_index(task: Task, tensor: Input, dims: Mapping[str, int]) -> bool:
     """Whether its numbers may say places in another array of a task that has floats."""
     if (
-        one.dtype not in INDEX_TYPES
-        or one.low < 0
-        or is_mask(one)
-        or all(is_integer_like(other) for other in task.inputs)
+        tensor.dtype not in INDEX_TYPES
+        or tensor.low < 0
+        or is_mask(tensor)
+        or all(is_integer_like(array) for array in task.inputs)
     ):
         return False
-    others = (other for other in (*task.inputs, *task.outputs) if other.name != one.name)
-    return any(one.high <= length for other in others for length in axis_lengths(other, dims))
+    arrays = (array for array in (*task.inputs, *task.outputs) if array.name != tensor.name)
+    return any(tensor.high <= length for array in arrays for length in axis_lengths(array, dims))
 
 
-def scale_to_domain(one: Input, values: Raw | Floats) -> Raw | Floats:
+def scale_to_domain(tensor: Input, values: Raw | Floats) -> Raw | Floats:
     """Values of the usual range moved to the input's own, where it has one: what lies inside stays inside."""
-    if one.within is None or is_integer_like(one):
+    if tensor.within is None or is_integer_like(tensor):
         return values
-    (low, high), (start, end) = one.within, (0.1, 1.0) if one.values == "positive" else (-1.0, 1.0)
+    (low, high), (start, end) = tensor.within, (0.1, 1.0) if tensor.values == "positive" else (-1.0, 1.0)
     return np.clip(low + (values - start) * ((high - low) / (end - start)), low, high)
 
 
-def declared_values(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
+def declared_values(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
     """Values as the input declares them: floats in float64, whole numbers and masks in their storage type."""
-    return scale_to_domain(one, _ordinary(one, shape, rng))
+    return scale_to_domain(tensor, _ordinary(tensor, shape, rng))
 
 
-def _ordinary(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
-    if is_mask(one):
-        return rng.integers(0, 2, size=shape, dtype=np.uint8).astype(_draw_storage(one))
-    if is_integer_like(one):
-        return rng.integers(one.low, max(one.high, one.low + 1), size=shape).astype(_draw_storage(one))
-    match one.values:
+def _ordinary(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
+    if is_mask(tensor):
+        return rng.integers(0, 2, size=shape, dtype=np.uint8).astype(_draw_storage(tensor))
+    if is_integer_like(tensor):
+        return rng.integers(tensor.low, max(tensor.high, tensor.low + 1), size=shape).astype(_draw_storage(tensor))
+    match tensor.values:
         case "uniform":
             return rng.uniform(-1.0, 1.0, size=shape)
         case "positive":
@@ -104,21 +104,21 @@ def _ordinary(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> R
             return rng.standard_normal(shape)
 
 
-def to_storage(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
+def to_storage(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
     """Values as the input declares them, in its storage type."""
-    values = declared_values(one, shape, rng)
-    return from_float64(values, one.dtype) if values.dtype == np.float64 else values
+    values = declared_values(tensor, shape, rng)
+    return from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
 
 
 def change_one_element(
-    inputs: Mapping[str, Raw], one: Input, rng: np.random.Generator
+    inputs: Mapping[str, Raw], tensor: Input, rng: np.random.Generator
 ) -> tuple[dict[str, Raw], tuple[int, ...]]:
     """The inputs with one element of one of them changed, and where.
 
     It takes the value of another element, the most different of a few: what is legal there is legal here. Where all are
     alike, it takes another that could have been drawn, if there is one.
     """
-    values = inputs[one.name].copy()
+    values = inputs[tensor.name].copy()
     place = tuple(int(rng.integers(length)) for length in values.shape)
     donors = values.reshape(-1)[rng.integers(0, values.size, size=DONORS)]
     kind = "bfloat16" if values.dtype == np.uint16 else "float64"
@@ -126,12 +126,12 @@ def change_one_element(
     distances = np.nan_to_num(np.abs(numbers[:-1] - numbers[-1]), nan=0.0)
     if distances.max() > 0:
         values[place] = donors[int(np.argmax(distances))]
-    elif not is_integer_like(one):
+    elif not is_integer_like(tensor):
         values[place] = _different_value(values[place], kind)[0]
     else:
-        others = to_storage(one, (DONORS,), rng)
-        values[place] = others[int(np.argmax(others != values[place]))]
-    return {**inputs, one.name: values}, place
+        fresh_values = to_storage(tensor, (DONORS,), rng)
+        values[place] = fresh_values[int(np.argmax(fresh_values != values[place]))]
+    return {**inputs, tensor.name: values}, place
 
 
 def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
@@ -141,22 +141,22 @@ def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     """
     if not task.drawn.ranges:
         return ()
-    seen = {tuple(sorted(shape.dims.items())) for shape in task.shapes}
-    found: list[Shape] = []
+    used_sizes = {tuple(sorted(shape.dims.items())) for shape in task.shapes}
+    shapes: list[Shape] = []
     for number in range(task.drawn.count):
         for attempt in range(TRIES):
             dims = _dims(task, RULES[min(number, len(RULES) - 1)] if attempt == 0 else _log_uniform, rng)
             key = tuple(sorted(dims.items()))
-            if key not in seen and _has_elements(task, dims):
-                seen.add(key)
-                found.append(Shape(label=f"drawn-{len(found) + 1}", dims=dims, config_class="drawn", timed=False))
+            if key not in used_sizes and _has_elements(task, dims):
+                used_sizes.add(key)
+                shapes.append(Shape(label=f"drawn-{len(shapes) + 1}", dims=dims, config_class="drawn", timed=False))
                 break
-    return tuple(found)
+    return tuple(shapes)
 
 
-def _draw_storage(one: Input) -> np.dtype[np.generic]:
+def _draw_storage(tensor: Input) -> np.dtype[np.generic]:
     """Masks and whole numbers of a float input are made in float64 and rounded with the rest."""
-    return np.dtype(np.float64) if is_float(one.dtype) else STORAGE[one.dtype]
+    return np.dtype(np.float64) if is_float(tensor.dtype) else STORAGE[tensor.dtype]
 
 
 def _numbers(values: Raw, kind: str) -> Floats:
@@ -177,7 +177,7 @@ def _different_value(value: np.generic, kind: str) -> Raw:
 
 
 def _counts(task: Task) -> bool:
-    return any(not is_float(one.dtype) for one in task.outputs)
+    return any(not is_float(tensor.dtype) for tensor in task.outputs)
 
 
 def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:
@@ -185,14 +185,14 @@ def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:
     return {**base, **{name: _length(task.drawn, name, rule, rng) for name in task.drawn.ranges}}
 
 
-def _length(drawn: Drawn, name: str, rule: Rule, rng: np.random.Generator) -> int:
+def _length(size_rules: Drawn, name: str, rule: Rule, rng: np.random.Generator) -> int:
     """One dimension by the rule, moved to a multiple where one is asked for; the low end where none fits."""
-    low, high = drawn.ranges[name]
-    step = drawn.multiples.get(name, 1)
-    first, last = -(-low // step), high // step
-    if first > last:
+    low, high = size_rules.ranges[name]
+    step = size_rules.multiples.get(name, 1)
+    low_step, high_step = -(-low // step), high // step
+    if low_step > high_step:
         return low
-    return max(first, min(last, rule(first, last, rng))) * step
+    return max(low_step, min(high_step, rule(low_step, high_step, rng))) * step
 
 
 def _low_end(low: int, high: int, rng: np.random.Generator) -> int:
@@ -223,7 +223,7 @@ RULES: Sequence[Rule] = (_low_end, _prime, _off_power_of_two, _log_uniform)
 
 def _has_elements(task: Task, dims: Mapping[str, int]) -> bool:
     try:
-        return all(axis_lengths(one, dims) for one in (*task.inputs, *task.outputs) if one.shape)
+        return all(axis_lengths(tensor, dims) for tensor in (*task.inputs, *task.outputs) if tensor.shape)
     except ValueError:
         return False
 
@@ -268,34 +268,36 @@ def leading_input(task: Task, shapes: Mapping[str, tuple[int, ...]], rng: np.ran
     One alone: a product of two offsets overflows half precision and shows nothing.
     """
     free = {
-        one.name: math.prod(shapes[one.name]) for one in task.inputs if is_float(one.dtype) and one.values == "normal"
+        tensor.name: math.prod(shapes[tensor.name])
+        for tensor in task.inputs
+        if is_float(tensor.dtype) and tensor.values == "normal"
     }
     most = [name for name, size in free.items() if size == max(free.values())]
     return most[int(rng.integers(len(most)))] if most else ""
 
 
-def _normal(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _normal(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     return values
 
 
-def _wide(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """Each row at a scale of its own; each element where there is one row."""
-    low, high = WIDE_HALF if one.dtype == "float16" else WIDE
+    low, high = WIDE_HALF if tensor.dtype == "float16" else WIDE
     shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
     powers = rng.uniform(low, high, size=shape)
-    if one.values == "normal":
+    if tensor.values == "normal":
         return values * np.exp2(powers)
-    if one.values == "uniform":
+    if tensor.values == "uniform":
         return values * np.exp2(-np.abs(powers))
     return np.clip(values, 0.1, np.exp2(rng.uniform(np.log2(0.1), 0.0, size=shape)))
 
 
-def _offset(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _offset(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """Mean 100, deviation 1: squares of the mean drown a variance."""
     return values + OFFSET if chosen else values
 
 
-def _shift(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _shift(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """Rows far up or far down: exp() of them is no number unless the row's maximum is taken off first."""
     if not chosen:
         return values
@@ -303,81 +305,83 @@ def _shift(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -
     return values + SHIFT * rng.choice((-1.0, 1.0), size=shape)
 
 
-def _tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """The end of each row carries what the row amounts to."""
     if not values.ndim:
         return values
     length = values.shape[-1]
     start = length - max(1, length // TAIL)
-    bent = values.copy()
-    if one.values == "positive":
-        bent[..., :start] = 0.1 + (values[..., :start] - 0.1) / TAIL
-        return bent
-    bent[..., :start] /= TAIL
-    return bent if one.values == "uniform" else bent * 4.0
+    perturbed = values.copy()
+    if tensor.values == "positive":
+        perturbed[..., :start] = 0.1 + (values[..., :start] - 0.1) / TAIL
+        return perturbed
+    perturbed[..., :start] /= TAIL
+    return perturbed if tensor.values == "uniform" else perturbed * 4.0
 
 
-def _long_tail(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _long_tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """One element stands out, the others together weigh as much after exp()."""
     if not chosen or not values.ndim:
         return values
     length = values.shape[-1]
-    bent = values * 0.5
+    perturbed = values * 0.5
     peaks = rng.integers(0, length, size=(*values.shape[:-1], 1))
-    np.put_along_axis(bent, peaks, np.log(length) + 0.125, axis=-1)
-    return bent
+    np.put_along_axis(perturbed, peaks, np.log(length) + 0.125, axis=-1)
+    return perturbed
 
 
-def _cancel(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _cancel(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """Pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
-    if one.values == "positive" or not values.ndim:
+    if tensor.values == "positive" or not values.ndim:
         return values
     half = values.shape[-1] // 2
     order = rng.permutation(values.shape[-1])
     signal = SMALL * rng.standard_normal(values.shape)
-    bent = values.copy()
-    bent[..., order[half : 2 * half]] = -bent[..., order[:half]]
-    bent[..., order[2 * half :]] = 0.0
-    return np.clip(bent + signal, -1.0, 1.0) if one.values == "uniform" else bent + signal
+    perturbed = values.copy()
+    perturbed[..., order[half : 2 * half]] = -perturbed[..., order[:half]]
+    perturbed[..., order[2 * half :]] = 0.0
+    return np.clip(perturbed + signal, -1.0, 1.0) if tensor.values == "uniform" else perturbed + signal
 
 
-def _structure(one: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
+def _structure(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """Some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
     if values.ndim < 2:
-        return _special_row(one, values, rng) if values.ndim and rng.random() < SPECIAL else values
-    bent = values.copy()
+        return _special_row(tensor, values, rng) if values.ndim and rng.random() < SPECIAL else values
+    perturbed = values.copy()
     if values.ndim == 2:
         for place in _places(values.shape[0], rng):
-            bent[place] = (
-                bent[rng.integers(len(bent))] if rng.random() < SPECIAL else _special_row(one, bent[place], rng)
+            perturbed[place] = (
+                perturbed[rng.integers(len(perturbed))]
+                if rng.random() < SPECIAL
+                else _special_row(tensor, perturbed[place], rng)
             )
-        return bent
-    items = bent.reshape(-1, *values.shape[-2:])
+        return perturbed
+    items = perturbed.reshape(-1, *values.shape[-2:])
     for place in _places(len(items), rng):
-        items[place] = _special_matrix(one, items, place, rng)
+        items[place] = _special_matrix(tensor, items, place, rng)
     return items.reshape(values.shape)
 
 
 def add_spikes(
-    one: Input, values: Floats, rng: np.random.Generator, *, reach: float, whole: bool, few: bool = False
+    tensor: Input, values: Floats, rng: np.random.Generator, *, reach: float, integer_output: bool, few: bool = False
 ) -> Floats:
     """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
 
-    `whole`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
+    `integer_output`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
     """
-    if not values.size or one.values == "positive":
+    if not values.size or tensor.values == "positive":
         return values
-    bent = values * QUIET if one.values == "uniform" and not few else values.copy()
-    flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
-    low, high = SPIKE.get(one.dtype, SPIKE_WIDE)
-    high = min(high, SPIKE_WHOLE) * reach if whole else high * reach
+    perturbed = values * QUIET if tensor.values == "uniform" and not few else values.copy()
+    flat = perturbed.reshape(-1, values.shape[-1] if values.ndim else 1)
+    low, high = SPIKE.get(tensor.dtype, SPIKE_WIDE)
+    high = min(high, SPIKE_WHOLE) * reach if integer_output else high * reach
     number = int(rng.integers(1, OUTLIERS_IN_ALL + 1))
     rows, columns = (rng.integers(size, size=number) for size in flat.shape) if few else _outliers(flat.shape, rng)
-    drawn = rng.random(len(rows))
+    quantiles = rng.random(len(rows))
     if few:
-        drawn = (drawn + rng.permutation(OUTLIERS_IN_ALL)[:number]) / OUTLIERS_IN_ALL
+        quantiles = (quantiles + rng.permutation(OUTLIERS_IN_ALL)[:number]) / OUTLIERS_IN_ALL
     low = min(low, high / 2)
-    powers = low + (high - low) * drawn if one.values == "normal" else np.zeros(len(rows))
+    powers = low + (high - low) * quantiles if tensor.values == "normal" else np.zeros(len(rows))
     flat[rows, columns] = rng.choice((-1.0, 1.0), size=len(rows)) * np.exp2(powers)
     return flat.reshape(values.shape)
 
@@ -397,7 +401,7 @@ def _places(count: int, rng: np.random.Generator) -> list[int]:
     return [int(place) for place in rng.permutation(count)[: min(max(1, round(count * SPECIAL)), MOST_SPECIAL)]]
 
 
-def _special_row(one: Input, row: Floats, rng: np.random.Generator) -> Floats:
+def _special_row(tensor: Input, row: Floats, rng: np.random.Generator) -> Floats:
     """Constant, or zero where that is allowed; or mostly zero.
 
     A constant of four bits adds up exactly: the sum of a longer one drifts by a whole unit at every step of a plain
@@ -405,22 +409,22 @@ def _special_row(one: Input, row: Floats, rng: np.random.Generator) -> Floats:
     """
     fraction, power = np.frexp(row.flat[int(rng.integers(row.size))])
     constant = np.full_like(row, np.ldexp(np.ceil(fraction * 16) / 16, power))
-    if one.values == "positive":
+    if tensor.values == "positive":
         return constant
     sparse = np.where(rng.random(row.shape) < SPECIAL, row, 0.0)
     return (constant, np.zeros_like(row), sparse)[int(rng.integers(3))]
 
 
-def _special_matrix(one: Input, items: Floats, place: int, rng: np.random.Generator) -> Floats:
+def _special_matrix(tensor: Input, items: Floats, place: int, rng: np.random.Generator) -> Floats:
     matrix = items[place]
     rank_one: Floats = matrix[:, :1] * matrix[:1, :]
-    if one.values == "positive":
+    if tensor.values == "positive":
         return (items[rng.integers(len(items))], np.clip(rank_one, 0.1, 1.0))[int(rng.integers(2))]
     diagonal = matrix * np.eye(*matrix.shape)
-    near = diagonal + SMALL * matrix
-    choices = (np.zeros_like(matrix), items[rng.integers(len(items))], rank_one, diagonal, near)
-    found: Floats = choices[int(rng.integers(len(choices)))].copy()
-    return found
+    near_diagonal = diagonal + SMALL * matrix
+    choices = (np.zeros_like(matrix), items[rng.integers(len(items))], rank_one, diagonal, near_diagonal)
+    replacement: Floats = choices[int(rng.integers(len(choices)))].copy()
+    return replacement
 
 
 MIXED: Mapping[str, Mix] = {
@@ -447,14 +451,16 @@ NEAR_EDGE = 8
 """Elements from which on the far part of a row begins at the earliest, where there are so many."""
 
 
-def mix_part(values: Raw | Floats, bent: Raw | Floats, rng: np.random.Generator, *, lines: bool, first: bool) -> Raw:
+def mix_part(
+    values: Raw | Floats, perturbed: Raw | Floats, rng: np.random.Generator, *, lines: bool, is_leading: bool
+) -> Raw:
     """Ordinary values with a part of the bent ones: one line, or what lies behind a secret place of each row."""
     if not values.ndim:
-        return bent
+        return perturbed
     length = values.shape[-1]
     place: tuple[int | slice, ...]
     if lines and values.ndim > 1:
-        along = values.ndim - 1 if first and rng.random() < ALONG else int(rng.integers(values.ndim))
+        along = values.ndim - 1 if is_leading and rng.random() < ALONG else int(rng.integers(values.ndim))
         place = tuple(slice(None) if at == along else int(rng.integers(size)) for at, size in enumerate(values.shape))
     else:
         start = (
@@ -463,9 +469,9 @@ def mix_part(values: Raw | Floats, bent: Raw | Floats, rng: np.random.Generator,
             else rng.integers(length)
         )
         place = (*(slice(None) for _ in values.shape[1:]), slice(int(start), None))
-    found = values.copy()
-    found[place] = bent[place]
-    return found
+    blend = values.copy()
+    blend[place] = perturbed[place]
+    return blend
 
 
 # Whole numbers and masks of each mix: any value of [low, high) is legal at any place, so shortcuts meet all of them.
@@ -490,25 +496,25 @@ LONE_EVERY = 64
 class IntegerSpan:
     """The smallest and the largest legal value, and whether a row of a mask may be empty."""
 
-    def __init__(self, one: Input, *, empty: bool) -> None:
-        self.mask = is_mask(one)
-        self.low = 0 if self.mask else one.low
-        self.last = 1 if self.mask else max(one.high - 1, one.low)
+    def __init__(self, tensor: Input, *, empty: bool) -> None:
+        self.mask = is_mask(tensor)
+        self.low = 0 if self.mask else tensor.low
+        self.last = 1 if self.mask else max(tensor.high - 1, tensor.low)
         self.empty = empty
 
 
-def is_mask(one: Input) -> bool:
+def is_mask(tensor: Input) -> bool:
     """Whether its elements are 0 and 1."""
-    return one.dtype == "bool" or one.values == "mask"
+    return tensor.dtype == "bool" or tensor.values == "mask"
 
 
-def is_integer_like(one: Input) -> bool:
+def is_integer_like(tensor: Input) -> bool:
     """Whether it is no measured number: a mask, a count, a code or an index."""
-    return is_mask(one) or one.values == "integers" or not is_float(one.dtype)
+    return is_mask(tensor) or tensor.values == "integers" or not is_float(tensor.dtype)
 
 
 def perturb_integers(
-    one: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool, index: bool = False
+    tensor: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool, index: bool = False
 ) -> Raw:
     """The values of one such input, as `mix` has them, in the type they came in.
 
@@ -518,20 +524,20 @@ def perturb_integers(
     if mix not in INTEGER_MIXES or not values.size:
         return values
     rows = values.astype(np.int64).reshape(-1, values.shape[-1] if values.ndim else 1)
-    span = IntegerSpan(one, empty=not mild and one.constness != "const")
-    found = INTEGER_MIXES[mix](rows, span, rng)
+    span = IntegerSpan(tensor, empty=not mild and tensor.constness != "const")
+    perturbed = INTEGER_MIXES[mix](rows, span, rng)
     if span.mask and not span.empty:
-        found = _fill_empty_rows(found, rng)
-    if index and found.size > INTEGER_CAP:
-        found = _cap(rows, found, rng)
-    return found.reshape(values.shape).astype(values.dtype)
+        perturbed = _fill_empty_rows(perturbed, rng)
+    if index and perturbed.size > INTEGER_CAP:
+        perturbed = _cap(rows, perturbed, rng)
+    return perturbed.reshape(values.shape).astype(values.dtype)
 
 
-def _cap(rows: Rows, found: Rows, rng: np.random.Generator) -> Rows:
+def _cap(rows: Rows, perturbed: Rows, rng: np.random.Generator) -> Rows:
     start = int(rng.integers(rows.size - INTEGER_CAP))
-    kept = rows.reshape(-1).copy()
-    kept[start : start + INTEGER_CAP] = found.reshape(-1)[start : start + INTEGER_CAP]
-    return kept.reshape(rows.shape)
+    limited = rows.reshape(-1).copy()
+    limited[start : start + INTEGER_CAP] = perturbed.reshape(-1)[start : start + INTEGER_CAP]
+    return limited.reshape(rows.shape)
 
 
 def _fill_empty_rows(rows: Rows, rng: np.random.Generator) -> Rows:
@@ -558,8 +564,8 @@ def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
         [np.full(count, span.low), np.full(count, span.last), np.full(count, zero), anywhere],
     )
     start = np.clip(centres - width // 2, span.low, np.maximum(span.last - width + 1, span.low))
-    found: Rows = start[:, None] + np.floor(rng.random(rows.shape) * width[:, None]).astype(np.int64)
-    return np.minimum(found, span.last)
+    numbers: Rows = start[:, None] + np.floor(rng.random(rows.shape) * width[:, None]).astype(np.int64)
+    return np.minimum(numbers, span.last)
 
 
 def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
@@ -578,21 +584,21 @@ def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Ro
 def _sorted_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Each row up or down. A mask: a run at one side, of any length."""
     count, length = rows.shape
-    found = np.sort(rows, axis=1)
+    monotone = np.sort(rows, axis=1)
     if span.mask:
-        found = (np.arange(length) >= length - rng.integers(1, length + 1, size=(count, 1))).astype(np.int64)
+        monotone = (np.arange(length) >= length - rng.integers(1, length + 1, size=(count, 1))).astype(np.int64)
     turned = rng.integers(0, 2, size=(count, 1)) == 1
-    return np.where(turned, found[:, ::-1], found)
+    return np.where(turned, monotone[:, ::-1], monotone)
 
 
 def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Nearly all of a row is one value. A mask: all but one element, or only one."""
     count, length = rows.shape
     if span.mask:
-        found = np.broadcast_to(rng.integers(0, 2, size=(count, 1)), rows.shape).copy()
+        flags = np.broadcast_to(rng.integers(0, 2, size=(count, 1)), rows.shape).copy()
         places = rng.integers(length, size=count)
-        found[np.arange(count), places] = 1 - found[:, 0]
-        return found
+        flags[np.arange(count), places] = 1 - flags[:, 0]
+        return flags
     hot = rng.integers(span.low, span.last + 1, size=(count, 1))
     return np.where(rng.random(rows.shape) < 1 / LONE_EVERY, rows, hot)
 
@@ -610,24 +616,24 @@ def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     count = len(rows)
     values = rng.integers(span.low, span.last + 1, size=(count, TIED_VALUES))
     few = np.take_along_axis(values, rng.integers(TIED_VALUES, size=rows.shape), axis=1)
-    one = np.broadcast_to(values[:, :1], rows.shape)
+    single = np.broadcast_to(values[:, :1], rows.shape)
     kind = rng.integers(0, 6, size=(count, 1)) if count > 1 else np.zeros((1, 1), np.int64)
-    found: Rows = np.where(
-        kind < 3, few, np.where(kind == 3, one, np.where(kind == 4, rows[rng.integers(count)], rows))
+    mixture: Rows = np.where(
+        kind < 3, few, np.where(kind == 3, single, np.where(kind == 4, rows[rng.integers(count)], rows))
     )
-    return found
+    return mixture
 
 
 def _lone_extremes(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """A few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
     count, length = rows.shape
-    near = min(max(0, span.low), span.last)
+    center = min(max(0, span.low), span.last)
     width = max(1, (span.last - span.low) // LONE_EVERY)
-    start = min(max(near - width // 2, span.low), max(span.last - width + 1, span.low))
-    found = start + rng.integers(0, width, size=rows.shape)
+    start = min(max(center - width // 2, span.low), max(span.last - width + 1, span.low))
+    values = start + rng.integers(0, width, size=rows.shape)
     for _ in range(max(1, length // (8 * LONE_EVERY))):
-        found[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.last), size=count)
-    return found
+        values[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.last), size=count)
+    return values
 
 
 INTEGER_MIXES: Mapping[str, IntegerMix] = {
@@ -666,17 +672,17 @@ class ExactProbe:
 
 def make_probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> tuple[ExactProbe, ...]:
     """All probes of one size: selections by each matrix, small whole numbers, and numbers that need every bit."""
-    shapes = {one.name: axis_lengths(one, dims) for one in task.inputs}
-    free = [one for one in task.inputs if not is_integer_like(one)]
-    found = list(_selections(task, free, shapes, rng))
+    shapes = {tensor.name: axis_lengths(tensor, dims) for tensor in task.inputs}
+    free = [tensor for tensor in task.inputs if not is_integer_like(tensor)]
+    probes = list(_selections(task, free, shapes, rng))
     if free:
-        small = {one.name: _small_integers(one, shapes[one.name], rng) for one in free}
-        found.append(_make_probe(task, "small integers", small, shapes, rng, exact=True))
-    for one in free if task.precision != "tf32" else ():
-        rich = {other.name: _powers_of_two(other, shapes[other.name], rng) for other in free}
-        rich[one.name] = _full_precision(one, shapes[one.name], rng)
-        found.append(_make_probe(task, f"many bits in {one.name}", rich, shapes, rng, exact=True))
-    return tuple(found)
+        small = {tensor.name: _small_integers(tensor, shapes[tensor.name], rng) for tensor in free}
+        probes.append(_make_probe(task, "small integers", small, shapes, rng, exact=True))
+    for tensor in free if task.precision != "tf32" else ():
+        rich = {operand.name: _powers_of_two(operand, shapes[operand.name], rng) for operand in free}
+        rich[tensor.name] = _full_precision(tensor, shapes[tensor.name], rng)
+        probes.append(_make_probe(task, f"many bits in {tensor.name}", rich, shapes, rng, exact=True))
+    return tuple(probes)
 
 
 def _selections(
@@ -684,34 +690,36 @@ def _selections(
 ) -> Iterator[ExactProbe]:
     """One matrix picks rows or columns; the other inputs keep all their bits, which the result must show."""
     exact = task.precision == "strict"
-    for one in free:
-        shape = shapes[one.name]
-        if len(shape) < 2 or one.values == "positive":
+    for tensor in free:
+        shape = shapes[tensor.name]
+        if len(shape) < 2 or tensor.values == "positive":
             continue
-        rows = {one.name: _one_hot_rows(shape, rng)}
-        yield _make_probe(task, f"one-hot rows of {one.name}", rows, shapes, rng, exact=exact)
+        rows = {tensor.name: _one_hot_rows(shape, rng)}
+        yield _make_probe(task, f"one-hot rows of {tensor.name}", rows, shapes, rng, exact=exact)
         if shape[-1] != shape[-2]:
-            columns = {one.name: np.swapaxes(_one_hot_rows((*shape[:-2], shape[-1], shape[-2]), rng), -1, -2)}
-            yield _make_probe(task, f"one-hot columns of {one.name}", columns, shapes, rng, exact=exact)
+            columns = {tensor.name: np.swapaxes(_one_hot_rows((*shape[:-2], shape[-1], shape[-2]), rng), -1, -2)}
+            yield _make_probe(task, f"one-hot columns of {tensor.name}", columns, shapes, rng, exact=exact)
 
 
 def _make_probe(
     task: Task,
     name: str,
-    given: Mapping[str, Floats],
+    fixed_values: Mapping[str, Floats],
     shapes: Mapping[str, tuple[int, ...]],
     rng: np.random.Generator,
     *,
     exact: bool,
 ) -> ExactProbe:
     inputs: dict[str, Raw] = {}
-    for one in task.inputs:
+    for tensor in task.inputs:
         values = (
-            scale_to_domain(one, given[one.name]) if one.name in given else declared_values(one, shapes[one.name], rng)
+            scale_to_domain(tensor, fixed_values[tensor.name])
+            if tensor.name in fixed_values
+            else declared_values(tensor, shapes[tensor.name], rng)
         )
-        if one.name not in given and not is_integer_like(one) and one.within is None:
+        if tensor.name not in fixed_values and not is_integer_like(tensor) and tensor.within is None:
             values = _fraction_steps(values)
-        inputs[one.name] = from_float64(values, one.dtype) if values.dtype == np.float64 else values
+        inputs[tensor.name] = from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
     return ExactProbe(name=name, inputs=inputs, exact=exact)
 
 
@@ -728,32 +736,32 @@ def _fraction_steps(values: Raw | Floats) -> Raw | Floats:
 def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """One 1 in each row, every column as often as any other: a permutation where the matrix is square."""
     rows, columns = shape[-2:]
-    found = np.zeros(shape)
-    for matrix in found.reshape(-1, rows, columns):
+    selection = np.zeros(shape)
+    for matrix in selection.reshape(-1, rows, columns):
         turns = np.concatenate([rng.permutation(columns) for _ in range(-(-rows // columns))])
         matrix[np.arange(rows), turns[:rows]] = 1.0
-    return found
+    return selection
 
 
-def _small_integers(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def _small_integers(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
-    low = 1 if one.values == "positive" else 0
-    whole = rng.integers(low, SMALLEST_INTEGERS, size=shape).astype(np.float64)
-    return whole if one.values == "normal" else whole / SMALLEST_INTEGERS
+    low = 1 if tensor.values == "positive" else 0
+    integers = rng.integers(low, SMALLEST_INTEGERS, size=shape).astype(np.float64)
+    return integers if tensor.values == "normal" else integers / SMALLEST_INTEGERS
 
 
-def _full_precision(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def _full_precision(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
-    bits = min(SIGNIFICAND_BITS[one.dtype], RICH_BITS)
+    bits = min(SIGNIFICAND_BITS[tensor.dtype], RICH_BITS)
     odd = rng.integers(1 << (bits - 2), 1 << (bits - 1), size=shape) * 2.0 + 1.0
-    if one.values == "positive":
+    if tensor.values == "positive":
         return odd / (1 << bits)
     signed = odd * rng.choice((-1.0, 1.0), size=shape)
-    kept = rng.random(shape) < RICH_TERMS / max(shape[-1] if shape else 1, RICH_TERMS)
-    return np.where(kept, signed, 0.0) / (1 if one.values == "normal" else 1 << bits)
+    nonzero = rng.random(shape) < RICH_TERMS / max(shape[-1] if shape else 1, RICH_TERMS)
+    return np.where(nonzero, signed, 0.0) / (1 if tensor.values == "normal" else 1 << bits)
 
 
-def _powers_of_two(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def _powers_of_two(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """1 and 0; a half and 1 where the domain excludes 0."""
     picked = rng.integers(0, 2, size=shape).astype(np.float64)
-    return (picked + 1) / 2 if one.values == "positive" else picked
+    return (picked + 1) / 2 if tensor.values == "positive" else picked

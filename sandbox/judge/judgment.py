@@ -43,13 +43,13 @@ def judge(
     Raises TaskError for a task that cannot be used. A broken candidate is a verdict, never an error.
     """
     task, folder = load_task(task_file)
-    asked = (options or Options()).with_device(task)
+    device_options = (options or Options()).with_device(task)
     with (
-        open_reference(task, folder, asked) as reference,
+        open_reference(task, folder, device_options) as reference,
         freeze_sources(task, candidate or folder) as new,
         freeze_sources(task, against or folder) as old,
     ):
-        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=asked).judge()
+        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=device_options).judge()
 
 
 def open_reference(task: Task, folder: Path, options: Options, surroundings: Surroundings = HERE) -> Reference:
@@ -79,21 +79,21 @@ class CandidateJudgment:
         if correct.answer != "yes":
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
-        own = work.answered
+        own_work = work.answered
         pairs = TimedPairs(bench=bench)
         timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
             detail = f"a timed call was refused: {timed.detail}"
             if timed.side == "b" and timed.unclear:
-                return self._make_judgment(correct, answer_unverified(detail), own, calls=calls)
+                return self._make_judgment(correct, answer_unverified(detail), own_work, calls=calls)
             if timed.side == "b":
-                return self._make_judgment(answer_no(detail), answer_unverified(detail), own, calls=calls)
+                return self._make_judgment(answer_no(detail), answer_unverified(detail), own_work, calls=calls)
             return self._make_judgment(
-                correct, answer_unverified(f"the version compared with: {detail}"), own, calls=calls
+                correct, answer_unverified(f"the version compared with: {detail}"), own_work, calls=calls
             )
         return self._make_judgment(
-            correct, self._discount_unseen_gain(timed, pairs, work), own, calls=calls, gain=timed
+            correct, self._discount_unseen_gain(timed, pairs, work), own_work, calls=calls, gain=timed
         )
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
@@ -112,8 +112,8 @@ class CandidateJudgment:
         """Correctness and own work alone."""
         gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
         correct = self.convict_by_reading() or gate.check(self.opener(self.new))
-        own = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
-        return self._make_judgment(correct, NOT_WANTED, own, calls=gate.calls)
+        own_work = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
+        return self._make_judgment(correct, NOT_WANTED, own_work, calls=gate.calls)
 
     def _own_work(self) -> Work:
         if not self.options.has("own_work"):
@@ -134,15 +134,19 @@ class CandidateJudgment:
         if not self.options.has("static"):
             return None
         texts = {
-            side: {path.name: _read_text(path) for path in one.files}
-            for side, one in (("a", self.old), ("b", self.new))
+            side: {path.name: _read_text(path) for path in version.files}
+            for side, version in (("a", self.old), ("b", self.new))
         }
-        first = (*self.task.outputs, *(one for one in self.task.inputs if one.constness == "mutated"))[0]
-        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(first.dtype, "fp32")
-        convicting = [one for one in added(texts["a"], texts["b"], dtype=dtype) if one.severity == "convicts"]
+        judged = (*self.task.outputs, *(tensor for tensor in self.task.inputs if tensor.constness == "mutated"))[0]
+        dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(judged.dtype, "fp32")
+        convicting = [
+            finding for finding in added(texts["a"], texts["b"], dtype=dtype) if finding.severity == "convicts"
+        ]
         if not convicting:
             return None
-        return answer_no(*(f"{one.path}:{one.line}: {one.rule}: {one.meaning}" for one in convicting))
+        return answer_no(
+            *(f"{finding.path}:{finding.line}: {finding.rule}: {finding.meaning}" for finding in convicting)
+        )
 
     def opener(self, version: Frozen) -> Callable[[], AbstractContextManager[Session]]:
         """Fresh workers with that version."""
@@ -184,30 +188,30 @@ class CandidateJudgment:
     def _run_pairs(
         self, pairs: TimedPairs, opened: Mapping[str, Callable[[], AbstractContextManager[Session]]], count: int
     ) -> list[list[TimedCall]] | TimingRefused:
-        found: list[list[TimedCall]] = []
+        runs: list[list[TimedCall]] = []
         for _ in range(count):
             calls = pairs.run(opened, self.task.timed, self.options.blocks)
             if isinstance(calls, TimingRefused):
                 return calls
-            found.append(calls)
-        return found
+            runs.append(calls)
+        return runs
 
     def _make_judgment(
         self,
         correct: QuestionAnswer,
         faster: QuestionAnswer,
-        own: QuestionAnswer,
+        own_work: QuestionAnswer,
         *,
         calls: int,
         gain: "Gain | None" = None,
     ) -> Judgment:
-        allowed = own.answer == "yes" or self.task.library != "forbidden"
+        allowed = own_work.answer == "yes" or self.task.library != "forbidden"
         return Judgment(
             task=self.task.name,
             candidate=dict(self.new.sha256),
             correct=correct,
             faster=faster,
-            own_work=own,
+            own_work=own_work,
             accepted=correct.answer == "yes" and faster.answer == "yes" and allowed,
             speedup=gain.speedup if gain else None,
             speedup_lower=gain.speedup_lower if gain else None,
@@ -246,16 +250,18 @@ class Gain:
         """Faster by more than the margin, not so, or undecided."""
         least = "" if self.speedup_lower is None else f", at least {self.speedup_lower:.3f}x"
         beside = f" and {self.calibration_pairs} of identical versions" if self.calibration_pairs else ""
-        said = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"
+        summary = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"
         match self.decision:
             case "faster":
-                return answer_yes(said)
+                return answer_yes(summary)
             case "not_better":
-                return answer_no(said)
+                return answer_no(summary)
             case "lost":
-                return answer_no(said, *(f"{one.label} is slower" for one in self.estimate.shapes if one.slower))
+                return answer_no(
+                    summary, *(f"{shape.label} is slower" for shape in self.estimate.shapes if shape.slower)
+                )
             case "unpromising" | "undecided":
-                return answer_unverified(f"undecided: {said}")
+                return answer_unverified(f"undecided: {summary}")
 
 
 def _to_comparison(pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str) -> Comparison:
@@ -269,7 +275,7 @@ def _to_comparison(pairs: Sequence[Sequence[TimedCall]], best: str, candidate: s
         )
         for label in dict.fromkeys(call.label for call in pairs[0])
     )
-    data = json.dumps([one.pairs for one in shapes]).encode()
+    data = json.dumps([shape.pairs for shape in shapes]).encode()
     return Comparison(
         best=best,
         candidate=candidate,

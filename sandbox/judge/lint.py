@@ -75,15 +75,15 @@ class LintFinding(Value):
 UNREAD = ("insensitive-input", "init-dependent")
 
 
-def blocking(task: Task, holes: Sequence[LintFinding]) -> tuple[LintFinding, ...]:
-    """Those of the holes for which nobody should be told that a kernel of this task is right.
+def blocking(task: Task, findings: Sequence[LintFinding]) -> tuple[LintFinding, ...]:
+    """The findings that make every verdict on this task worthless.
 
     An input without effect, such as a bias ahead of a normalization, is none of them: a kernel that leaves it out is
     right. It is one if no input that changes from call to call has an effect.
     """
-    changing = {one.name for one in task.inputs if one.constness != "const"}
-    idle = {one.about for one in holes if one.rule == "insensitive-input"}
-    return tuple(one for one in holes if one.wrong and (one.rule not in UNREAD or changing <= idle))
+    changing = {tensor.name for tensor in task.inputs if tensor.constness != "const"}
+    idle = {finding.about for finding in findings if finding.rule == "insensitive-input"}
+    return tuple(finding for finding in findings if finding.wrong and (finding.rule not in UNREAD or changing <= idle))
 
 
 Opened = Callable[[], AbstractContextManager[Session]]
@@ -110,20 +110,20 @@ def lint_task(task: Task, reference: Reference, *, opened: Opened | None = None)
 
     Raises ReferenceFailed where the reference has no answer, which is worse than any hole.
     """
-    smallest = min(task.shapes, key=lambda one: _element_count(task, one))
+    smallest = min(task.shapes, key=lambda shape: _element_count(task, shape))
     telling = max(
-        (one for one in task.shapes if _element_count(task, one) < LARGE_ELEMENTS),
+        (shape for shape in task.shapes if _element_count(task, shape) < LARGE_ELEMENTS),
         key=_size_key(task),
         default=smallest,
     )
-    looked = _Lint(task, reference, smallest)
-    found = [*looked.outputs(), *looked.inputs(), *looked.reference_alone(), *looked.far()]
-    found += find_no_answers(task, reference, smallest, elements=_element_count(task, smallest))
-    found += [*find_ties(task, reference, telling), *find_rounded_integers(task, reference, telling)]
-    found += [*find_discontinuous(task, reference, telling), *_check_work(task)]
+    lint = _Lint(task, reference, smallest)
+    findings = [*lint.outputs(), *lint.inputs(), *lint.reference_alone(), *lint.oracle_drift()]
+    findings += find_no_answers(task, reference, smallest, elements=_element_count(task, smallest))
+    findings += [*find_ties(task, reference, telling), *find_rounded_integers(task, reference, telling)]
+    findings += [*find_discontinuous(task, reference, telling), *_check_work(task)]
     if opened is not None:
-        found += _check_baseline(task, reference, opened)
-    return tuple(dict.fromkeys(found))
+        findings += _check_baseline(task, reference, opened)
+    return tuple(dict.fromkeys(findings))
 
 
 def find_known_defects(task: Task, reference: Reference) -> tuple[LintFinding, ...]:
@@ -132,8 +132,8 @@ def find_known_defects(task: Task, reference: Reference) -> tuple[LintFinding, .
     Asks the reference alone, some ten times at the smallest public size and up to seven times for each input. Raises
     ReferenceFailed where it has no answer.
     """
-    looked = _Lint(task, reference, min(task.shapes, key=lambda one: _element_count(task, one)))
-    return blocking(task, (*looked.outputs(), *looked.inputs(), *looked.far()))
+    lint = _Lint(task, reference, min(task.shapes, key=lambda shape: _element_count(task, shape)))
+    return blocking(task, (*lint.outputs(), *lint.inputs(), *lint.oracle_drift()))
 
 
 @dataclass
@@ -150,24 +150,24 @@ class _Lint:
 
     def outputs(self) -> Iterator[LintFinding]:
         """Shapes, and whether a constant would do."""
-        for one in _judged_outputs(self.task):
-            wanted = axis_lengths(one, self.shape.dims)
-            if (got := self.answers[0][one.name].shape) != wanted:
+        for tensor in _judged_outputs(self.task):
+            lengths = axis_lengths(tensor, self.shape.dims)
+            if (got := self.answers[0][tensor.name].shape) != lengths:
                 yield LintFinding(
                     rule="wrong-shape",
                     wrong=True,
-                    text=f"{one.name}: the reference gives {list(got)}, the task says {list(wanted)}; correct one",
+                    text=f"{tensor.name}: the reference gives {list(got)}, the task says {list(lengths)}; correct one",
                 )
                 continue
-            values = np.stack([answer[one.name] for answer in self.answers])
+            values = np.stack([answer[tensor.name] for answer in self.answers])
             if not np.isfinite(values).all():
                 yield LintFinding(
                     rule="not-finite",
                     wrong=False,
-                    text=f"{one.name}: is not finite for ordinary inputs; restrict their `values`",
+                    text=f"{tensor.name}: is not finite for ordinary inputs; restrict their `values`",
                 )
                 continue
-            yield from self._check_spread(one.name, values)
+            yield from self._check_spread(tensor.name, values)
 
     def _check_spread(self, name: str, values: NDArray[np.float64]) -> Iterator[LintFinding]:
         spread = values.std(axis=0)
@@ -185,36 +185,41 @@ class _Lint:
     def inputs(self) -> Iterator[LintFinding]:
         """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
         base = self.drawn[0]
-        for one in self.task.inputs:
-            if not any(self._check_influence({**base, one.name: other}) for other in self._draw_other_values(one)):
-                text = f"{one.name}: another one gives the same result; remove it, or mend the reference"
-                yield LintFinding(rule="insensitive-input", wrong=True, text=text, about=one.name)
-            elif one.constness == "const" and is_float(one.dtype):
-                yield from self._initial(one)
+        for tensor in self.task.inputs:
+            if not any(
+                self._check_influence({**base, tensor.name: other_values})
+                for other_values in self._draw_other_values(tensor)
+            ):
+                text = f"{tensor.name}: another one gives the same result; remove it, or mend the reference"
+                yield LintFinding(rule="insensitive-input", wrong=True, text=text, about=tensor.name)
+            elif tensor.constness == "const" and is_float(tensor.dtype):
+                yield from self._initial(tensor)
 
-    def _draw_other_values(self, one: Input) -> Iterator[NDArray[np.generic]]:
+    def _draw_other_values(self, tensor: Input) -> Iterator[NDArray[np.generic]]:
         """Other values of that input: of few that it may have, the same is often drawn again."""
         base = self.drawn[0]
         for _ in range(OTHER_DRAWS):
-            other = draw(self.task, self.shape.dims, "normal", self.rng)[one.name]
-            if np.array_equal(other, base[one.name]):
-                other = change_one_element(base, one, self.rng)[0][one.name]
-            yield other
+            other_values = draw(self.task, self.shape.dims, "normal", self.rng)[tensor.name]
+            if np.array_equal(other_values, base[tensor.name]):
+                other_values = change_one_element(base, tensor, self.rng)[0][tensor.name]
+            yield other_values
 
-    def _initial(self, one: Input) -> Iterator[LintFinding]:
+    def _initial(self, tensor: Input) -> Iterator[LintFinding]:
         base = self.drawn[0]
         for word, value in INITIAL.items():
-            begun = from_float64(np.full(base[one.name].shape, value), one.dtype)
-            if not self._check_influence({**base, one.name: begun}):
-                text = f"{one.name}: {word} in its place give the same result; a kernel that leaves it out would pass"
-                yield LintFinding(rule="init-dependent", wrong=True, text=text, about=one.name)
+            begun = from_float64(np.full(base[tensor.name].shape, value), tensor.dtype)
+            if not self._check_influence({**base, tensor.name: begun}):
+                text = (
+                    f"{tensor.name}: {word} in its place give the same result; a kernel that leaves it out would pass"
+                )
+                yield LintFinding(rule="init-dependent", wrong=True, text=text, about=tensor.name)
 
     def reference_alone(self) -> Iterator[LintFinding]:
         """Whether it answers twice alike, in a new process too, and in float64."""
-        again = self.reference.oracle(self.drawn[0])
+        same_process = self.reference.oracle(self.drawn[0])
         self.reference.close()
-        anew = self.reference.oracle(self.drawn[0])
-        if self._differs(again, self.answers[0]) or self._differs(anew, self.answers[0]):
+        new_process = self.reference.oracle(self.drawn[0])
+        if self._differs(same_process, self.answers[0]) or self._differs(new_process, self.answers[0]):
             yield LintFinding(
                 rule="unrepeatable",
                 wrong=True,
@@ -224,7 +229,7 @@ class _Lint:
             text = f"the reference: {note}, so the oracle is not exact; define oracle() in float64 beside it"
             yield LintFinding(rule="narrow-oracle", wrong=False, text=text)
 
-    def far(self) -> Iterator[LintFinding]:
+    def oracle_drift(self) -> Iterator[LintFinding]:
         """Whether float64 and the task's own types give one answer."""
         return find_far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
 
@@ -269,11 +274,11 @@ def _check_baseline(task: Task, reference: Reference, opened: Opened) -> Iterato
         for shape in () if broken else task.shapes:
             for mix in ("normal", TIES) if has_integer_output(task) else ("normal",):
                 inputs = consts.keep(shape, draw(task, shape.dims, mix, rng))
-                found = _first_fault(bench, session, shape, inputs, mix=mix)
-                if isinstance(found, LintFinding):
-                    yield found
-            if isinstance(found, BrokenWorker):
-                broken = found
+                fault = _first_fault(bench, session, shape, inputs, mix=mix)
+                if isinstance(fault, LintFinding):
+                    yield fault
+            if isinstance(fault, BrokenWorker):
+                broken = fault
                 break
             if shape.timed and (hole := _check_duration(session, shape, inputs)):
                 yield hole
@@ -286,19 +291,19 @@ def _first_fault(
     bench: CallJudge, session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]], *, mix: str
 ) -> LintFinding | BrokenWorker | None:
     """What is wrong with a call of the first version; of values with ties, only what they show of the task."""
-    done = session.call(shape.dims, inputs)
-    if isinstance(done, BrokenWorker):
-        return done
+    sealed = session.call(shape.dims, inputs)
+    if isinstance(sealed, BrokenWorker):
+        return sealed
     try:
         truth = truth_of(bench.reference, inputs)
-        got = {name: to_float64(done.outputs[name], bench.task.dtype_of(name)) for name in truth.oracle}
+        got = {name: to_float64(sealed.outputs[name], bench.task.dtype_of(name)) for name in truth.oracle}
         if hole := find_arbitrary(bench.task, bench.reference, inputs, got, truth.oracle):
             return hole
     except ReferenceFailed:
         if mix == "normal":
             raise
         return None  # told elsewhere
-    if mix == "normal" and (lines := bench.wrong(done, truth)):
+    if mix == "normal" and (lines := bench.wrong(sealed, truth)):
         text = f"{shape.label}: the first version is wrong: {lines[0]}; mend it first"
         return LintFinding(rule="broken-baseline", wrong=True, text=text)
     return None
@@ -308,19 +313,21 @@ def _check_duration(session: Session, shape: Shape, inputs: Mapping[str, NDArray
     """A few calls, less an empty one; the machine may be busy, so the shortest counts."""
     times = []
     for _ in range(TIMED_CALLS):
-        done = session.call(shape.dims, inputs)
-        if isinstance(done, BrokenWorker):
+        sealed = session.call(shape.dims, inputs)
+        if isinstance(sealed, BrokenWorker):
             return None
-        times.append(done.wall_us)
-    taken = min(times) - statistics.median(session.ping() for _ in range(TIMED_CALLS))
-    if taken >= SHORT_US:
+        times.append(sealed.wall_us)
+    duration_us = min(times) - statistics.median(session.ping() for _ in range(TIMED_CALLS))
+    if duration_us >= SHORT_US:
         return None
-    text = f"{shape.label}: a call takes {max(taken, 0):.0f} us, mostly the cost of being called; time a larger size"
+    text = (
+        f"{shape.label}: a call takes {max(duration_us, 0):.0f} us, mostly the cost of being called; time a larger size"
+    )
     return LintFinding(rule="too-short", wrong=False, text=text)
 
 
 def _judged_outputs(task: Task) -> tuple[Tensor, ...]:
-    return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
+    return (*task.outputs, *(tensor for tensor in task.inputs if tensor.constness == "mutated"))
 
 
 def _size_key(task: Task) -> Callable[[Shape], int]:
@@ -328,7 +335,7 @@ def _size_key(task: Task) -> Callable[[Shape], int]:
 
 
 def _element_count(task: Task, shape: Shape) -> int:
-    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in (*task.inputs, *task.outputs))
+    return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in (*task.inputs, *task.outputs))
 
 
 # What a reference leaves open: values for which it has no answer, ties, and whole numbers that rounding decides.
@@ -362,12 +369,12 @@ def find_no_answers(task: Task, reference: Reference, shape: Shape, *, elements:
             )
             yield LintFinding(rule="no-answer", wrong=False, text=text)
             break
-        said = ""
+        failure = ""
         for inputs in tried():
-            if not (said := _reference_failure(reference, inputs)):
+            if not (failure := _reference_failure(reference, inputs)):
                 break
-        if said:
-            failed.setdefault(kind, said)
+        if failure:
+            failed.setdefault(kind, failure)
     if failed:
         text = (
             f"the reference: has no answer for {list_some(tuple(failed))} ({next(iter(failed.values()))}), which would end"
@@ -380,7 +387,7 @@ def find_no_answers(task: Task, reference: Reference, shape: Shape, *, elements:
 def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str, Callable[[], Iterator[Arrays]]]]:
     """Kinds of values, each with inputs of which the judge takes the first that have an answer."""
     rng = np.random.default_rng()
-    bends = any(is_integer_like(one) for one in task.inputs)
+    bends = any(is_integer_like(tensor) for tensor in task.inputs)
 
     def milder(mix: str) -> Iterator[Arrays]:
         for reach in REACHES_TRIED if bends or mix == SPIKING else REACHES_TRIED[:1]:
@@ -394,18 +401,18 @@ def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str,
 
 def find_rounded_integers(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
     """Whole numbers that change when an input moves by less than its type can tell."""
-    whole = _is_integer_output(task)
-    if not whole:
+    integer_outputs = _is_integer_output(task)
+    if not integer_outputs:
         return
     rng = np.random.default_rng()
     inputs = draw(task, shape.dims, MIXES[0], rng)
     exact = reference.oracle(inputs)
     trusted = reference.trusted(inputs)
-    found = measure_integer_ranges(task, inputs, reference.oracle, rng, exact=exact)
-    for name in (one.name for one in whole):
+    ranges = measure_integer_ranges(task, inputs, reference.oracle, rng, exact=exact)
+    for name in (output.name for output in integer_outputs):
         open_ = exact[name] != trusted[name]
-        if name in found:
-            open_ |= found[name].low != found[name].high
+        if name in ranges:
+            open_ |= ranges[name].low != ranges[name].high
         share = float(np.mean(open_))
         if share > MOST_UNJUDGED:
             text = f"{name}: rounding decides {share:.0%} of it, which cannot be judged; judge what it is made from"
@@ -422,10 +429,10 @@ def find_discontinuous(task: Task, reference: Reference, shape: Shape) -> Iterat
     for mix in (MIXES[0], FAR_OFF):
         inputs = draw(task, shape.dims, mix, rng)
         try:
-            found = discontinuous_shares(task, inputs, reference.oracle, rng, exact=reference.oracle(inputs))
+            shares = discontinuous_shares(task, inputs, reference.oracle, rng, exact=reference.oracle(inputs))
         except ReferenceFailed:
             continue  # told elsewhere
-        most = {name: max(share, most.get(name, 0.0)) for name, share in found.items()}
+        most = {name: max(share, most.get(name, 0.0)) for name, share in shares.items()}
     for name, share in most.items():
         text = f"{name}: rounding decides {share:.2%} of it at {shape.label}: there, what lies on either side passes"
         if share > MOST_JUMPS:
@@ -454,22 +461,22 @@ def find_arbitrary(
     task: Task, reference: Reference, inputs: Arrays, got: Mapping[str, Floats], right: Mapping[str, Floats]
 ) -> LintFinding | None:
     """The hole where two answers differ only in which of some equal elements they name."""
-    for name, one in ((output.name, one) for output in _is_integer_output(task) for one in task.inputs):
-        values = to_float64(inputs[one.name], one.dtype)
+    for name, tensor in ((output.name, tensor) for output in _is_integer_output(task) for tensor in task.inputs):
+        values = to_float64(inputs[tensor.name], tensor.dtype)
         axis = _axis_of_equal_elements(got[name], right[name], values)
         if axis is None:
             continue
         there = np.take_along_axis(values, _as_indices(right[name], values.shape, axis), axis)
         if there.min() == there.max():
             continue  # anything names those
-        turned = {**inputs, one.name: np.ascontiguousarray(np.roll(inputs[one.name], ROLLED_BY, axis))}
+        turned = {**inputs, tensor.name: np.ascontiguousarray(np.roll(inputs[tensor.name], ROLLED_BY, axis))}
         try:
-            moved = reference.oracle(turned)[name]
+            rolled_answer = reference.oracle(turned)[name]
         except ReferenceFailed:
             continue
-        if _names_elements(moved, np.roll(values, ROLLED_BY, axis), axis, there):
+        if _names_elements(rolled_answer, np.roll(values, ROLLED_BY, axis), axis, there):
             text = (
-                f"{name}: is a place among equal elements of {one.name}, and which of them is left open, so right"
+                f"{name}: is a place among equal elements of {tensor.name}, and which of them is left open, so right"
                 " kernels are refused; have the reference take the first (stable=True), or leave the place out"
             )
             return LintFinding(rule="arbitrary-ties", wrong=True, text=text)
@@ -496,21 +503,21 @@ def _axis_of_equal_elements(got: Floats, right: Floats, values: Floats) -> int |
     return None
 
 
-def _names_elements(found: Floats, values: Floats, axis: int, there: Floats | None) -> bool:
+def _names_elements(indices: Floats, values: Floats, axis: int, there: Floats | None) -> bool:
     """Whether they are places along that axis, and those of the elements `there`."""
-    places = _as_indices(found, values.shape, axis)
+    places = _as_indices(indices, values.shape, axis)
     if not places.size or places.min() < 0 or places.max() >= values.shape[axis]:
         return False
     return there is None or np.array_equal(np.take_along_axis(values, places, axis), there)
 
 
-def _as_indices(found: Floats, shape: tuple[int, ...], axis: int) -> NDArray[np.int64]:
+def _as_indices(indices: Floats, shape: tuple[int, ...], axis: int) -> NDArray[np.int64]:
     """As indices along that axis, where the other axes are those of `shape`; else nothing."""
-    others = shape[:axis] + shape[axis + 1 :]
-    if found.shape == others:
-        return np.expand_dims(found, axis).astype(np.int64)
-    if found.ndim == len(shape) and found.shape[:axis] + found.shape[axis + 1 :] == others:
-        return found.astype(np.int64)
+    other_axes = shape[:axis] + shape[axis + 1 :]
+    if indices.shape == other_axes:
+        return np.expand_dims(indices, axis).astype(np.int64)
+    if indices.ndim == len(shape) and indices.shape[:axis] + indices.shape[axis + 1 :] == other_axes:
+        return indices.astype(np.int64)
     return np.zeros(0, np.int64)
 
 
@@ -524,7 +531,7 @@ def _reference_failure(reference: Reference, inputs: Arrays) -> str:
 
 
 def _is_integer_output(task: Task) -> list[Output]:
-    return [one for one in task.outputs if not is_float(one.dtype)]
+    return [output for output in task.outputs if not is_float(output.dtype)]
 
 
 # A reference that answers otherwise in float64 than in the task's types, which forgives errors of any size.
@@ -544,14 +551,18 @@ def find_far_oracle(
 ) -> Iterator[LintFinding]:
     """Outputs whose two answers differ beyond reason; `exact` is the oracle's. Raises ReferenceFailed."""
     usual = reference.trusted(inputs)
-    far = [
+    far_outputs = [
         name
         for name in exact
         if _units_off(task, name, exact[name], usual[name], None) > _far_limit(task, name, FAR_UNITS)
     ]
-    known = measure_rounding_noise(task, inputs, reference.oracle, np.random.default_rng(), exact=exact) if far else {}
-    for name in far:
-        units = _units_off(task, name, exact[name], usual[name], known[name])
+    noise_by_output = (
+        measure_rounding_noise(task, inputs, reference.oracle, np.random.default_rng(), exact=exact)
+        if far_outputs
+        else {}
+    )
+    for name in far_outputs:
+        units = _units_off(task, name, exact[name], usual[name], noise_by_output[name])
         if units > _far_limit(task, name, FAR_SENSITIVITY):
             text = (
                 f"{name}: the reference's answers in float64 and in the task's types are {units:.2g} units of rounding "
@@ -565,7 +576,7 @@ def _far_limit(task: Task, name: str, units: float) -> float:
     return min(units, FAR_SHARE / unit(dtype)) if is_float(dtype) else units
 
 
-def _units_off(task: Task, name: str, exact: Floats, usual: Floats, known: RoundingNoise | None) -> float:
+def _units_off(task: Task, name: str, exact: Floats, usual: Floats, noise: RoundingNoise | None) -> float:
     """Units of rounding by which half of the elements, or more, are off; 0 for whole numbers."""
     dtype = task.dtype_of(name)
     if not is_float(dtype) or exact.shape != usual.shape:
@@ -573,5 +584,7 @@ def _units_off(task: Task, name: str, exact: Floats, usual: Floats, known: Round
     both = np.isfinite(exact) & np.isfinite(usual)
     if not both.any():
         return 0.0
-    one = honest_error(np.broadcast_to(local_scale(exact), exact.shape), known, dtype=dtype, precision=task.precision)
-    return float(np.median(np.abs(usual[both] - exact[both]) / (one + SMALLEST[dtype])[both]))
+    unit_error = honest_error(
+        np.broadcast_to(local_scale(exact), exact.shape), noise, dtype=dtype, precision=task.precision
+    )
+    return float(np.median(np.abs(usual[both] - exact[both]) / (unit_error + SMALLEST[dtype])[both]))

@@ -116,15 +116,20 @@ def measure_rounding_noise(
     count = 2 * MOVE_COUNT if flat else MOVE_COUNT
     total = {name: np.zeros(values.shape) for name, values in exact.items()}
     for _ in range(count):
-        moved, relative = _perturb(task, inputs, rng)
-        for name, values in oracle(moved).items():
+        perturbed, relative = _perturb(task, inputs, rng)
+        for name, values in oracle(perturbed).items():
             with np.errstate(invalid="ignore", over="ignore"):
                 change = (values - exact[name]) / relative
                 total[name] += np.square(np.where(np.isfinite(change), change, 0.0))
     terms = _count_terms(task, inputs, oracle, rng)
-    drifts = any(_has_equal_runs(inputs[one.name], rng) for one in task.inputs if is_continuous(one))
-    given = {one.name: to_float32(inputs[one.name], one.dtype) for one in task.inputs if is_continuous(one)}
-    sums = {one: worst_loop_error(given, one, rng) * LOOP_ALLOWANCE * SERIAL_MOVES / 16 for one in set(terms.values())}
+    drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
+    floats = {
+        tensor.name: to_float32(inputs[tensor.name], tensor.dtype) for tensor in task.inputs if is_continuous(tensor)
+    }
+    sums = {
+        term_count: worst_loop_error(floats, term_count, rng) * LOOP_ALLOWANCE * SERIAL_MOVES / 16
+        for term_count in set(terms.values())
+    }
     return {
         name: RoundingNoise(
             spread=np.sqrt(_pool_neighbours(squares / count)),
@@ -143,17 +148,17 @@ def measure_integer_ranges(
     of equal numbers stays one. Half precision moves in float32, in which its sums are, and reaches the oracle so.
     Where more than two numbers were seen, as in an iteration that is chaos, there may be more on either side.
     """
-    whole = [one for one in task.outputs if not is_float(one.dtype)]
-    if not any(is_continuous(one) for one in task.inputs):
+    integer_outputs = [tensor for tensor in task.outputs if not is_float(tensor.dtype)]
+    if not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
-    low = {one.name: exact[one.name] for one in whole}
+    low = {tensor.name: exact[tensor.name] for tensor in integer_outputs}
     high, inner = dict(low), {name: np.zeros(values.shape, dtype=np.bool_) for name, values in low.items()}
-    for moved in perturbed_pairs(task, inputs, rng):
-        answer = oracle(moved)
+    for perturbed in perturbed_pairs(task, inputs, rng):
+        answer = oracle(perturbed)
         for name in low:
-            found, least, most = answer[name], low[name], high[name]
-            inner[name] |= (found != least) & (found != most) & (least < most)
-            low[name], high[name] = np.fmin(least, found), np.fmax(most, found)
+            numbers, least, most = answer[name], low[name], high[name]
+            inner[name] |= (numbers != least) & (numbers != most) & (least < most)
+            low[name], high[name] = np.fmin(least, numbers), np.fmax(most, numbers)
     more = {name: np.where(inner[name], high[name] - low[name], 0.0) for name in low}
     return {name: IntegerRange(low=low[name] - more[name], high=high[name] + more[name]) for name in low}
 
@@ -178,13 +183,13 @@ def row_rms(values: Floats) -> Floats:
 
 def honest_error(scale: Floats, noise: RoundingNoise | None, *, dtype: DType, precision: Precision) -> Floats:
     """Error of each element that an honest program of this type may make, to be multiplied by the table's factors."""
-    one = error_limit(dtype, precision)
+    limits = error_limit(dtype, precision)
     if noise is None:
-        return max(unit(dtype), one.product) / 2 * scale
-    chain = max(1.0, np.sqrt(noise.terms) / SERIAL_MOVES) * 16 / one.l2
+        return max(unit(dtype), limits.product) / 2 * scale
+    chain = max(1.0, np.sqrt(noise.terms) / SERIAL_MOVES) * 16 / limits.l2
     spread = np.hypot(scale, noise.spread)
-    found: Floats = unit(dtype) / 2 * scale + np.hypot(one.accumulate * chain, one.product) * spread
-    return found
+    error: Floats = unit(dtype) / 2 * scale + np.hypot(limits.accumulate * chain, limits.product) * spread
+    return error
 
 
 def _pool_neighbours(squares: Floats) -> Floats:
@@ -204,9 +209,9 @@ def _has_equal_runs(raw: Raw, rng: np.random.Generator) -> bool:
         return False
     rows = raw.reshape(-1, raw.shape[-1])[rng.permutation(raw.size // raw.shape[-1])[:ROWS_SAMPLED]]
     for sample in (rows, rows.reshape(1, -1)):
-        apart = max(1, sample.shape[1] // EQUAL_PARTS)
+        distance = max(1, sample.shape[1] // EQUAL_PARTS)
         ordered = np.sort(sample, axis=1)
-        if sample.shape[1] >= EQUAL_PARTS and (ordered[:, apart:] == ordered[:, :-apart]).any():
+        if sample.shape[1] >= EQUAL_PARTS and (ordered[:, distance:] == ordered[:, :-distance]).any():
             return True
     return False
 
@@ -216,17 +221,17 @@ def _count_terms(task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.
 
     On ordinary values: others may hide it, as a large number hides all else in a softmax.
     """
-    usual = {one.name: to_storage(one, inputs[one.name].shape, rng) for one in task.inputs}
+    usual = {tensor.name: to_storage(tensor, inputs[tensor.name].shape, rng) for tensor in task.inputs}
     before = oracle(usual)
-    found = dict.fromkeys(before, 1.0)
-    for one in task.inputs:
-        if not is_float(one.dtype) or one.values == "mask":
+    terms = dict.fromkeys(before, 1.0)
+    for tensor in task.inputs:
+        if not is_float(tensor.dtype) or tensor.values == "mask":
             continue
-        changed, _ = change_one_element(usual, one, rng)
+        changed, _ = change_one_element(usual, tensor, rng)
         for name, values in oracle(changed).items():
-            fed = int(np.count_nonzero(values != before[name])) * usual[one.name].size
-            found[name] = max(found[name], fed / max(values.size, 1))
-    return found
+            fed = int(np.count_nonzero(values != before[name])) * usual[tensor.name].size
+            terms[name] = max(terms[name], fed / max(values.size, 1))
+    return terms
 
 
 def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> tuple[dict[str, Raw], float]:
@@ -235,23 +240,25 @@ def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) ->
     Half, since rounding moves a number by half a unit in the last place at most. Wider types move by as many of
     their units as make one of the narrowest.
     """
-    free = [one for one in task.inputs if is_continuous(one)]
-    coarsest = max(free, key=lambda one: unit(one.dtype)).dtype if free else "float64"
+    free = [tensor for tensor in task.inputs if is_continuous(tensor)]
+    coarsest = max(free, key=lambda tensor: unit(tensor.dtype)).dtype if free else "float64"
     largest = LARGEST_MOVES.get(coarsest, LARGEST_MOVE)
-    moved = {}
-    for one in free:
-        sizes = rng.integers(1, largest + 1, size=inputs[one.name].shape)
-        moved[one.name] = _step_by_chance(
-            inputs[one.name], one.dtype, sizes * round(unit(coarsest) / unit(one.dtype)), rng
+    perturbed = {}
+    for tensor in free:
+        sizes = rng.integers(1, largest + 1, size=inputs[tensor.name].shape)
+        perturbed[tensor.name] = _step_by_chance(
+            inputs[tensor.name], tensor.dtype, sizes * round(unit(coarsest) / unit(tensor.dtype)), rng
         )
     usual = float(np.sqrt(np.mean(np.square(np.arange(1.0, largest + 1)))))
-    return {**inputs, **moved}, 2 * unit(coarsest) * usual
+    return {**inputs, **perturbed}, 2 * unit(coarsest) * usual
 
 
 def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
     """The inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
-    free = {one.name: _sum_dtype(one.dtype) for one in task.inputs if is_continuous(one)}
-    values = {one.name: _cast_wide(inputs[one.name], one.dtype) for one in task.inputs if one.name in free}
+    free = {tensor.name: _sum_dtype(tensor.dtype) for tensor in task.inputs if is_continuous(tensor)}
+    values = {
+        tensor.name: _cast_wide(inputs[tensor.name], tensor.dtype) for tensor in task.inputs if tensor.name in free
+    }
     coarsest = max(free.values(), key=unit)
     factor = max(1, round(error_limit(coarsest, task.precision).product / unit(coarsest)))
     largest = LARGEST_MOVE if factor == 1 else LARGEST_MOVES["bfloat16"]
@@ -259,12 +266,12 @@ def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Genera
         sizes = rng.integers(1, largest + 1, size=HASH_RANGE) * factor
         signs = rng.integers(0, 2, size=HASH_RANGE) == 1
         for turn in (signs, ~signs):
-            moved = {}
+            perturbed = {}
             for name, raw in values.items():
                 at = _hash_values(raw)
                 steps = sizes[at] * round(unit(coarsest) / unit(free[name]))
-                moved[name] = _step_ulps(raw, free[name], steps, turn[at])
-            yield {**inputs, **moved}
+                perturbed[name] = _step_ulps(raw, free[name], steps, turn[at])
+            yield {**inputs, **perturbed}
 
 
 def _sum_dtype(dtype: DType) -> DType:
@@ -281,9 +288,9 @@ def _hash_values(raw: Raw) -> NDArray[np.intp]:
     return ((bits * np.uint64(HASH_MULTIPLIER)) >> np.uint64(48)).astype(np.intp)
 
 
-def is_continuous(one: Input) -> bool:
+def is_continuous(tensor: Input) -> bool:
     """Whether it is a float that may take any value of its range, and so may be moved by roundings."""
-    return is_float(one.dtype) and one.values in ("normal", "uniform", "positive")
+    return is_float(tensor.dtype) and tensor.values in ("normal", "uniform", "positive")
 
 
 def _step_by_chance(raw: Raw, dtype: DType, units: NDArray[np.int64], rng: np.random.Generator) -> Raw:
@@ -368,7 +375,7 @@ def is_plainly_right(values: Floats, oracle: Floats, trusted: Floats, *, dtype: 
     They do where all numbers are finite and far from the type's end, and the trusted program's luck is not needed.
     """
     factors, length = error_limit(dtype, precision), oracle.shape[-1] if oracle.ndim > 1 else oracle.size
-    right, usual, errors = (one.reshape(-1, length) for one in (oracle, trusted, values))
+    right, usual, errors = (array.reshape(-1, length) for array in (oracle, trusted, values))
     with np.errstate(invalid="ignore", over="ignore"):
         rows = np.sqrt(_squares(right) / length)
         if not rows.max() * np.sqrt(length) < LARGEST[dtype] / 4:
@@ -397,8 +404,8 @@ def _median(values: Floats) -> float:
 
 
 def _squares(rows: Floats) -> Floats:
-    found: Floats = np.einsum("ij,ij->i", rows, rows)
-    return found
+    sums: Floats = np.einsum("ij,ij->i", rows, rows)
+    return sums
 
 
 def compare_exact(
@@ -421,8 +428,8 @@ def compare_exact(
         return (fault,)
     right, values = to_float64(from_float64(oracle, dtype), dtype), to_float64(candidate, dtype)
     with np.errstate(invalid="ignore"):
-        near: Flags = np.abs(values - right) <= EXACT_UNITS[dtype] * unit(dtype) * local_scale(right)
-    return _count_wrong(~(near | (values == right)), values, right, output)
+        is_close: Flags = np.abs(values - right) <= EXACT_UNITS[dtype] * unit(dtype) * local_scale(right)
+    return _count_wrong(~(is_close | (values == right)), values, right, output)
 
 
 def is_exact(oracle: Floats, trusted: Floats, dtype: DType) -> bool:
@@ -483,11 +490,11 @@ def _trusted_excess(oracle: Floats, trusted: Floats, unit_error: Floats) -> Floa
     return np.maximum(np.maximum(rows, np.median(rows)), 1.0)
 
 
-def _saturate(values: Floats, rounded: Floats, near: Flags) -> Floats:
+def _saturate(values: Floats, rounded: Floats, near_limit: Flags) -> Floats:
     """Infinity counts as the result itself where that is so near the type's largest that one rounding decides."""
     same_side = np.signbit(values) == np.signbit(rounded)
-    found: Floats = np.where(np.isinf(values) & np.isfinite(rounded) & near & same_side, rounded, values)
-    return found
+    saturated: Floats = np.where(np.isinf(values) & np.isfinite(rounded) & near_limit & same_side, rounded, values)
+    return saturated
 
 
 def _compare_non_finite(values: Floats, rounded: Floats, trusted: Floats, output: str) -> Fault | None:
@@ -523,18 +530,18 @@ def _compare_norms(
         errors = np.where(judged, np.abs(values - oracle), 0.0) / unit_error
         usual = np.where(judged & np.isfinite(trusted), np.abs(trusted - oracle), 0.0) / unit_error
     where = np.unravel_index(int(np.argmax(errors)), errors.shape)
-    told = f"worst at {_format_index(where)}: {_format_value(values, where)} instead of {_format_value(oracle, where)}"
+    place = f"worst at {_format_index(where)}: {_format_value(values, where)} instead of {_format_value(oracle, where)}"
     share = np.sqrt(judged.mean())
-    found: list[Fault] = []
+    faults: list[Fault] = []
     measured, allowed = _rms(errors) / share, factors[0] * max(_rms(usual) / share, 1.0)
     if not measured <= allowed:
-        found.append(
-            Fault("relative_l2", output, f"root mean square error in units of rounding; {told}", measured, allowed)
+        faults.append(
+            Fault("relative_l2", output, f"root mean square error in units of rounding; {place}", measured, allowed)
         )
     measured, allowed = float(errors.max()) / 2, factors[1] * max(float(usual.max()) / 2, 1.0)
     if not measured <= allowed:
-        found.append(Fault("max_norm", output, f"largest error in units of rounding; {told}", measured, allowed))
-    return tuple(found)
+        faults.append(Fault("max_norm", output, f"largest error in units of rounding; {place}", measured, allowed))
+    return tuple(faults)
 
 
 def _rms(values: Floats) -> float:
@@ -578,29 +585,29 @@ def find_discontinuities(
     At each element that jumps it is the number nearest to what was got of those that moved inputs give; elsewhere the
     exact result. Asks the oracle 16 times, or never where nothing is far off, or too much is.
     """
-    if not any(is_continuous(one) for one in task.inputs):
+    if not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
     least = {name: _least_error(exact[name], task.dtype_of(name), task.precision) for name in got}
-    looked: dict[str, tuple[Indices, Indices]] = {}
+    places_by_output: dict[str, tuple[Indices, Indices]] = {}
     for name, values in got.items():
         with np.errstate(invalid="ignore"):
-            far = np.flatnonzero(np.abs(values - exact[name]).reshape(-1) > least[name])
-        if 0 < far.size <= _most_jumping(values.size):
-            looked[name] = far, _sample_places(values.size, rng)
-    seen = {name: [_take(exact[name], places)] for name, places in looked.items()}
-    for moved in perturbed_pairs(task, inputs, rng) if looked else ():
-        answer = oracle(moved)
-        for name, places in looked.items():
-            seen[name].append(_take(answer[name], places))
-    found: dict[str, Floats] = {}
-    for name, (far, sample) in looked.items():
-        values = np.stack(seen[name])
-        jump = _is_split(values, least[name][np.concatenate((far, sample))])
-        if not jump[: far.size].any() or np.count_nonzero(jump[far.size :]) > _most_jumping(sample.size):
+            far_places = np.flatnonzero(np.abs(values - exact[name]).reshape(-1) > least[name])
+        if 0 < far_places.size <= _most_jumping(values.size):
+            places_by_output[name] = far_places, _sample_places(values.size, rng)
+    samples = {name: [_take(exact[name], places)] for name, places in places_by_output.items()}
+    for perturbed in perturbed_pairs(task, inputs, rng) if places_by_output else ():
+        answer = oracle(perturbed)
+        for name, places in places_by_output.items():
+            samples[name].append(_take(answer[name], places))
+    sides: dict[str, Floats] = {}
+    for name, (far_places, sample) in places_by_output.items():
+        values = np.stack(samples[name])
+        jump = _is_split(values, least[name][np.concatenate((far_places, sample))])
+        if not jump[: far_places.size].any() or np.count_nonzero(jump[far_places.size :]) > _most_jumping(sample.size):
             continue
-        there = np.flatnonzero(jump[: far.size])
-        found[name] = _take_nearest_side(exact[name], far[there], values[:, there], got[name])
-    return found
+        there = np.flatnonzero(jump[: far_places.size])
+        sides[name] = _take_nearest_side(exact[name], far_places[there], values[:, there], got[name])
+    return sides
 
 
 def discontinuous_shares(
@@ -612,17 +619,17 @@ def discontinuous_shares(
     exact: Mapping[str, Floats],
 ) -> dict[str, float]:
     """Of every float output, the share of elements that jump. Asks the oracle 16 times."""
-    names = [one.name for one in task.outputs if is_float(one.dtype) and exact[one.name].size]
-    if not names or not any(is_continuous(one) for one in task.inputs):
+    names = [tensor.name for tensor in task.outputs if is_float(tensor.dtype) and exact[tensor.name].size]
+    if not names or not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
-    looked = {name: _sample_places(exact[name].size, rng) for name in names}
-    seen = {name: [exact[name].reshape(-1)[looked[name]]] for name in names}
-    for moved in perturbed_pairs(task, inputs, rng):
-        answer = oracle(moved)
+    places = {name: _sample_places(exact[name].size, rng) for name in names}
+    samples = {name: [exact[name].reshape(-1)[places[name]]] for name in names}
+    for perturbed in perturbed_pairs(task, inputs, rng):
+        answer = oracle(perturbed)
         for name in names:
-            seen[name].append(answer[name].reshape(-1)[looked[name]])
-    least = {name: _least_error(exact[name], task.dtype_of(name), task.precision)[looked[name]] for name in names}
-    return {name: float(np.mean(_is_split(np.stack(seen[name]), least[name]))) for name in names}
+            samples[name].append(answer[name].reshape(-1)[places[name]])
+    least = {name: _least_error(exact[name], task.dtype_of(name), task.precision)[places[name]] for name in names}
+    return {name: float(np.mean(_is_split(np.stack(samples[name]), least[name]))) for name in names}
 
 
 def _take_nearest_side(exact: Floats, places: Indices, values: Floats, got: Floats) -> Floats:
@@ -647,8 +654,8 @@ def _is_split(values: Floats, least: Floats) -> Flags:
 
 def _least_error(exact: Floats, dtype: DType, precision: Precision) -> Floats:
     """How far off an element may be in any case; flat."""
-    one = honest_error(local_scale(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
-    return (2 * error_limit(dtype, precision).peak * one).reshape(-1)
+    unit_error = honest_error(local_scale(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
+    return (2 * error_limit(dtype, precision).peak * unit_error).reshape(-1)
 
 
 def _take(values: Floats, places: tuple[Indices, Indices]) -> Floats:
@@ -701,13 +708,13 @@ def worst_loop_error(inputs: Mapping[str, Values], terms: float, rng: np.random.
 def _term_models(inputs: Mapping[str, Values], terms: float, rng: np.random.Generator) -> Iterator[Terms]:
     arrays = list(inputs.values())
     for number, values in enumerate(arrays):
-        other = next((one for one in arrays[number + 1 :] if one.shape == values.shape), None)
-        for rows, across in _loop_stretches([values] if other is None else [values, other], terms, rng):
+        partner = next((array for array in arrays[number + 1 :] if array.shape == values.shape), None)
+        for rows, across in _loop_stretches([values] if partner is None else [values, partner], terms, rng):
             yield np.abs(rows), np.abs(rows).astype(np.float64)
             yield np.square(rows), 2 * np.square(rows.astype(np.float64))
             powers = np.exp(rows - rows.max(axis=-1, keepdims=True))
             yield powers, np.abs(rows) * powers.astype(np.float64)
-            if other is not None:
+            if partner is not None:
                 products = np.abs(rows * across)
                 yield products, np.sqrt(2.0) * products.astype(np.float64)
 
@@ -718,18 +725,18 @@ def _loop_stretches(
     """Some stretches of so many elements along each axis, of one array, and the same of another or of itself."""
     shape = arrays[0].shape
     for axis in range(max(len(shape), 1)):
-        turned = [np.moveaxis(one, axis, -1) if shape else one.reshape(1) for one in arrays]
+        turned = [np.moveaxis(array, axis, -1) if shape else array.reshape(1) for array in arrays]
         length = _loop_length(turned[0].shape, terms)
         count = turned[0].size // length
         picked = rng.permutation(count)[: max(1, min(SEQUENCES, LOOP_ELEMENTS // length))]
-        rows = [one.reshape(-1)[: count * length].reshape(count, length)[picked] for one in turned]
+        rows = [array.reshape(-1)[: count * length].reshape(count, length)[picked] for array in turned]
         yield rows[0], rows[-1]
 
 
 def _loop_length(shape: tuple[int, ...], terms: float) -> int:
     """Of one loop: that of the last axes that come near it, otherwise as it was counted."""
-    for last in range(1, len(shape) + 1):
-        inner = int(np.prod(shape[-last:]))
+    for axes in range(1, len(shape) + 1):
+        inner = int(np.prod(shape[-axes:]))
         if abs(inner - terms) <= COUNT_TOLERANCE * inner:
             return inner
     return max(1, min(round(terms), int(np.prod(shape))))
@@ -816,25 +823,27 @@ def _sum_squares_fast(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float
     left, right = (a, b) if dtype == "float64" else (to_float32(a, dtype), to_float32(b, dtype))
     with np.errstate(invalid="ignore", over="ignore"):
         sizes = np.einsum("ij,ij->i", right, right)
-        apart = left - right
-        squares = np.einsum("ij,ij->i", apart, apart)
+        differences = left - right
+        squares = np.einsum("ij,ij->i", differences, differences)
         rows = np.sqrt(sizes / right.shape[1])
         limits = allowed.peak * rows + allowed.peak_amount + SMALLEST[dtype]
         if not (sizes.max() < SQUARES_OVERFLOW**2 and limits.min() > SQUARES_VANISH):
             return _sum_squares_by_element(*_widen(left, right, dtype), dtype, allowed)
-        far = np.flatnonzero(~(squares <= np.square(limits)))
-    if far.size and not _are_elements_within(np.abs(apart[far]), right[far], rows[far], allowed, dtype):
+        suspect_rows = np.flatnonzero(~(squares <= np.square(limits)))
+    if suspect_rows.size and not _are_elements_within(
+        np.abs(differences[suspect_rows]), right[suspect_rows], rows[suspect_rows], allowed, dtype
+    ):
         return None
     return _sum_shares(squares, rows, allowed, dtype)
 
 
-def _are_elements_within(apart: Raw, right: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> bool:
+def _are_elements_within(differences: Raw, right: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> bool:
     """Whether no difference is too large for its row, or for its element where that is larger."""
     floor = SMALLEST[dtype]
     limits = allowed.peak * rows + allowed.peak_amount + floor
-    for row in np.flatnonzero(~(apart.max(axis=1) <= limits)):
+    for row in np.flatnonzero(~(differences.max(axis=1) <= limits)):
         sizes = np.maximum(np.abs(right[row]), rows[row])
-        if not (apart[row] <= allowed.peak * sizes + allowed.peak_amount + floor).all():
+        if not (differences[row] <= allowed.peak * sizes + allowed.peak_amount + floor).all():
             return False
     return True
 
@@ -853,10 +862,10 @@ def _sum_squares_by_element(left: Raw, right: Raw, dtype: DType, allowed: Tolera
         left, right = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     rows = np.sqrt(np.einsum("ij,ij->i", right, right) / right.shape[1])
     with np.errstate(invalid="ignore"):
-        apart = np.abs(left - right)
-    if not _are_elements_within(apart, right, rows, allowed, dtype):
+        differences = np.abs(left - right)
+    if not _are_elements_within(differences, right, rows, allowed, dtype):
         return None
-    return _sum_shares(np.einsum("ij,ij->i", apart, apart), rows, allowed, dtype)
+    return _sum_shares(np.einsum("ij,ij->i", differences, differences), rows, allowed, dtype)
 
 
 def _widen(left: Raw, right: Raw, dtype: DType) -> tuple[Raw, Raw]:

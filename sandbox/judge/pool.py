@@ -53,7 +53,7 @@ class _RowStock:
 
     long: LongRows
     shape: tuple[int, ...]
-    seen: set[tuple[int, int]]
+    used_places: set[tuple[int, int]]
 
     def __post_init__(self) -> None:
         self._count = math.prod(self.shape)
@@ -71,20 +71,20 @@ class _RowStock:
         """Where such a slice begins, in the values and in what is laid over them."""
         places = self.long.values.size - self._count + 1
         for _ in range(8):
-            start, other = (int(dice.random() * places) for _ in range(2))
-            other = 0 if self.long.over is None else other
-            if (start, other) not in self.seen:
-                self.seen.add((start, other))
-                return start, other
+            start, over_start = (int(dice.random() * places) for _ in range(2))
+            over_start = 0 if self.long.over is None else over_start
+            if (start, over_start) not in self.used_places:
+                self.used_places.add((start, over_start))
+                return start, over_start
         return None
 
-    def cut(self, start: int, other: int) -> Array:
+    def cut(self, start: int, over_start: int) -> Array:
         """The slice that begins there."""
         long, count = self.long, self._count
         values = long.values[start : start + count]
         if long.over is None:
             return values.reshape(self.shape)
-        over = long.over[other : other + count]
+        over = long.over[over_start : over_start + count]
         if long.ring is not None:
             return wrap_around(values, over, *long.ring).reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(over.dtype), over)
@@ -98,14 +98,14 @@ class InputPool:
         """Draws the arrays; later values need some microseconds and one pass over the data."""
         self._task, self._dims, self._rng = task, dict(dims), rng
         self._dice = random.Random(rng.bytes(32))
-        self._stocks = {one.name: self._draw_rows(one) for one in task.inputs}
+        self._stocks = {tensor.name: self._draw_rows(tensor) for tensor in task.inputs}
         self._consts: dict[str, Array] = {}
         self._fixed: dict[str, RowPlace] = {}
 
     @property
     def nbytes(self) -> int:
         """Of the arrays that values are cut from."""
-        return sum(one.nbytes for one in self._stocks.values())
+        return sum(stock.nbytes for stock in self._stocks.values())
 
     def renew(self) -> None:
         """For another process: constant inputs get other values, and nothing that was taken comes again."""
@@ -117,7 +117,7 @@ class InputPool:
 
         An input of few elements and few possible values repeats itself, as it must.
         """
-        return {one.name: self._slice_of(one) for one in self._task.inputs}
+        return {tensor.name: self._slice_of(tensor) for tensor in self._task.inputs}
 
     def long_rows(self) -> dict[str, LongRows]:
         """The long rows of every input, for a card to keep."""
@@ -125,39 +125,39 @@ class InputPool:
 
     def consts(self) -> dict[str, Array]:
         """The constant inputs of this process, which `next` and `places` will go on giving."""
-        constant = [one.name for one in self._task.inputs if one.constness == "const"]
+        constant = [tensor.name for tensor in self._task.inputs if tensor.constness == "const"]
         if self._fixed:
             return {name: self.cut_at({name: self._fixed[name]})[name] for name in constant}
-        return {one.name: self._slice_of(one) for one in self._task.inputs if one.name in constant}
+        return {tensor.name: self._slice_of(tensor) for tensor in self._task.inputs if tensor.name in constant}
 
     def places(self) -> dict[str, RowPlace]:
         """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
-        found: dict[str, RowPlace] = {}
-        for one in self._task.inputs:
-            place = self._fixed.get(one.name) or self._stocks[one.name].place(self._dice) or (0, 0)
-            if one.constness == "const":
-                self._fixed[one.name] = place
-            found[one.name] = place
-        return found
+        row_places: dict[str, RowPlace] = {}
+        for tensor in self._task.inputs:
+            place = self._fixed.get(tensor.name) or self._stocks[tensor.name].place(self._dice) or (0, 0)
+            if tensor.constness == "const":
+                self._fixed[tensor.name] = place
+            row_places[tensor.name] = place
+        return row_places
 
     def cut_at(self, places: Mapping[str, RowPlace]) -> dict[str, Array]:
         """The values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
-    def _slice_of(self, one: Input) -> Array:
-        if one.name in self._consts:
-            return self._consts[one.name]
-        found = self._stocks[one.name].slice(self._dice)
-        if found is None:
-            self._stocks[one.name] = self._draw_rows(one)
-            return self._slice_of(one)
-        if one.constness == "const":
-            self._consts[one.name] = found
-        return found
+    def _slice_of(self, tensor: Input) -> Array:
+        if tensor.name in self._consts:
+            return self._consts[tensor.name]
+        values = self._stocks[tensor.name].slice(self._dice)
+        if values is None:
+            self._stocks[tensor.name] = self._draw_rows(tensor)
+            return self._slice_of(tensor)
+        if tensor.constness == "const":
+            self._consts[tensor.name] = values
+        return values
 
-    def _draw_rows(self, one: Input) -> _RowStock:
-        shape = axis_lengths(one, self._dims)
-        return _RowStock(long=_long_rows(one, shape, self._rng), shape=shape, seen=set())
+    def _draw_rows(self, tensor: Input) -> _RowStock:
+        shape = axis_lengths(tensor, self._dims)
+        return _RowStock(long=_long_rows(tensor, shape, self._rng), shape=shape, used_places=set())
 
 
 class PoisonPool:
@@ -169,14 +169,14 @@ class PoisonPool:
     def __init__(self, task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> None:
         """Draws the arrays that slices are cut from."""
         self._dice = random.Random(rng.bytes(32))
-        self._shapes = {one.name: axis_lengths(one, dims) for one in task.outputs}
-        self._noise = {one.name: _random_row(one, self._shapes[one.name], rng) for one in task.outputs}
-        self._nans = {one.name: _random_nans(one, self._shapes[one.name], rng) for one in task.outputs}
+        self._shapes = {tensor.name: axis_lengths(tensor, dims) for tensor in task.outputs}
+        self._noise = {tensor.name: _random_row(tensor, self._shapes[tensor.name], rng) for tensor in task.outputs}
+        self._nans = {tensor.name: _random_nans(tensor, self._shapes[tensor.name], rng) for tensor in task.outputs}
 
     @property
     def nbytes(self) -> int:
         """Of the arrays that slices are cut from."""
-        return sum(one.nbytes for rows in (self._noise, self._nans) for one in rows.values())
+        return sum(row.nbytes for rows in (self._noise, self._nans) for row in rows.values())
 
     def draw(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
@@ -209,68 +209,70 @@ def _row_length(shape: tuple[int, ...]) -> int:
     return count + LARGE_ELEMENTS if count > LARGE_ELEMENTS else ROW_FACTOR * count + SPARE_ELEMENTS
 
 
-def _long_rows(one: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
+def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
     """Plain values of one input in one long row, and another to lay over them."""
-    values = _plain_row(one, _row_length(shape), rng)
+    values = _plain_row(tensor, _row_length(shape), rng)
     bits = np.dtype(f"uint{8 * values.itemsize}")
-    if one.dtype == "bool" or one.values == "mask":
-        ones = _plain_row(one, values.size, rng)  # where both are set, or neither, the result is not
+    if tensor.dtype == "bool" or tensor.values == "mask":
+        ones = _plain_row(tensor, values.size, rng)  # where both are set, or neither, the result is not
         return LongRows(values=values, over=ones.view(bits))
-    if one.dtype in FLOATS:
-        if one.values == "integers":
-            return _wrapping_rows(one, values, rng)
-        return LongRows(values=_keep_inside(values, bits, one), over=_sign_and_mantissa_mask(one, values.size, rng))
-    return _wrapping_rows(one, values, rng)
+    if tensor.dtype in FLOATS:
+        if tensor.values == "integers":
+            return _wrapping_rows(tensor, values, rng)
+        return LongRows(
+            values=_keep_inside(values, bits, tensor), over=_sign_and_mantissa_mask(tensor, values.size, rng)
+        )
+    return _wrapping_rows(tensor, values, rng)
 
 
-def _wrapping_rows(one: Input, values: Array, rng: np.random.Generator) -> LongRows:
+def _wrapping_rows(tensor: Input, values: Array, rng: np.random.Generator) -> LongRows:
     """Whole numbers over whole numbers, both of the input's range: no span is too large for that."""
-    ring = one.low, max(one.high, one.low + 1)
-    if one.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[one.dtype]:  # some are infinite
+    ring = tensor.low, max(tensor.high, tensor.low + 1)
+    if tensor.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[tensor.dtype]:  # some are infinite
         return LongRows(values=values, over=None)
-    return LongRows(values=values, over=_plain_row(one, values.size, rng), ring=ring)
+    return LongRows(values=values, over=_plain_row(tensor, values.size, rng), ring=ring)
 
 
-def _plain_row(one: Input, count: int, rng: np.random.Generator) -> Array:
-    values = declared_values(one, (count,), rng)
-    return from_float64(values, one.dtype) if values.dtype == np.float64 else values
+def _plain_row(tensor: Input, count: int, rng: np.random.Generator) -> Array:
+    values = declared_values(tensor, (count,), rng)
+    return from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
 
 
-def _keep_inside(values: Array, bits: np.dtype[np.generic], one: Input) -> Array:
+def _keep_inside(values: Array, bits: np.dtype[np.generic], tensor: Input) -> Array:
     """Numbers of a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
-    if one.values == "normal":
+    if tensor.values == "normal":
         return values
-    low, high = one.within or (-1.0, 1.0)
+    low, high = tensor.within or (-1.0, 1.0)
     sign = np.array(1 << (8 * bits.itemsize - 1), dtype=bits)
     words = values.view(bits)
     for end in {size for size in (-low, high) if size > 0}:
-        at = from_float64(np.full(1, end), one.dtype).view(bits)
+        at = from_float64(np.full(1, end), tensor.dtype).view(bits)
         words = np.where((words & ~sign) == at, words - np.array(1, dtype=bits), words)
-    found: Array = words.view(values.dtype)
-    return found
+    inside: Array = words.view(values.dtype)
+    return inside
 
 
-def _sign_and_mantissa_mask(one: Input, count: int, rng: np.random.Generator) -> Array:
+def _sign_and_mantissa_mask(tensor: Input, count: int, rng: np.random.Generator) -> Array:
     """Bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
-    bits = np.dtype(f"uint{8 * np.dtype(STORAGE[one.dtype]).itemsize}")
-    sign = 1 << (8 * bits.itemsize - 1) if one.values in SIGNED_DISTRIBUTIONS and one.within is None else 0
-    mask = sign | ((1 << (MANTISSA_BITS[one.dtype] - KEPT_MANTISSA_BITS)) - 1)
-    drawn = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
-    found: Array = np.bitwise_and(drawn, np.array(mask, dtype=bits))
-    return found
+    bits = np.dtype(f"uint{8 * np.dtype(STORAGE[tensor.dtype]).itemsize}")
+    sign = 1 << (8 * bits.itemsize - 1) if tensor.values in SIGNED_DISTRIBUTIONS and tensor.within is None else 0
+    mask = sign | ((1 << (MANTISSA_BITS[tensor.dtype] - KEPT_MANTISSA_BITS)) - 1)
+    random_bits = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
+    pattern: Array = np.bitwise_and(random_bits, np.array(mask, dtype=bits))
+    return pattern
 
 
-def _random_row(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    return from_float64(rng.standard_normal(_row_length(shape)), one.dtype)
+def _random_row(tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return from_float64(rng.standard_normal(_row_length(shape)), tensor.dtype)
 
 
-def _random_nans(one: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _random_nans(tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Numbers that are none, each with another pattern; for whole numbers any bits."""
-    storage = np.dtype(STORAGE[one.dtype])
+    storage = np.dtype(STORAGE[tensor.dtype])
     count = _row_length(shape)
     bits = np.frombuffer(rng.bytes(count * storage.itemsize), dtype=f"uint{8 * storage.itemsize}")
-    if one.dtype in FLOATS:
-        bits = bits | np.asarray(QUIET_NAN[one.dtype], dtype=bits.dtype)
+    if tensor.dtype in FLOATS:
+        bits = bits | np.asarray(QUIET_NAN[tensor.dtype], dtype=bits.dtype)
     return bits.view(storage)
 
 
@@ -291,11 +293,11 @@ def wrap_around(values: Raw, over: Raw, low: int, high: int) -> Raw:
         return _wrap_floats(values, over, low, high)
     bits = np.dtype(f"uint{8 * values.itemsize}")
     every = (1 << (8 * bits.itemsize)) - 1
-    found = values.view(bits) - over.view(bits)  # unsigned: it goes round at the type's end, and comes back
-    found += np.array((low - 1) & every, dtype=bits)
+    sums = values.view(bits) - over.view(bits)  # unsigned: it goes round at the type's end, and comes back
+    sums += np.array((low - 1) & every, dtype=bits)
     if span := (high - low) & every:  # the whole type: going round is all
-        found += (values <= over).astype(bits) * np.array(span, dtype=bits)
-    brought: Raw = found.view(values.dtype)
+        sums += (values <= over).astype(bits) * np.array(span, dtype=bits)
+    brought: Raw = sums.view(values.dtype)
     return brought
 
 
@@ -303,24 +305,24 @@ def _wrap_floats(values: Raw, over: Raw, low: int, high: int) -> Raw:
     """The same of whole numbers in a float type, half precision in float32. Where the range has numbers that the type
     cannot hold, results are rounded as drawn ones are, and kept from its ends."""
     kind = FLOAT_KINDS.get(values.dtype.str[1:], "bfloat16")
-    first, second = (one if kind == "float64" else to_float32(one, kind) for one in (values, over))
-    found = _select_sum(first, second, low, high)
+    left, right = (operand if kind == "float64" else to_float32(operand, kind) for operand in (values, over))
+    sums = _select_sum(left, right, low, high)
     if max(-low, high) > EXACT_INTEGERS[kind]:
-        np.clip(found, *np.array([low, high - 1], dtype=np.float64).astype(found.dtype), out=found)
+        np.clip(sums, *np.array([low, high - 1], dtype=np.float64).astype(sums.dtype), out=sums)
     if kind != "bfloat16":
-        return found.astype(STORAGE[kind], copy=False)
-    bits = found.view(np.uint32)
+        return sums.astype(STORAGE[kind], copy=False)
+    bits = sums.view(np.uint32)
     bits += ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)  # to nearest, ties to even; none is infinite
     return (bits >> np.uint32(16)).astype(np.uint16)
 
 
-def _select_sum(first: Raw, second: Raw, low: int, high: int) -> Raw:
+def _select_sum(left: Raw, right: Raw, low: int, high: int) -> Raw:
     """Which of two numbers is added is told by a product of bits: `where` takes five times as long."""
-    words = np.dtype(f"uint{8 * first.itemsize}")
-    top, bottom = (int(end) for end in np.array([high - 1, low - 1], np.float64).astype(first.dtype).view(words))
-    added = (first <= second).astype(words)
+    words = np.dtype(f"uint{8 * left.itemsize}")
+    top, bottom = (int(end) for end in np.array([high - 1, low - 1], np.float64).astype(left.dtype).view(words))
+    added = (left <= right).astype(words)
     added *= np.array((top - bottom) & ((1 << (8 * words.itemsize)) - 1), dtype=words)
     added += np.array(bottom, dtype=words)
-    found: Raw = first - second
-    found += added.view(first.dtype)
-    return found
+    sums: Raw = left - right
+    sums += added.view(left.dtype)
+    return sums

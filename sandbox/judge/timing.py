@@ -109,7 +109,9 @@ class UntimedProbes:
                 self.deck += shuffle_mixes(self.coin, tested=list_mixes(self.bench.task, self.shape))
             mixes.append(self.deck.pop())
         consts = self.pool.consts()
-        truths = draw_mixes_with_truth(self.bench, self.shape.dims, mixes, kept=lambda drawn: {**drawn, **consts})
+        truths = draw_mixes_with_truth(
+            self.bench, self.shape.dims, mixes, keep_constants=lambda inputs: {**inputs, **consts}
+        )
         self._ready += zip(mixes, truths, strict=True)
 
 
