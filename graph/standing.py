@@ -1,7 +1,6 @@
 """Where a campaign stands, folded from its ledger; and what the next measurement of a trial should be."""
 
-from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -33,17 +32,6 @@ class History(Value):
     reviews: tuple[Reviewed, ...] = ()
     restarts: tuple[Restarted, ...] = ()
     concluded: Concluded | None = None
-
-    @cached_property
-    def folds(self) -> dict[str, Any]:
-        """What was folded of this very value, by name; `rules.history.fold_once` fills it. No part of the value."""
-        return {}
-
-    def __copy__(self) -> Self:
-        """A copy may be updated, so it is folded anew."""
-        copy = super().__copy__()
-        copy.__dict__.pop("folds", None)
-        return copy
 
     @property
     def limits(self) -> Limits:

@@ -1,6 +1,7 @@
 """The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
 
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,6 +29,17 @@ class Value(BaseModel):
         validate_default=True,
         defer_build=True,  # a command uses few of all values: each is made ready when it is first used
     )
+
+    @cached_property
+    def folds(self) -> dict[object, Any]:
+        """What was computed of this very value, by what computed it, so that it is computed once. No part of the value."""
+        return {}
+
+    def __copy__(self) -> Self:
+        """A copy may be updated, so everything is computed anew."""
+        copy = super().__copy__()
+        copy.__dict__.pop("folds", None)
+        return copy
 
 
 class Artifact(Value):

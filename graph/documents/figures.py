@@ -1,7 +1,8 @@
 """The numbers that the documents quote: which benchmark stands for a round, and its averages against round 1."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
+from typing import TypeVarTuple
 
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.documents.text import unit
@@ -12,6 +13,8 @@ from ridgeline.graph.rules.history import best_round, standing
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
 from ridgeline.graph.values import Artifact, Hypothesis, Value
+
+Vs = TypeVarTuple("Vs")
 
 
 class Figures(Value):
@@ -160,3 +163,14 @@ def before(history: History, round: int) -> tuple[int, Benchmark] | None:
 def best_commit(history: History) -> str:
     """Commit of the best version: the last accepted round's, else where the campaign began."""
     return standing(history).commit if history.baseline else history.opened.base_commit
+
+
+def render_once(owner: Value, make: Callable[[*Vs], str], *values: *Vs) -> str:
+    """`make(*values)`, kept with `owner`, one of them: an entry of an append-only log is rendered once, not every round.
+
+    `make` must be pure; for other values than last time it is asked again.
+    """
+    entry = owner.folds.get(make)
+    if entry is None or tuple(map(id, entry[0])) != tuple(map(id, values)):
+        entry = owner.folds[make] = (values, make(*values))
+    return str(entry[1])

@@ -5,7 +5,7 @@ import hashlib
 import yaml
 
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.figures import render_once
 from ridgeline.graph.documents.text import command
 from ridgeline.graph.record import BaselineClosed, Opened
 from ridgeline.graph.standing import History
@@ -47,7 +47,12 @@ def manifest(history: History, *, worktree: str) -> str:
         "worktree": worktree,
     }
     opened, baseline = history.opened, history.baseline
-    return once(_required, opened, baseline) + _dump(state) + once(_additions, opened, baseline)
+    owner = baseline or opened
+    return (
+        render_once(owner, _required, opened, baseline)
+        + _dump(state)
+        + render_once(owner, _additions, opened, baseline)
+    )
 
 
 def _dump(fields: dict[str, object]) -> str:

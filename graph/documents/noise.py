@@ -2,7 +2,7 @@
 
 import math
 
-from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.figures import render_once
 from ridgeline.graph.documents.text import line
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Calibrated
@@ -52,10 +52,10 @@ def noise_lines(known: History) -> list[str]:
     if noise is None:
         return [f"Not measured: {line(last.note) or 'too few pairs'}; candidates are judged by their own scatter alone"]
     notes = dict.fromkeys(note for run in known.calibrations if run.comparison for note in run.comparison.notes)
-    seen = once(scatter, noise)
+    seen = render_once(noise, scatter, noise)
     return [
         f"{seen[:1].upper()}{seen[1:]}",
-        f"On this machine {once(resolution, noise, known.limits)}",
+        f"On this machine {render_once(noise, resolution, noise, known.limits)}",
         *(line(note) for note in notes),
         *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in list_alarms(known)),
     ]

@@ -5,7 +5,7 @@ from collections import defaultdict
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
 from ridgeline.graph.documents.conclusion import ineffective_rows, termination
-from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.figures import render_once
 from ridgeline.graph.documents.result import product_line
 from ridgeline.graph.documents.results import aggregate_table, readings, shape_table
 from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, table
@@ -51,18 +51,20 @@ def _entries(history: History) -> list[str]:
     """Reviews and restarts before the first attempt, then each round with what followed it."""
     between: dict[int, list[str]] = defaultdict(list)
     for item in history.reviews:
-        between[item.after_round].append(once(_review, item))
+        between[item.after_round].append(render_once(item, _review, item))
     for restart in history.restarts:
-        between[restart.after_round].append(once(_restart, restart))
+        between[restart.after_round].append(render_once(restart, _restart, restart))
     entries = [*between[1]]
     since: list[RoundClosed] = []
     opened, baseline = history.opened, history.baseline
     assert baseline is not None
     for closed, so_far in zip(history.rounds, compute_products(history)[1:], strict=True):
         since.append(closed)
-        entries.append(once(_round, opened, closed))
+        entries.append(render_once(closed, _round, opened, closed))
         if closed.accepted:
-            entries.append(_best_after(closed, so_far) + once(_snapshot, opened.contract, baseline, *since))
+            entries.append(
+                _best_after(closed, so_far) + render_once(closed, _snapshot, opened.contract, baseline, *since)
+            )
             since = []
         entries += between[closed.round]
     return entries

@@ -2,7 +2,7 @@
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.figures import render_once
 from ridgeline.graph.documents.text import cell, code, command, interval, line, minute, number, percent, quantity, row
 from ridgeline.graph.evidence import Benchmark, Profiled
 from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
@@ -32,7 +32,7 @@ def performance(history: History) -> str:
     """Rules 15.4: ten columns, status `baseline` or `keep`."""
     contract = history.contract
     rows = [] if history.baseline is None else [_baseline(history.opened, history.baseline)]
-    rows += [once(_keep, contract, closed) for closed in accepted_rounds(history)]
+    rows += [render_once(closed, _keep, contract, closed) for closed in accepted_rounds(history)]
     return render(
         "performance.v1.md",
         campaign=history.opened.target.campaign,

@@ -2,8 +2,7 @@
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.figures import Figures
-from ridgeline.graph.documents.memo import once
+from ridgeline.graph.documents.figures import Figures, render_once
 from ridgeline.graph.documents.text import cell, interval, number, percent, row
 from ridgeline.graph.evidence import Benchmark
 from ridgeline.graph.record import RoundClosed
@@ -38,7 +37,7 @@ def trend(history: History) -> str:
     if history.baseline is not None:
         rows.append(_baseline(history, history.baseline.quick))
         rows += [
-            once(_round, history.contract.scoring, closed).replace(VERSUS, versus(so_far, closed), 1)
+            render_once(closed, _round, history.contract.scoring, closed).replace(VERSUS, versus(so_far, closed), 1)
             for closed, so_far in zip(history.rounds, compute_products(history), strict=False)
         ]
     return render(

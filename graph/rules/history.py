@@ -29,13 +29,12 @@ T = TypeVar("T")
 
 def fold_once(fold: Callable[[History], T]) -> Callable[[History], T]:
     """Folds each history once and keeps the answer with it: a history is frozen, and is asked some thirty times a round."""
-    name = fold.__name__
 
     @wraps(fold)
     def read(history: History) -> T:
-        if name not in history.folds:
-            history.folds[name] = fold(history)
-        return cast("T", history.folds[name])
+        if fold not in history.folds:
+            history.folds[fold] = fold(history)
+        return cast("T", history.folds[fold])
 
     return read
 

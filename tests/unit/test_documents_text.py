@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ridgeline.graph.documents import commit_message, render, report, tip_entry
-from ridgeline.graph.documents.memo import ENTRIES, once
+from ridgeline.graph.documents.figures import render_once
 from ridgeline.graph.documents.text import (
     BLOCK,
     LINE,
@@ -173,17 +173,17 @@ def test_hostile_text_stays_small_in_messages() -> None:
     assert len(report(history)) < 50_000
 
 
-def test_remembered_text_is_made_once_and_forgotten_in_the_end() -> None:
+def test_an_entry_is_rendered_once_for_the_same_values_and_kept_with_its_owner() -> None:
     calls = []
 
-    def make(value: object) -> str:
-        calls.append(value)
-        return repr(value)
+    def make(owner: object, other: object) -> str:
+        calls.append(other)
+        return f"{len(calls)}"
 
-    values = [object() for _ in range(ENTRIES + 1)]
-    assert once(make, values[0]) == once(make, values[0]) == repr(values[0])
-    assert len(calls) == 1
-    for value in values:
-        once(make, value)
-    once(make, values[0])
-    assert len(calls) == ENTRIES + 2
+    closed, limits = make_round(2), make_history().limits
+    assert render_once(closed, make, closed, limits) == render_once(closed, make, closed, limits) == "1"
+    assert render_once(closed, make, closed, make_history().limits) == "2"  # another value, though an equal one
+    assert render_once(make_round(2), make, closed, limits) == "3"
+    assert closed == make_round(2)
+    assert closed.model_dump_json() == make_round(2).model_dump_json()
+    assert closed.model_copy().folds == {}
