@@ -18,7 +18,7 @@ def _split(value: object) -> object:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
-def _listed(value: object) -> object:
+def _to_list(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
@@ -31,7 +31,7 @@ def _plain(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
-Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Globs = Annotated[tuple[str, ...], BeforeValidator(_to_list)]
 Backend = Literal["TRITON", "CK", "HIPBLASLT", "TURBO", "FLYDSL", "HIP", "CUDA", "CUTEDSL", "C"]
 Mode = Literal["repo", "workspace"]
 
@@ -58,7 +58,7 @@ class BenchmarkOutput(Value):
 class Scoring(Value):
     """Prerequisite 6: how a row becomes a score."""
 
-    primary_metric: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(min_length=1)
+    primary_metric: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = Field(min_length=1)
     """Column that decides. Several independent columns: none may fall and one must rise."""
     higher_is_better: bool = True
     forward: str | None = None
@@ -237,7 +237,7 @@ class Contract(Value):
 
     @field_validator("max_iterations")
     @classmethod
-    def _bounded(cls, rounds: int | None) -> int | None:
+    def _check_bound(cls, rounds: int | None) -> int | None:
         if rounds is not None and not 1 <= rounds < 120:
             raise ValueError(f"is {rounds}; give 1 to 119, or leave it out for no limit")
         return rounds

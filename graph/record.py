@@ -10,7 +10,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Target
-from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.trial import Judged, find_proposal
 from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
 
 
@@ -190,12 +190,12 @@ class RoundClosed(Value):
     @property
     def author(self) -> str:
         """The person who wrote the change; empty where the planner proposed it."""
-        return proposed(self.judged).author
+        return find_proposal(self.judged).author
 
     @cached_property
     def bucket(self) -> Bucket:
         """Rule-11 bucket of its hypothesis; asked for every round at every step, so found once."""
-        return proposed(self.judged).hypothesis.bucket
+        return find_proposal(self.judged).hypothesis.bucket
 
 
 class Reviewed(Value):

@@ -173,13 +173,13 @@ def inner(trial: Stage) -> Stage | None:
     return wrapped
 
 
-def redrafted(trial: Stage, drafted: Drafted) -> Stage:
+def replace_draft(trial: Stage, drafted: Drafted) -> Stage:
     """The same trial around another account of its draft: asking once more cost something, whatever came of it."""
     if isinstance(trial, Drafted):
         return drafted
     wrapped = inner(trial)
     assert wrapped is not None
-    return trial.model_copy(update={WRAPS[trial.stage]: redrafted(wrapped, drafted)})
+    return trial.model_copy(update={WRAPS[trial.stage]: replace_draft(wrapped, drafted)})
 
 
 def find(trial: Stage | None, kind: type[T]) -> T | None:
@@ -191,7 +191,7 @@ def find(trial: Stage | None, kind: type[T]) -> T | None:
     return None
 
 
-def proposed(trial: Stage) -> Proposed:
+def find_proposal(trial: Stage) -> Proposed:
     """Every trial began as one."""
     found = find(trial, Proposed)
     assert found is not None

@@ -5,7 +5,7 @@ python -m tests.document_golden
 
 from pathlib import Path
 
-from ridgeline.graph.documents import commit_message, render, tip_entry
+from ridgeline.graph.reports.files import commit_message, render_all, tip_entry
 from tests.document_builders import complete, training
 
 FOLDER = Path(__file__).parent / "data" / "documents"
@@ -30,9 +30,9 @@ CHOSEN = (
 def documents() -> dict[str, str]:
     """Name of the golden file -> what is rendered now."""
     history = complete()
-    files = render(history, worktree="tree", tool="ridgeline 0.1.0")
+    files = render_all(history, worktree="tree", tool="ridgeline 0.1.0")
     found = {f"{path.replace('/', '-')}.golden": str(files[path]) for path in CHOSEN}
-    found["training-trend.md.golden"] = str(render(training(), worktree="tree")["logs/performance_trend.md"])
+    found["training-trend.md.golden"] = str(render_all(training(), worktree="tree")["logs/performance_trend.md"])
     found["commit.txt.golden"] = commit_message(history.rounds[0].judged, history, 2)
     found["tip.md.golden"] = tip_entry(history.rounds[0], history.opened)
     return found

@@ -16,8 +16,8 @@ from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.mailbox import open_request
 from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision, Option
-from ridgeline.graph.documents.approval import told
 from ridgeline.graph.ports import Artifacts
+from ridgeline.graph.reports.approval import render_request
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.campaign_folder import StopFile
 from ridgeline.sandbox.store.durable import append_whole, lock_file, write_whole
@@ -154,7 +154,7 @@ class ApprovalFiles:
         data = request.model_dump_json(indent=1).encode() + b"\n"
         if path.is_file() and path.read_bytes() == data:
             return
-        write_whole(Path(self.page(request.key)), told(request, self._diffs(request)).encode())
+        write_whole(Path(self.page(request.key)), render_request(request, self._diffs(request)).encode())
         write_whole(path, data)
 
     def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:

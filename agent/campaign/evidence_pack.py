@@ -35,7 +35,7 @@ class Pack(Value):
 
 def page(campaign: Path) -> str:
     """The report as one self-contained HTML page. Raises `UserError` before the first event."""
-    from ridgeline.graph.documents.report_html import report_html
+    from ridgeline.graph.reports.html import report_html
 
     known = folders.history(campaign)
     head = JsonlLedger(campaign / folders.LEDGER).lines()[-1].sha256
@@ -51,9 +51,9 @@ def diffs(campaign: Path, known: "History") -> dict[int, str]:
 
 def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
     """Unified diff of one round; empty where there is none, or none that can be read."""
-    from ridgeline.graph.documents.figures import applied
+    from ridgeline.graph.reports.figures import applied_of
 
-    chosen = applied(closed.judged)
+    chosen = applied_of(closed.judged)
     return read_for_page(store, chosen.diff) if chosen else ""
 
 
@@ -84,15 +84,16 @@ def write_pack(campaign: Path, target: Path) -> Pack:
 
 def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Everything but patches and checksums, and the names of what is lost."""
-    from ridgeline.graph.documents import render, report
+    from ridgeline.graph.reports.files import render_all
+    from ridgeline.graph.reports.final_report import render_final_report
 
     files = {
         "ledger.jsonl": (campaign / folders.LEDGER).read_bytes(),
-        "report.md": report(known).encode(),
+        "report.md": render_final_report(known).encode(),
         "report.html": page(campaign).encode(),
     }
     store, missing = ArtifactStore(campaign), []
-    for name, content in render(known, worktree="").items():
+    for name, content in render_all(known, worktree="").items():
         if not name.startswith(("rounds/", "final/")):
             continue
         try:
@@ -114,10 +115,10 @@ def _patches(store: ArtifactStore, known: "History") -> dict[str, str]:
 
 
 def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of: tuple[int, int]) -> str:
-    from ridgeline.graph.documents import commit_message
-    from ridgeline.graph.documents.figures import applied
+    from ridgeline.graph.reports.figures import applied_of
+    from ridgeline.graph.reports.files import commit_message
 
-    chosen = applied(closed.judged)
+    chosen = applied_of(closed.judged)
     assert chosen is not None  # nothing is kept that was not applied
     subject, _, body = commit_message(closed.judged, known, closed.round).partition("\n")
     date = format_datetime(datetime.fromisoformat(closed.closed_at))
@@ -137,8 +138,7 @@ def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of:
 
 
 def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
-    from ridgeline.graph.documents.conclusion import headline
-    from ridgeline.graph.documents.final_report import comparison, reproduce
+    from ridgeline.graph.reports.final_report import comparison, headline, reproduce
     from ridgeline.graph.rules.history import best_round
     from ridgeline.prompts.render import render
 

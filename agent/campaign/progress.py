@@ -13,8 +13,6 @@ from ridgeline.agent.campaign.approvals import find_open_page, question_of
 from ridgeline.agent.campaign.folders import link
 from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.console import note
-from ridgeline.graph.documents.noise import seen_noise
-from ridgeline.graph.documents.result import accepted_line, best_in_short, notice
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import (
     BaselineClosed,
@@ -27,12 +25,14 @@ from ridgeline.graph.record import (
     Rooflined,
     RoundClosed,
 )
+from ridgeline.graph.reports.machine import seen_noise
+from ridgeline.graph.reports.result import accepted_line, best_in_short, notice
 from ridgeline.graph.rules.cost import elapsed_minutes
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State
-from ridgeline.graph.trial import Drafted, find, proposed
+from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Cost, Value
 from ridgeline.sandbox.store.durable import overwrite
 
@@ -164,7 +164,7 @@ class StatusView:
         for body in self._tell() if node in CLOSING else ():
             if isinstance(body, RoundClosed) and body.accepted:
                 verdict = body.judged.verdict
-                change = proposed(body.judged).hypothesis.change
+                change = find_proposal(body.judged).hypothesis.change
                 about = {"round": body.round, "change": change, "link": link(self._folder, round=body.round)}
                 self._hook.tell("accepted", **about, said=accepted_line(body), gain=verdict.gain)
 
@@ -226,7 +226,7 @@ def _about(state: State) -> tuple[int, str]:
     if trial is None:
         seen = state.get("analysis")
         return (seen.round if seen else 0), ""
-    first = proposed(trial)
+    first = find_proposal(trial)
     drafted = find(trial, Drafted)
     repairs = f" (repair {len(drafted.repairs)})" if drafted and drafted.repairs else ""
     return first.round, first.hypothesis.change + repairs

@@ -28,7 +28,6 @@ from ridgeline.agent.knowledge_folders import roots
 from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.contract import Knowledge
-from ridgeline.graph.documents.performance import performance
 from ridgeline.graph.errors import (
     BranchTaken,
     CampaignError,
@@ -46,6 +45,7 @@ from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
 from ridgeline.graph.loop.context import restore_files
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
+from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
 from ridgeline.graph.rules.define import Questions, resolve_target
 from ridgeline.graph.rules.history import accepted_rounds, fold_ledger, rolled_back_rounds

@@ -299,7 +299,7 @@ def pairs(option: str, texts: list[str]) -> dict[str, str]:
 
 def _summary(outcome: "Outcome") -> None:
     """The first screen: a line where one is enough, else a heading and its lines."""
-    from ridgeline.graph.documents.result import first_screen
+    from ridgeline.graph.reports.result import first_screen
 
     console.say(f"campaign   {outcome.campaign} ({outcome.status})")
     for name, lines in first_screen(outcome.result) if outcome.result else ():

@@ -108,7 +108,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
 
 
 def _print_status(found: Path, *, as_json: bool) -> None:
-    from ridgeline.graph.documents import report as render
+    from ridgeline.graph.reports.final_report import render_final_report as render
 
     text = render(folders.history(found))
     if as_json:

@@ -285,7 +285,7 @@ class Desk:
 
     def report(self, asked: AboutReport) -> Told:
         """What was gained and how sure, what was tried, costs, and how to reproduce it; also in the middle."""
-        from ridgeline.graph.documents import report as render
+        from ridgeline.graph.reports.final_report import render_final_report as render
 
         campaign = self._roots.campaign(asked.campaign)
         return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), asked.offset)}

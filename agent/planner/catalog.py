@@ -13,7 +13,7 @@ from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
 from ridgeline.graph.rules import lessons as predict
 from ridgeline.graph.rules.change import explain_forbidden
 from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, explain_failure
-from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, proposed
+from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, find_proposal
 from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, filled, load
 from ridgeline.knowledge.rewrite import apply, code, where_first
@@ -191,7 +191,7 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
     """What a round was about."""
-    return proposed(closed.judged).hypothesis
+    return find_proposal(closed.judged).hypothesis
 
 
 def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
@@ -241,7 +241,7 @@ class CatalogPlanner:
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
         """The card's next weaker form, made from the best version; a refusal when it has none left."""
-        asked = proposed(broken).hypothesis
+        asked = find_proposal(broken).hypothesis
         card = self._card(asked.lever)
         if card is None or not 1 <= attempt <= len(card.fallbacks):
             return Draft(edits=(), refusal=f"{asked.lever} has no weaker form left")
@@ -259,7 +259,7 @@ class CatalogPlanner:
 
     def split(self, briefing: Briefing, judged: Judged) -> Draft:
         """Refused: a card rewrites the kernel as a whole and cannot dispatch by configuration class."""
-        lever = proposed(judged).hypothesis.lever
+        lever = find_proposal(judged).hypothesis.lever
         return Draft(edits=(), refusal=f"{lever} is a card: it has no form specialised for one configuration class")
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
@@ -268,7 +268,7 @@ class CatalogPlanner:
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the round taught, by comparing prediction and profile."""
-        return reflection(briefing, judged, card=self._card(proposed(judged).hypothesis.lever))
+        return reflection(briefing, judged, card=self._card(find_proposal(judged).hypothesis.lever))
 
     def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
         """The `most` best levers that change something now (None: all), best first, and those that are out."""
@@ -465,7 +465,7 @@ def _direction(category: str, candidate: Candidate | None, explored: set[Categor
 
 def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Reflection:
     """Attribution from prediction against profile; a lesson only where the round settled something."""
-    asked = proposed(judged).hypothesis
+    asked = find_proposal(judged).hypothesis
     traced = find(judged, Traced)
     checked = predict.check_prediction(asked.prediction, briefing.profile, traced.profile if traced else None)
     verdict = judged.verdict

@@ -7,7 +7,7 @@ from typing import Literal
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import RoundClosed
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
 from ridgeline.graph.values import Hypothesis, Value
 
 # What decides whether an answer can be used, small enough to travel with its question.
@@ -127,7 +127,7 @@ def summarize_round(closed: RoundClosed) -> Tried:
     """A closed round, without what was measured in it."""
     return Tried(
         round=closed.round,
-        hypothesis=proposed(closed.judged).hypothesis,
+        hypothesis=find_proposal(closed.judged).hypothesis,
         accepted=closed.accepted,
         reason=closed.judged.verdict.reason,
     )

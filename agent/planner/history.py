@@ -8,7 +8,7 @@ from ridgeline.agent.planner.conversation import Count, bound_text, clip_line
 from ridgeline.agent.planner.measurements import changes, foreseen
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import RoundClosed
-from ridgeline.graph.trial import Failed, Judged, Timed, find, proposed
+from ridgeline.graph.trial import Failed, Judged, Timed, find, find_proposal
 from ridgeline.graph.values import Hypothesis
 
 LAST = 3
@@ -28,7 +28,7 @@ SHAPES = 8
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
     """What a round was about."""
-    return proposed(closed.judged).hypothesis
+    return find_proposal(closed.judged).hypothesis
 
 
 def whom(about: Hypothesis) -> str:

@@ -11,7 +11,7 @@ from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
 from ridgeline.graph.rules import lessons as predict
 from ridgeline.graph.rules.score import higher_wins
-from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Timed, Traced, find, proposed
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Timed, Traced, find, find_proposal
 from ridgeline.graph.values import Engine, FileEdit, Hypothesis
 
 FIRST = ("spill", "register", "regs", "vgpr", "sgpr", "occupancy", "shared", "smem", "lds", "scratch", "local")
@@ -120,7 +120,7 @@ def how_timed(judged: Judged) -> str:
 
 def speeds(judged: Judged) -> str:
     """Predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
-    about, verdict = proposed(judged).hypothesis, judged.verdict
+    about, verdict = find_proposal(judged).hypothesis, judged.verdict
     said = about.prediction.speedup
     if verdict.gain is None:
         return f"speedup: predicted {said:.3g}x, not measured" if said else ""
@@ -254,7 +254,7 @@ def of_score(asked: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
 
 def class_speedup(judged: Judged) -> float | None:
     """Measured speedup of the shapes that the hypothesis was for; None where nothing, or no such shape, was timed."""
-    target = proposed(judged).hypothesis.target_class
+    target = find_proposal(judged).hypothesis.target_class
     gains = [shape.gain for shape in judged.verdict.shapes if aimed_at(target, shape.label, shape.config_class)]
     if not gains or min(gains) <= -1:
         return None
@@ -379,7 +379,7 @@ def by_class(judged: Judged) -> str:
 
 
 def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
-    said, traced = proposed(judged).hypothesis.prediction, find(judged, Traced)
+    said, traced = find_proposal(judged).hypothesis.prediction, find(judged, Traced)
     checked = predict.check_prediction(said, briefing.profile, traced.profile if traced else None)
     size = f" to {said.ratio:g} of it" if said.ratio else ""
     moved = "not measured"

@@ -32,7 +32,7 @@ from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
 from ridgeline.graph.record import Reflection
-from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, proposed
+from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, find_proposal
 from ridgeline.graph.values import Cost, Hypothesis
 from ridgeline.prompts.render import SHIPPED, Templates
 
@@ -235,7 +235,7 @@ class ModelPlanner:
             return plain
         name = "reflect" if judged.verdict.accepted else "diagnose"
         told = self._context(briefing).looking_back(
-            proposed(judged).hypothesis,
+            find_proposal(judged).hypothesis,
             seen.outcome(judged, briefing),
             diff=seen.diff(judged, briefing),
             profiled=seen.has_counters(judged),

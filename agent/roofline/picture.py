@@ -87,7 +87,7 @@ def series(
 
 def of_campaign(history: History, said: str) -> Picture:
     """Original, every measured round, and the best version last."""
-    from ridgeline.graph.documents import figures
+    from ridgeline.graph.reports import figures
     from ridgeline.graph.rules.roofline import compute_shape_roofs
 
     ceilings = history.roofline.ceilings if history.roofline else None
@@ -166,7 +166,7 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
 
 
 def _shapes(history: History) -> tuple[ShapeStands, ...]:
-    from ridgeline.graph.documents import figures
+    from ridgeline.graph.reports import figures
 
     baseline, best, contract = history.baseline, figures.best(history), history.contract
     if baseline is None or best is None:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, parse_qsl
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ridgeline.graph.documents.text import clip
+from ridgeline.graph.reports.text import clip
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 METHODS = frozenset({"GET", "HEAD", "POST"})

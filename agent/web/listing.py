@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, Literal, TypeVar, get_args
 
 from ridgeline.agent.web.catalogue import Row
-from ridgeline.graph.documents.result import LONGEST, MERGE, first_screen
-from ridgeline.graph.documents.text import clip
+from ridgeline.graph.reports.result import LONGEST, MERGE, first_screen
+from ridgeline.graph.reports.text import clip
 from ridgeline.graph.rules.result import Result
 from ridgeline.graph.values import Cost, Value
 

@@ -18,16 +18,15 @@ from ridgeline.agent.web.gatekeeper import NAME, source, words
 from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, Paged, because, chosen, night, screen, short_cost
 from ridgeline.agent.web.live import beat
 from ridgeline.agent.web.resume import read_log_tail
-from ridgeline.graph.documents.figures import hypothesis
-from ridgeline.graph.documents.noise import noise_lines
-from ridgeline.graph.documents.report_html import cost_rows, facts, predicted
-from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plot
-from ridgeline.graph.documents.report_html_text import diff, markdown
-from ridgeline.graph.documents.roofline import nothing_to_gain
-from ridgeline.graph.documents.rounds import summary
-from ridgeline.graph.documents.text import clip, interval
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports.figures import hypothesis
+from ridgeline.graph.reports.html import cost_rows, describe_predictions, facts
+from ridgeline.graph.reports.machine import noise_lines, nothing_to_gain
+from ridgeline.graph.reports.markdown import diff, markdown
+from ridgeline.graph.reports.plots import roofline_plot, trend_plot
+from ridgeline.graph.reports.rounds import summary
+from ridgeline.graph.reports.text import clip, interval
 from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.values import Artifact
 from ridgeline.prompts.render import render
@@ -165,7 +164,7 @@ def _rounds(whole: Whole, rounds: Sequence[RoundClosed]) -> dict[str, object]:
             )
             for closed in rounds
         ],
-        "predicted": markdown(predicted(history, rounds)),
+        "predicted": markdown(describe_predictions(history, rounds)),
         "costs": markdown(cost_rows(history, rounds)),
     }
 

@@ -30,8 +30,8 @@ from ridgeline.agent.web.gatekeeper import LOOPBACK, NAME, Access, Gatekeeper, R
 from ridgeline.agent.web.listing import Asked, Column, State
 from ridgeline.agent.web.live import All, Streams, beat
 from ridgeline.agent.web.resume import Continuing
-from ridgeline.graph.documents.report_html import style
 from ridgeline.graph.errors import WorldError
+from ridgeline.graph.reports.html import style
 from ridgeline.graph.values import Value
 from ridgeline.prompts.render import render
 

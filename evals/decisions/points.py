@@ -18,7 +18,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import Line, RoundClosed
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
 from ridgeline.graph.values import Hypothesis, Value
 
 Kind = Literal["propose", "draft", "repair"]
@@ -113,7 +113,7 @@ def _before(lines: Sequence[Line], round: int) -> History | None:
 
 def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
     """As it was tried, its class spelled as the benchmark does, whatever version recorded it."""
-    found = proposed(closed.judged).hypothesis
+    found = find_proposal(closed.judged).hypothesis
     return found.model_copy(update={"target_class": meant(found.target_class, classes)})
 
 

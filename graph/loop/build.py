@@ -77,7 +77,7 @@ from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.stagnation import can_restart, find_stagnation
 from ridgeline.graph.rules.stop import should_stop
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, proposed
+from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, find_proposal
 
 Node = Callable[..., Update]
 Router = Callable[..., str]
@@ -215,7 +215,7 @@ def after_judge(state: State) -> Literal["format", "rollback", "split", "approve
     """An edit that is not kept goes back to whoever gave it: the change that it edits still waits."""
     trial = state["trial"]
     assert isinstance(trial, Judged)
-    if proposed(trial).author and not trial.verdict.accepted:
+    if find_proposal(trial).author and not trial.verdict.accepted:
         return "approve_change"
     if trial.verdict.decision == "split":
         return "split"
@@ -229,7 +229,7 @@ def after_split(state: State) -> Literal["apply", "rollback"]:
 def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_change", "accept", "rollback"]:
     trial = state["trial"]
     assert isinstance(trial, Judged)
-    if proposed(trial).author:
+    if find_proposal(trial).author:
         return "approve_change"
     if not trial.verdict.accepted:
         return "rollback"

@@ -3,11 +3,11 @@
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.briefing import STOPPED
-from ridgeline.graph.documents import commit_message, tip_entry
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
 from ridgeline.graph.loop.context import make_briefing, publish, read_analysis, read_history
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import Concluded, PredictionCheck, Reflection, Restarted, Reviewed, RoundClosed
+from ridgeline.graph.reports.files import commit_message, tip_entry
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
 from ridgeline.graph.rules.cost import command_cost, elapsed_minutes, round_cost
@@ -24,7 +24,7 @@ from ridgeline.graph.rules.stop import STOP_REQUESTED, describe_stop, evaluate_s
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import Final, State, Update
 from ridgeline.graph.stats.paired import PairedError, check_samples
-from ridgeline.graph.trial import Applied, Judged, Traced, find, proposed
+from ridgeline.graph.trial import Applied, Judged, Traced, find, find_proposal
 from ridgeline.graph.values import Cost
 
 
@@ -34,12 +34,12 @@ def accept(state: State, runtime: Runtime[Ports]) -> Update:
     assert isinstance(trial, Judged)
     assert trial.formatted is not None
     known = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
-    message = commit_message(trial, known, proposed(trial).round)
+    message = commit_message(trial, known, find_proposal(trial).round)
     commit = ports.workspace.accept(
         parent=fold.standing(known).commit,
         tree=trial.formatted.applied.tree,
         message=message,
-        at=proposed(trial).opened_at,
+        at=find_proposal(trial).opened_at,
     )
     return _close_round(state, ports, trial, commit=commit)
 
@@ -57,14 +57,14 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
     """One line for the round, or one for each measured change that a person chose from, in one write."""
     told = make_briefing(state, ports)
     before = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
-    options = sorted((trial, *state.get("alternatives", ())), key=lambda one: proposed(one).round)
+    options = sorted((trial, *state.get("alternatives", ())), key=lambda one: find_proposal(one).round)
     bodies: list[RoundClosed] = []
     for number, one in enumerate(options):
         after = options[number + 1] if number + 1 < len(options) else None
         unkept = one is not trial and one.verdict.accepted
-        body = _make_closed(state, ports, one, until=proposed(after).opened_at if after else None)
+        body = _make_closed(state, ports, one, until=find_proposal(after).opened_at if after else None)
         made = trial.formatted.applied if trial.formatted and trial.verdict.accepted else None
-        reached = made is not None and proposed(one).round >= proposed(trial).round
+        reached = made is not None and find_proposal(one).round >= find_proposal(trial).round
         update = {
             "judged": mark_replaced(one, trial) if unkept else one,
             "commit": commit if one is trial else None,
@@ -84,12 +84,12 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
 
 def _open_round_number(state: State, trial: Judged) -> int:
     """Number of the open round: a person's edits of its change have the numbers after it."""
-    return min(proposed(one).round for one in (trial, *state.get("alternatives", ())))
+    return min(find_proposal(one).round for one in (trial, *state.get("alternatives", ())))
 
 
 def _make_closed(state: State, ports: Ports, judged: Judged, *, until: str | None) -> RoundClosed:
     """A judged change with what it taught and cost; `until`: when a person's edit of it took its place."""
-    seen, start = read_analysis(state), proposed(judged)
+    seen, start = read_analysis(state), find_proposal(judged)
     best = fold.standing(read_history(ports, before=f"round-{seen.round}"))
     applied = judged.formatted.applied if judged.formatted else find(judged, Applied)
     if start.author:  # a person's change teaches in the person's words: no planner explains it
@@ -125,7 +125,7 @@ def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
     traced = find(trial, Traced)
     if traced is None:
         return None
-    return check_prediction(proposed(trial).hypothesis.prediction, read_analysis(state).profile, traced.profile)
+    return check_prediction(find_proposal(trial).hypothesis.prediction, read_analysis(state).profile, traced.profile)
 
 
 # TERMINATION_CHECK after every closed round.

@@ -8,9 +8,9 @@ from langgraph.types import interrupt
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing, ShapeNow, Terms
 from ridgeline.graph.contract import Scoring
-from ridgeline.graph.documents import changed, render
 from ridgeline.graph.evidence import Profiled, Row
 from ridgeline.graph.ports import Ports
+from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
 from ridgeline.graph.rules.cost import minutes_between
@@ -182,13 +182,13 @@ def publish(ports: Ports, *, lines: int = 1) -> None:
     keys = [line.key for line in ports.ledger.lines()]
     for later in range(lines - 1, -1, -1):
         known = read_history(ports, before=keys[-later]) if later else read_history(ports)
-        ports.files.write(changed(known, worktree=TREE))
+        ports.files.write(render_changed(known, worktree=TREE))
 
 
 def restore_files(ports: Ports) -> None:
     """Render everything once: a crash between a ledger line and its files, or a person, may have left a gap."""
     if ports.ledger.lines():
-        ports.files.write(render(read_history(ports), worktree=TREE))
+        ports.files.write(render_all(read_history(ports), worktree=TREE))
 
 
 # Waiting.

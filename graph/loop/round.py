@@ -5,7 +5,6 @@ from typing import Literal, cast
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.documents.approval import of_change, of_hypothesis
 from ridgeline.graph.evidence import BuildResult, Measured, Printed, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import (
@@ -17,6 +16,7 @@ from ridgeline.graph.loop.context import (
     wait_for_decision,
 )
 from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothesis
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
@@ -44,8 +44,8 @@ from ridgeline.graph.trial import (
     Traced,
     Verified,
     find,
-    proposed,
-    redrafted,
+    find_proposal,
+    replace_draft,
 )
 from ridgeline.graph.verdict import Verdict
 
@@ -104,7 +104,7 @@ def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
     """Before anything is written for it."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Proposed)
-    decision = wait_for_decision(ports, of_hypothesis(trial, read_history(ports)))
+    decision = wait_for_decision(ports, ask_about_hypothesis(trial, read_history(ports)))
     decisions = (*state["decisions"], decision)
     if decision.choice == "approve":
         return {"decisions": decisions}
@@ -122,7 +122,7 @@ def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     known, options = read_history(ports), (*state.get("alternatives", ()), trial)
-    request = of_change(options, known, before=read_best_counters(state, known))
+    request = ask_about_change(options, known, before=read_best_counters(state, known))
     decision = wait_for_decision(ports, request)
     decisions = (*state["decisions"], decision)
     match decision.choice:
@@ -347,7 +347,7 @@ def measure(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Verified | Timed)
     known = read_history(ports)
-    best, number = fold.standing(known), proposed(trial).round
+    best, number = fold.standing(known), find_proposal(trial).round
     verified = find(trial, Verified)
     assert verified is not None
     candidate = verified.built.applied.commit
@@ -395,7 +395,7 @@ def trace(state: State, runtime: Runtime[Ports]) -> Update:
     if not trial.evidence or sort_readings(trial, fold.standing(known), known.limits).failed is not None:
         return {"trial": Traced(timed=trial, profile=None)}
     commit = trial.verified.built.applied.commit
-    profile = runtime.context.profiler.profile(commit, purpose=f"round-{proposed(trial).round}")
+    profile = runtime.context.profiler.profile(commit, purpose=f"round-{find_proposal(trial).round}")
     return {"trial": Traced(timed=trial, profile=profile)}
 
 
@@ -407,7 +407,7 @@ def decide(state: State, runtime: Runtime[Ports]) -> Update:
     assert isinstance(trial, Traced | Failed)
     known = read_history(runtime.context)
     limits = known.limits
-    if proposed(trial).author:  # a person is asked what becomes of it, not the planner
+    if find_proposal(trial).author:  # a person is asked what becomes of it, not the planner
         limits = limits.model_copy(update={"split": False})
     verdict = acceptance.decide_verdict(
         trial, fold.standing(known), limits, best_profile=read_best_counters(state, known)
@@ -428,7 +428,7 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
     if answer.edits:
         update = {"edits": answer.edits, "explanation": answer.explanation, "split": True, **asked}
         return {"trial": drafted.model_copy(update=update)}
-    refused = redrafted(trial.trial, drafted.model_copy(update=asked))
+    refused = replace_draft(trial.trial, drafted.model_copy(update=asked))
     assert isinstance(refused, Traced | Failed)
     known = read_history(ports)
     limits = known.limits.model_copy(update={"split": False})
@@ -488,7 +488,7 @@ def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
 
 def _measure_formatted(ports: Ports, applied: Applied) -> Traced | Failed:
     known = read_history(ports)
-    best, number = fold.standing(known), proposed(applied).round
+    best, number = fold.standing(known), find_proposal(applied).round
     built = Built(applied=applied, build=ports.builder.build(applied.commit))
     if not built.build.ok:
         return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")

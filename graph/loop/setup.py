@@ -2,12 +2,12 @@
 
 from langgraph.runtime import Runtime
 
-from ridgeline.graph.documents.approval import of_target
 from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused, missing_package
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import BaselineClosed, Calibrated, Opened, Rooflined
+from ridgeline.graph.reports.approval import ask_about_target
 from ridgeline.graph.rules import calibration
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
@@ -49,7 +49,7 @@ def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
     assert setting is not None
     if "target" not in limits.approve:
         return {}
-    decision = wait_for_decision(runtime.context, of_target(setting.target, limits))
+    decision = wait_for_decision(runtime.context, ask_about_target(setting.target, limits))
     if decision.choice != "approve":
         raise TargetRefused(f"the target was rejected by {decision.by}: {decision.reason or 'no reason given'}")
     return {"decisions": (decision,)}

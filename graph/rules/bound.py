@@ -59,7 +59,7 @@ class Case:
         """A number of the profile; None when nobody told it."""
         return self.profile.number(name)
 
-    def stalled(self, classes: Iterable[Stall]) -> float:
+    def sum_stalls(self, classes: Iterable[Stall]) -> float:
         """Share of wave time in these stall classes; 0 where none was recorded."""
         wanted = set(classes)
         return sum(item.share for item in self.profile.stalls if item.stall in wanted)
@@ -69,7 +69,7 @@ class Case:
         known = [(name, value) for name in names if (value := self.number(name)) is not None]
         return max(known, key=lambda item: item[1], default=None)
 
-    def saw(self, name: str, threshold: str) -> None:
+    def cite(self, name: str, threshold: str) -> None:
         """Put a number, its threshold and its source on the chain."""
         self.evidence.extend(
             f"{name} {said.value:.4g} ({threshold}) [{said.source}; {said.rung}]"
@@ -77,7 +77,7 @@ class Case:
             if said.name == name
         )
 
-    def noted(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Put a sentence on the chain."""
         self.evidence.append(text)
 
@@ -124,11 +124,11 @@ BoundMatch = tuple[Bound, str] | None
 def _invalid(case: Case) -> BoundMatch:
     failed = [name for name, passed in case.profile.validators if not passed]
     if failed:
-        case.noted(f"failed checks of the recording: {', '.join(failed)}")
+        case.note(f"failed checks of the recording: {', '.join(failed)}")
         return "invalid", "checks"
     counted = case.largest((*COMPUTE, *MEMORY)) is not None or case.profile.stalls
     if case.profile.calls < case.limits.min_calls and not counted:
-        case.noted(f"calls {case.profile.calls} (at least {case.limits.min_calls})")
+        case.note(f"calls {case.profile.calls} (at least {case.limits.min_calls})")
         return "invalid", "few_calls"
     return None
 
@@ -136,10 +136,10 @@ def _invalid(case: Case) -> BoundMatch:
 def _not_compute(case: Case) -> BoundMatch:
     helpers = case.number("time.helpers_of_span")
     if case.profile.category != "compute":
-        case.noted(f"{case.profile.display} is a {case.profile.category} kernel, by its name")
+        case.note(f"{case.profile.display} is a {case.profile.category} kernel, by its name")
         return "not_compute", case.profile.category
     if helpers is not None and helpers > case.limits.helpers_of_span:
-        case.saw("time.helpers_of_span", f"> {case.limits.helpers_of_span:g}")
+        case.cite("time.helpers_of_span", f"> {case.limits.helpers_of_span:g}")
         return "not_compute", "helpers"
     return None
 
@@ -155,16 +155,16 @@ def _launch_bound(case: Case) -> BoundMatch:
     short = median < case.limits.short_ns
     waits = gap is not None and gap >= median
     if gap is None and short:
-        case.saw("time.median_ns", f"< {case.limits.short_ns:g}")
-        case.noted("gaps between launches were not recorded: a kernel this short seldom outlasts its launch")
+        case.cite("time.median_ns", f"< {case.limits.short_ns:g}")
+        case.note("gaps between launches were not recorded: a kernel this short seldom outlasts its launch")
         return "launch_bound", "short"
     if waits and short:
-        case.saw("time.median_ns", f"< {case.limits.short_ns:g}")
-        case.saw("time.gap_before_ns", "at least its own duration")
+        case.cite("time.median_ns", f"< {case.limits.short_ns:g}")
+        case.cite("time.gap_before_ns", "at least its own duration")
         return "launch_bound", "short"
     if waits and busy is not None and busy < case.limits.busy_of_span:
-        case.saw("time.busy_of_span", f"< {case.limits.busy_of_span:g}")
-        case.saw("time.gap_before_ns", "at least its own duration")
+        case.cite("time.busy_of_span", f"< {case.limits.busy_of_span:g}")
+        case.cite("time.gap_before_ns", "at least its own duration")
         return ("launch_bound", "host") if _has_no_load(case) else None
     return None
 
@@ -188,9 +188,9 @@ def _under_filled(case: Case) -> BoundMatch:
     few = fill < limits.full_waves
     tail = limits.full_waves < fill < limits.tail_waves and fill % 1 < limits.tail_fraction
     if few:
-        case.saw("occ.fill_waves", f"< {limits.full_waves:g}: the grid does not fill the GPU once")
+        case.cite("occ.fill_waves", f"< {limits.full_waves:g}: the grid does not fill the GPU once")
     elif tail:
-        case.saw("occ.fill_waves", f"fraction < {limits.tail_fraction:g}: the last wave is mostly empty")
+        case.cite("occ.fill_waves", f"fraction < {limits.tail_fraction:g}: the last wave is mostly empty")
     if _near_peak(case) or not (few or tail):
         return None
     return "under_filled", "grid" if few else "tail"
@@ -202,7 +202,7 @@ def _match_load(case: Case) -> BoundMatch:
     high, lead = case.limits.high, case.limits.lead
     for found in (memory, compute):
         if found is not None:
-            case.saw(found[0], f"high from {high:g}, {lead:g} ahead of the other")
+            case.cite(found[0], f"high from {high:g}, {lead:g} ahead of the other")
     load_m, load_k = (found[1] if found is not None else 0.0 for found in (memory, compute))
     if memory is not None and load_m >= high and _ahead(load_m - load_k, lead):
         return "memory_bound", _memory_subclass(case)
@@ -234,13 +234,13 @@ def _memory_subclass(case: Case) -> str:
     hit, dram = (case.number(name) for name in ("mem.l2_hit", "mem.dram_of_requests"))
     l2, device = case.number("sol.l2") or 0.0, case.number("mem.pct_of_peak")
     if device is not None and device < case.limits.high:
-        case.saw("mem.pct_of_peak", f"< {case.limits.high:g}: the traffic stays in the caches")
+        case.cite("mem.pct_of_peak", f"< {case.limits.high:g}: the traffic stays in the caches")
         return "l2" if l2 >= case.limits.high else "l1"
     if hit is not None and hit > case.limits.l2_hit and l2 >= case.limits.high:
-        case.saw("mem.l2_hit", f"> {case.limits.l2_hit:g}")
+        case.cite("mem.l2_hit", f"> {case.limits.l2_hit:g}")
         return "l2"
     if dram is not None and dram < case.limits.dram_of_requests:
-        case.saw("mem.dram_of_requests", f"< {case.limits.dram_of_requests:g}")
+        case.cite("mem.dram_of_requests", f"< {case.limits.dram_of_requests:g}")
         return "fabric"
     return "hbm"
 
@@ -260,7 +260,7 @@ def _resources(case: Case) -> BoundMatch:
     spilled = case.largest(SPILLS)
     if spilled is None or spilled[1] <= 0:
         return None
-    case.saw(spilled[0], "0 is healthy")
+    case.cite(spilled[0], "0 is healthy")
     return "resource_bound", "spills"
 
 
@@ -269,7 +269,7 @@ def _latency(case: Case) -> BoundMatch:
     subclass = _waiting(case)
     if memory is None or compute is None:
         missing = "memory" if memory is None else "compute"
-        case.noted(f"share of the {missing} peak unknown: no counter of it was recorded")
+        case.note(f"share of the {missing} peak unknown: no counter of it was recorded")
         return "mixed", subclass
     if memory[1] < case.limits.high and compute[1] < case.limits.high:
         return "latency_bound", subclass
@@ -277,12 +277,12 @@ def _latency(case: Case) -> BoundMatch:
 
 
 def _waiting(case: Case) -> str:
-    shares = [(case.stalled(classes), name) for name, classes in LATENCY]
+    shares = [(case.sum_stalls(classes), name) for name, classes in LATENCY]
     share, name = max(shares)
     if share < case.limits.stall:
         return ""
     basis = case.profile.stalls[0].basis
-    case.noted(f"{name} {share:.3g} of {basis} (named from {case.limits.stall:g})")
+    case.note(f"{name} {share:.3g} of {basis} (named from {case.limits.stall:g})")
     return name
 
 
@@ -294,9 +294,9 @@ RULES: tuple[Callable[[Case], BoundMatch], ...] = (
 
 def _flags(case: Case, bound: Bound) -> tuple[str, ...]:
     limits, profile = case.limits, case.profile
-    waits = case.stalled(("mem_wait",))
+    waits = case.sum_stalls(("mem_wait",))
     low = case.number("occ.theoretical")
-    memory_waits = case.stalled(("mem_wait", "mem_issue", "store", "mixed_wait"))
+    memory_waits = case.sum_stalls(("mem_wait", "mem_issue", "store", "mixed_wait"))
     spilled = case.largest(SPILLS)
     checks = (
         ("spills", spilled is not None and spilled[1] > 0),

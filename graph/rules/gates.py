@@ -8,7 +8,7 @@ from ridgeline.graph.rules.readings import Readings, active_labels, find_failing
 from ridgeline.graph.rules.score import ScoreError, delta, exceeds
 from ridgeline.graph.standing import Standing
 from ridgeline.graph.stats.paired import PairedError, check_samples, merge_comparisons
-from ridgeline.graph.trial import Traced, proposed
+from ridgeline.graph.trial import Traced, find_proposal
 from ridgeline.graph.values import FORBIDDEN_BUCKETS
 from ridgeline.graph.verdict import Verdict
 
@@ -119,7 +119,7 @@ def _find_problem(found: Readings, standing: Standing) -> str:
 
 
 def _check_bucket(trial: Traced) -> Outcome | None:
-    bucket = proposed(trial).hypothesis.bucket
+    bucket = find_proposal(trial).hypothesis.bucket
     if bucket not in FORBIDDEN_BUCKETS:
         return None
     why = f"{CAUSES['overfit']}: bucket {bucket} hits only because a benchmark reuses its tensors"

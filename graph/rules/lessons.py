@@ -7,7 +7,7 @@ from typing import Literal
 
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.record import PredictionCheck, RoundClosed
-from ridgeline.graph.trial import Judged, proposed
+from ridgeline.graph.trial import Judged, find_proposal
 from ridgeline.graph.values import Hypothesis, Prediction
 
 HALF = 0.5
@@ -113,10 +113,12 @@ def find_contradiction(lesson: str, judged: Judged, rounds: Sequence[RoundClosed
     A cited round must have been closed, or be this one. Where a lesson says of a round, or of the direction that it
     was about, that it helped or did not, the verdict must say so too, as far as it resolved that.
     """
-    asked = proposed(judged)
+    asked = find_proposal(judged)
     signs: dict[int, Sign | None] = {closed.round: _read_sign(closed.judged) for closed in rounds}
     signs[asked.round] = _read_sign(judged)
-    ideas = {closed.round: proposed(closed.judged).hypothesis for closed in rounds} | {asked.round: asked.hypothesis}
+    ideas = {closed.round: find_proposal(closed.judged).hypothesis for closed in rounds} | {
+        asked.round: asked.hypothesis
+    }
     said: dict[int, set[Sign]] = {}
     for part, cited in _split_clauses(lesson):
         if absent := [number for number in cited if not 1 <= number <= asked.round]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.score import at_least, exceeds, mean_gain
-from ridgeline.graph.trial import Broken, Drafted, Failed, Stage, Traced, find, proposed
+from ridgeline.graph.trial import Broken, Drafted, Failed, Stage, Traced, find, find_proposal
 from ridgeline.graph.values import FORBIDDEN_BUCKETS, Answer, Value
 from ridgeline.graph.verdict import Decision, Reason, ShapeChange, Verdict
 
@@ -55,7 +55,7 @@ def _answer_own_work(trial: Traced) -> Answer:
     """As the judge answered; without one, only a cache that Rule 11 forbids is known to be no work."""
     if answered := trial.timed.verified.test.own_work:
         return answered
-    return "no" if proposed(trial).hypothesis.bucket in FORBIDDEN_BUCKETS else "unverified"
+    return "no" if find_proposal(trial).hypothesis.bucket in FORBIDDEN_BUCKETS else "unverified"
 
 
 def accept_outcome(
@@ -155,7 +155,7 @@ def write_sentence(
 
     Only what was timed and is not faster "did not help"; the rest "was not kept".
     """
-    start = proposed(trial)
+    start = find_proposal(trial)
     match decision:
         case "accepted":
             return f"Round {start.round}: ACCEPTED {'(trade-off) ' if trade_off else ''}- {why}"
@@ -225,7 +225,7 @@ def find_losing_classes(shapes: Sequence[ShapeChange], trial: Stage, limits: Lim
 
 def target_class(shapes: Sequence[ShapeChange], trial: Stage) -> str | None:
     """The class that the hypothesis is for; None for a global one, or one that names no class of the benchmark."""
-    name = proposed(trial).hypothesis.target_class
+    name = find_proposal(trial).hypothesis.target_class
     return name if name in compute_class_gains(shapes) else None
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from ridgeline.graph.approval import Decision, EditBegun
 from ridgeline.graph.errors import CampaignError
-from ridgeline.graph.trial import Drafted, Judged, Proposed, find, proposed
+from ridgeline.graph.trial import Drafted, Judged, Proposed, find, find_proposal
 from ridgeline.graph.verdict import Verdict
 
 
 def begin_edit(options: Sequence[Judged]) -> EditBegun:
     """What an edit of the newest of these measured changes begins as."""
-    newest, about = options[-1], proposed(options[0]).hypothesis
-    drafted, number = find(newest, Drafted), proposed(newest).round
+    newest, about = options[-1], find_proposal(options[0]).hypothesis
+    drafted, number = find(newest, Drafted), find_proposal(newest).round
     assert drafted is not None
     evidence = (f"round {number} measured {_describe_measured(newest.verdict)}", *about.evidence)
     hypothesis = about.model_copy(update={"id": f"{about.id}-edit-{len(options)}", "evidence": evidence})
@@ -40,19 +40,19 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
     Raises CampaignError where the named one may not be kept, or none.
     """
     acceptable = [one for one in options if one.verdict.accepted]
-    named = [one for one in acceptable if decision.round in (None, proposed(one).round)]
+    named = [one for one in acceptable if decision.round in (None, find_proposal(one).round)]
     if not named:
-        known = ", ".join(str(proposed(one).round) for one in acceptable) or "none"
+        known = ", ".join(str(find_proposal(one).round) for one in acceptable) or "none"
         raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {known}")
     return max(named, key=lambda one: _proven_gain(one.verdict))
 
 
 def mark_replaced(measured: Judged, kept: Judged) -> Judged:
     """What was proven and not chosen keeps its measured result, and says what was kept in its place."""
-    before, by = measured.verdict, proposed(kept)
+    before, by = measured.verdict, find_proposal(kept)
     chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
     said = f"replaced by {chosen}"
-    change = proposed(measured).hypothesis.change
+    change = find_proposal(measured).hypothesis.change
     sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {_describe_measured(before)}, {said}"
     update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, said), "sentence": sentence}
     return measured.model_copy(update={"verdict": before.model_copy(update=update)})

@@ -25,7 +25,7 @@ from ridgeline.graph.rules.outcome import (
 from ridgeline.graph.rules.readings import Readings, active_labels, core_labels, reference_run
 from ridgeline.graph.rules.score import Delta, at_least, delta, exceeds, relative_stddev
 from ridgeline.graph.standing import BenchmarkWant, Standing
-from ridgeline.graph.trial import Stage, Timed, Traced, Verified, proposed
+from ridgeline.graph.trial import Stage, Timed, Traced, Verified, find_proposal
 from ridgeline.graph.values import Value
 from ridgeline.graph.verdict import ShapeChange
 
@@ -191,7 +191,7 @@ def _needs_full_level(trial: Stage, quick: LevelGain, standing: Standing, limits
         return False
     if not at_least(quick.gain, limits.near_noise_limit) and not quick.is_steady(limits):
         return False
-    if proposed(trial).hypothesis.high_risk:
+    if find_proposal(trial).hypothesis.high_risk:
         return True
     return at_least(quick.gain, limits.near_noise_limit) and not at_least(quick.gain, limits.borderline_full_limit)
 

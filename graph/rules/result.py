@@ -6,7 +6,7 @@ product of the kept rounds' own paired gains. Nothing else may compute a ratio o
 different minutes are readings.
 
 `claim(result(history))` is the speedup to tell, with `lower`, `level` and `from_final`. Its words, such as
-`best_so_far`, `headline` and `first_screen`, are in `ridgeline.graph.documents.result`.
+`best_so_far`, `headline` and `first_screen`, are in `ridgeline.graph.reports.result`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from ridgeline.graph.rules.gates import UNEXPLAINED
 from ridgeline.graph.rules.history import accepted_rounds, is_overfit, lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.stats.paired import run_fixed_test
-from ridgeline.graph.trial import Applied, find, proposed
+from ridgeline.graph.trial import Applied, find, find_proposal
 from ridgeline.graph.values import Bucket, Cost, Engine, Value
 
 SUSPICIOUS = "suspicious: "
@@ -246,7 +246,7 @@ def _describe_kept_round(closed: RoundClosed) -> KeptRound:
     assert verdict.gain is not None  # a verdict cannot be accepted without one
     return KeptRound(
         round=closed.round,
-        change=proposed(closed.judged).hypothesis.change,
+        change=find_proposal(closed.judged).hypothesis.change,
         gain=verdict.gain,
         lower=verdict.lower,
         upper=verdict.upper,
@@ -403,7 +403,7 @@ def attribution_rows(attribution: Attribution) -> tuple[tuple[str, str, str, str
 
 
 def _read_bucket_gain(closed: RoundClosed) -> BucketGain:
-    hypothesis = proposed(closed.judged).hypothesis
+    hypothesis = find_proposal(closed.judged).hypothesis
     gain = closed.judged.verdict.gain
     assert gain is not None  # a verdict cannot be accepted without one
     return hypothesis.bucket, gain, hypothesis.real_gain_bound

@@ -15,7 +15,7 @@ from ridgeline.graph.rules.preset_autonomous import KERNEL_TIME
 from ridgeline.graph.rules.readings import core_labels, find_failing_rows
 from ridgeline.graph.rules.score import ScoreError, aggregate, delta, exceeds, geomean
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Applied, Timed, Traced, find, proposed
+from ridgeline.graph.trial import Applied, Timed, Traced, find, find_proposal
 from ridgeline.graph.values import Value
 
 TRACE_POINTS = 3
@@ -95,7 +95,7 @@ def _summarize_regression(
         at=closed.closed_at,
         baseline_commit=(best.commit or best.tree) if best else "original",
         candidate=applied.commit if applied else "",
-        hypothesis=proposed(closed.judged).hypothesis.claim,
+        hypothesis=find_proposal(closed.judged).hypothesis.claim,
         files=applied.changed if applied else (),
         script=_read_script_metric(closed, best, baseline, scoring),
         gpu_time_us=_kernel_times(before, _read_profile(closed)),
@@ -221,7 +221,7 @@ def _has_gain(closed: RoundClosed) -> bool:
 
 
 def _category(closed: RoundClosed) -> str:
-    return proposed(closed.judged).hypothesis.category
+    return find_proposal(closed.judged).hypothesis.category
 
 
 # Partial restart: forget about half of what was tried, never the original, never the best.

@@ -11,7 +11,7 @@ import yaml
 from ridgeline.agent.campaign import wiring
 from ridgeline.agent.campaign.folders import history
 from ridgeline.graph.briefing import Briefing, Draft, Proposal
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.devices.lease import lease
 from tests.repositories import git
@@ -138,7 +138,7 @@ def test_of_a_slower_edit_the_measured_original_is_what_can_be_approved(cli, cam
     for name in ("memory/v2.json", "logs/optimize.md", "final_report.md", "rounds/round-3/summary.md"):
         text = (campaign / name).read_text()
         assert "Ada's edit of round 2 (wider) did not help" in text
-        assert f"{proposed(model.judged).hypothesis.change} did not help" not in text, "what it edits did"
+        assert f"{find_proposal(model.judged).hypothesis.change} did not help" not in text, "what it edits did"
 
 
 def test_an_edit_waits_for_the_process_that_works_on_the_campaign(cli, campaign, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from ridgeline.agent.campaign.progress import SilentProgress, StatusView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
 from ridgeline.sandbox.store.durable import cache_folder
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
@@ -186,7 +186,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     live.ended("stopped", problem="the disk is full")
     waiting, accepted, concluded, stopped = events(tmp_path)
     name, change = id_of(tmp_path.resolve()), made.history().rounds[0].judged
-    change = proposed(change).hypothesis.change
+    change = find_proposal(change).hypothesis.change
     assert waiting["link"] == f"http://127.0.0.1:8765/queue/{name}/{one.request.key}"
     assert accepted["link"] == f"https://box.example/ridgeline/c/{name}/r/2"
     assert concluded["link"] == f"https://box.example/ridgeline/c/{name}"

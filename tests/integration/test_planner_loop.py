@@ -8,7 +8,7 @@ import pytest
 from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.providers.base import Ask
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
 from tests.campaigns import make_campaign
 from tests.model_fakes import ScriptedModel, direction, directions
 from tests.planner_briefs import idea
@@ -88,7 +88,7 @@ def test_good_bad_and_hostile_answers_end_in_the_right_verdicts(tmp_path, planne
     repeated = next(ask for ask in model.asks if ask.purpose == "round-5 propose 2")
     assert "was accepted; its change is in the sources" in repeated.messages[-1].text
     for closed in known.rounds:
-        assert all(re.fullmatch(r"[\w.]+@[0-9a-f]{12}", name) for name in proposed(closed.judged).prompts)
+        assert all(re.fullmatch(r"[\w.]+@[0-9a-f]{12}", name) for name in find_proposal(closed.judged).prompts)
         assert closed.cost.tokens > 0
 
 

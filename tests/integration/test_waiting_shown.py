@@ -10,7 +10,7 @@ import pytest
 
 from ridgeline.agent.campaign.evidence_pack import page
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.documents import report
+from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import make_concluded
@@ -92,8 +92,8 @@ def test_a_question_that_was_damaged_is_named(cli, campaign):
 def test_reports_say_who_decided_what(tmp_path):
     closed = make_round(2).model_copy(update={"decisions": (DECIDED,)})
     folder = write_ledger(tmp_path / "toy", make_history(closed))
-    text = report(make_history(closed))
+    text = render_final_report(make_history(closed))
     assert "| round-2-change | approve | Ada \\| Bela | 2026-11-22 09:00 | fine |" in text
     assert "What people decided" in page(folder)
-    assert "## Decisions" not in report(make_history(make_round(2)))
+    assert "## Decisions" not in render_final_report(make_history(make_round(2)))
     assert "What people decided" not in page(write_ledger(tmp_path / "other", make_history(make_round(2))))

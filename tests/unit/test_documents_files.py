@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.graph.documents import render
+from ridgeline.graph.reports.files import render_all
 from ridgeline.graph.standing import History
 from ridgeline.graph.target import Goal
 from tests.builders import (
@@ -75,7 +75,7 @@ with open(path, "w") as out:
 
 
 def manifest(history: History) -> dict:
-    return yaml.safe_load(str(render(history, worktree="/somewhere/tree")["manifest.yaml"]))
+    return yaml.safe_load(str(render_all(history, worktree="/somewhere/tree")["manifest.yaml"]))
 
 
 @pytest.mark.feature("F009")
@@ -118,7 +118,7 @@ def test_values_that_look_like_other_types_stay_text() -> None:
 
 
 def test_readme_has_its_sections_and_registered_specs_only() -> None:
-    text = str(render(complete(), worktree="tree")["README.md"])
+    text = str(render_all(complete(), worktree="tree")["README.md"])
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == README_SECTIONS
     specs = text.partition("## Hardware Spec\n\n")[2].partition("\n\n")[0].splitlines()
     for spec in specs:
@@ -132,7 +132,7 @@ def test_readme_has_its_sections_and_registered_specs_only() -> None:
 def test_readme_of_a_fresh_campaign_says_unknown_and_never_hedges() -> None:
     for kind in ("cpu", "amd", "nvidia"):
         history = History(opened=make_opened(machine=make_machine(kind=kind)))
-        text = str(render(history, worktree="tree")["README.md"])
+        text = str(render_all(history, worktree="tree")["README.md"])
         assert "- compute peak: UNKNOWN (no source registered)" in text
         assert "- Ridge point: UNKNOWN" in text
         assert "compute-bound target: UNKNOWN" in text
@@ -145,7 +145,7 @@ def test_readme_names_the_targets_that_were_asked_for() -> None:
     contract = make_contract(correctness={"kind": "column", "column": "err", "op": "<=", "threshold": 0.01})
     limits = make_limits("autonomous", max_minutes=30)
     opened = make_opened(target=make_target(performance_target=goal), contract=contract, limits=limits)
-    text = str(render(make_history(opened=opened), worktree="tree")["README.md"])
+    text = str(render_all(make_history(opened=opened), worktree="tree")["README.md"])
     for line in (
         "- T1 performance target: >500 GFLOPS, off: the campaign is endless",
         "- T2 hardware efficiency: off",
@@ -160,7 +160,7 @@ def test_readme_names_the_targets_that_were_asked_for() -> None:
 def script(tmp_path: Path, history: History, worktree: str) -> Path:
     path = tmp_path / "campaign" / "quick_test_bench.py"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(str(render(history, worktree=worktree)["quick_test_bench.py"]), encoding="utf-8")
+    path.write_text(str(render_all(history, worktree=worktree)["quick_test_bench.py"]), encoding="utf-8")
     return path
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ridgeline.graph.documents import render
+from ridgeline.graph.reports.files import render_all
 from tests.builders import VALUES, make_history, make_limits, make_noise, make_standing
 from tests.judging import by_pairs, drive
 
@@ -25,7 +25,7 @@ def losing(loss, spread):
 @pytest.mark.parametrize("limits", [USUAL, TOLD], ids=["default", "own"])
 def test_the_page_says_what_the_gate_does_to_a_losing_shape(limits):
     guard, core, noise = limits.shape_guard, limits.core_shape_regress_limit, limits.noise_threshold
-    page = str(render(make_history(limits=limits), worktree="tree")["README.md"])
+    page = str(render_all(make_history(limits=limits), worktree="tree")["README.md"])
     assert f"A shape proved slower by more than {100 * guard:g}% rejects the round" in page
     assert f"at {100 * (1 - limits.alpha):g}% confidence over all shapes together" in page
     assert f"so does a core shape that loses {100 * core:g}% or more as measured" in page
@@ -52,6 +52,6 @@ def test_the_page_says_what_the_gate_does_to_a_losing_shape(limits):
 @pytest.mark.parametrize("limit", [0.05, 0.08])
 def test_presets_without_pairs_say_and_use_the_measured_limit_alone(preset, limit):
     limits = make_limits(preset, core_shape_regress_limit=limit, keep_gpu_time=False)
-    page = str(render(make_history(limits=limits), worktree="tree")["README.md"])
+    page = str(render_all(make_history(limits=limits), worktree="tree")["README.md"])
     assert f"A core shape that loses {100 * limit:g}% or more rejects the round" in page
     assert "confidence over all shapes" not in page

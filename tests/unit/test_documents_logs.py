@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from ridgeline.graph.documents import changed, render
 from ridgeline.graph.evidence import Benchmark
 from ridgeline.graph.record import StopCheck
+from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.standing import History
 from tests.builders import make_benchmark, make_judged, make_limits, make_opened, make_round, make_row, make_traced
 from tests.document_builders import complete, growing, long, make_concluded, make_measured, training
@@ -22,7 +22,7 @@ PERFORMANCE = (
 
 
 def rendered(history: History) -> dict[str, str]:
-    return {path: text for path, text in render(history, worktree="tree").items() if isinstance(text, str)}
+    return {path: text for path, text in render_all(history, worktree="tree").items() if isinstance(text, str)}
 
 
 def cells(text: str, first: str) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_number_that_cannot_be_a_rate_gives_dashes() -> None:
 def test_logs_only_grow(path: str) -> None:
     before = ""
     for history in growing():
-        now = render(history, worktree="tree")[path]
+        now = render_all(history, worktree="tree")[path]
         assert now.startswith(before)
         before = now
     assert len(before) > 1500
@@ -120,8 +120,8 @@ def test_logs_only_grow(path: str) -> None:
 def test_writing_what_changed_after_every_event_leaves_the_same_folder_as_writing_everything() -> None:
     folder: dict[str, object] = {}
     for history in growing():
-        folder |= changed(history, worktree="tree")
-        assert folder == render(history, worktree="tree")
+        folder |= render_changed(history, worktree="tree")
+        assert folder == render_all(history, worktree="tree")
 
 
 def test_logs_tell_every_event() -> None:
@@ -207,11 +207,11 @@ def test_no_idle_device_ends_in_a_stop_summary_and_a_round_limit_does_not() -> N
 def test_a_long_campaign_renders_its_last_round_quickly() -> None:
     before, last = long(119), long(120)
     last = before.model_copy(update={"rounds": (*before.rounds, last.rounds[-1])})
-    render(before, worktree="tree")
+    render_all(before, worktree="tree")
     took = []
     for _ in range(3):
         start = time.perf_counter()
-        files = changed(last, worktree="tree")
+        files = render_changed(last, worktree="tree")
         took.append(time.perf_counter() - start)
     assert min(took) < 0.05
     assert "rounds/round-121/summary.md" in files

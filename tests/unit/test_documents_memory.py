@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from ridgeline.graph.documents import changed, render
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.record import Restarted
+from ridgeline.graph.reports.files import render_all, render_changed
 from tests.builders import make_applied, make_built, make_failed, make_history, make_judged, make_profiled, make_round
 from tests.document_builders import complete, growing, make_measured, make_wrong
 
@@ -168,7 +168,7 @@ def _types(names: list[str]) -> list[type]:
 
 
 def memory(history, version: int) -> dict:
-    return json.loads(render(history, worktree="tree")[f"memory/v{version}.json"])
+    return json.loads(render_all(history, worktree="tree")[f"memory/v{version}.json"])
 
 
 @pytest.mark.feature("F082")
@@ -206,12 +206,12 @@ def test_masked_is_false_until_a_restart_masks_and_is_recorded_in_the_latest_unm
 
 def test_a_second_restart_moves_the_note_and_rewrites_every_memory_it_touches() -> None:
     history = list(growing())[-1].model_copy(update={"concluded": None})
-    folder = dict(render(history, worktree="tree"))
+    folder = dict(render_all(history, worktree="tree"))
     again = history.model_copy(
         update={"restarts": (*history.restarts, Restarted(after_round=7, masked=(4, 6), note="second"))}
     )
-    folder |= changed(again, worktree="tree")
-    assert folder == render(again, worktree="tree")
+    folder |= render_changed(again, worktree="tree")
+    assert folder == render_all(again, worktree="tree")
     assert memory(again, 4)["masked"]
     assert len([p for p in memory(again, 3)["pitfalls_and_fixes"] if p["error_type"] == "partial_restart"]) == 2
 

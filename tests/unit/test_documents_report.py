@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
-from ridgeline.graph.documents import render, report
 from ridgeline.graph.record import Attribution, PredictionCheck
+from ridgeline.graph.reports.files import render_all
+from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
 from tests.builders import make_contract, make_history, make_hypothesis, make_opened, make_round, make_scaled
@@ -35,7 +36,7 @@ def ended(**fields) -> History:
 
 @pytest.mark.feature("F059")
 def test_the_report_has_its_parts_and_its_links_lead_to_files() -> None:
-    files = render(complete(), worktree="tree")
+    files = render_all(complete(), worktree="tree")
     text = files["final_report.md"]
     assert isinstance(text, str)
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
@@ -46,7 +47,7 @@ def test_the_report_has_its_parts_and_its_links_lead_to_files() -> None:
 
 @pytest.mark.feature("F059")
 def test_the_headline_is_the_final_test_with_its_lower_bound() -> None:
-    text = report(complete())
+    text = render_final_report(complete())
     assert text.count("Speedup over the original") == 1
     assert "Speedup over the original: 1.200x, at least 1.170x at 99 % confidence" in text
     assert "- Accepted: 2\n- Rolled back: 4\n" in text
@@ -57,7 +58,7 @@ def test_the_headline_is_the_final_test_with_its_lower_bound() -> None:
 
 @pytest.mark.feature("F053")
 def test_the_audit_table_and_its_closing_lines() -> None:
-    text = report(complete()).partition("## Real-training applicability audit")[2]
+    text = render_final_report(complete()).partition("## Real-training applicability audit")[2]
     assert "| Source | Buckets | Benchmark gain | Real-training-equivalent gain |" in text
     for source in ("Structural kernel work", "Bounded weight cache", "Benchmark-only residual", "Total"):
         assert text.count(f"| {source} |") == 1
@@ -71,16 +72,16 @@ def test_clean_is_said_only_where_nothing_is_open() -> None:
     for closed in history.rounds:
         verdict = closed.judged.verdict.model_copy(update={"own_work": "yes"})
         rounds.append(closed.model_copy(update={"judged": closed.judged.model_copy(update={"verdict": verdict})}))
-    assert "- Verdict: clean - gap < 1%" in report(history.model_copy(update={"rounds": tuple(rounds)}))
-    assert "**Not settled**" in report(history)
-    assert "clean" not in report(history)
+    assert "- Verdict: clean - gap < 1%" in render_final_report(history.model_copy(update={"rounds": tuple(rounds)}))
+    assert "**Not settled**" in render_final_report(history)
+    assert "clean" not in render_final_report(history)
 
 
 @pytest.mark.feature("F053")
 def test_a_gap_is_called_out() -> None:
     """Golden vector 26.11."""
     found = Attribution(structural=7.0, weight_cache=1.5, headline=12.5, real=8.5, gap=4.0, verdict="inflated")
-    text = report(ended(attribution=found, speedup=1.125))
+    text = render_final_report(ended(attribution=found, speedup=1.125))
     assert "| Structural kernel work | K1-K4 | +7.00% | +7.00% |" in text
     assert "| Total | all | +12.50% | +8.50% |" in text
     assert "- Gap: +4.00 points" in text
@@ -90,19 +91,21 @@ def test_a_gap_is_called_out() -> None:
 @pytest.mark.feature("F053")
 def test_a_rolled_back_residual_names_its_round() -> None:
     found = Attribution(structural=7.0, weight_cache=0.0, headline=7.0, real=7.0, gap=0.0, verdict="rolled-back")
-    assert "- Verdict: rolled-back - see round-7" in report(ended(attribution=found))
+    assert "- Verdict: rolled-back - see round-7" in render_final_report(ended(attribution=found))
 
 
 def test_without_a_final_test_no_speedup_is_claimed() -> None:
-    text = report(ended(final=None, speedup=None, speedup_lower=None, final_note="the device was lost", project=None))
+    text = render_final_report(
+        ended(final=None, speedup=None, speedup_lower=None, final_note="the device was lost", project=None)
+    )
     assert "No speedup is claimed: the device was lost." in text
     assert "Speedup over the original" not in text
     assert "Full validation" not in text
 
 
 def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
-    text = report(ended(baseline_again=make_scaled(1.1, source="project")))
-    files = render(ended(baseline_again=make_scaled(1.1, source="project")), worktree="tree")
+    text = render_final_report(ended(baseline_again=make_scaled(1.1, source="project")))
+    files = render_all(ended(baseline_again=make_scaled(1.1, source="project")), worktree="tree")
     assert {path for path in files if path.startswith("final/")} == {
         "final/comparison.json",
         "final/benchmark.csv",
@@ -115,11 +118,11 @@ def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
 
 def test_in_the_middle_it_says_so_at_its_top() -> None:
     for history in list(growing())[:-1]:
-        text = report(history)
+        text = render_final_report(history)
         assert "**Not final: the campaign is still running.**" in text.splitlines()[2]
         assert "No headline yet" in text
-        assert "final_report.md" not in render(history, worktree="tree")
-    assert "Not final" not in report(complete())
+        assert "final_report.md" not in render_all(history, worktree="tree")
+    assert "Not final" not in render_final_report(complete())
 
 
 def test_nothing_kept_reads_as_a_result_and_not_as_a_gain() -> None:
@@ -127,7 +130,7 @@ def test_nothing_kept_reads_as_a_result_and_not_as_a_gain() -> None:
         make_measured(2, 0.9, kept=False),
         concluded=make_concluded(final=None, speedup=None, speedup_lower=None, project=None, attribution=None),
     )
-    text = report(history)
+    text = render_final_report(history)
     assert "The original is still the best version: no change was kept." in text
     assert "Nothing was kept: there is no gain to attribute." in text
     assert "No speedup is claimed: no version was kept." in text
@@ -141,18 +144,18 @@ def test_predictions_are_counted_apart_from_verdicts() -> None:
 
     outcomes = ("confirmed", "confirmed", "refuted", "unclear", None)
     history = make_history(*(closed(number, outcome) for number, outcome in enumerate(outcomes, start=2)))
-    assert "- Predictions: 2 confirmed, 1 refuted, 2 unclear" in report(history)
+    assert "- Predictions: 2 confirmed, 1 refuted, 2 unclear" in render_final_report(history)
 
 
 def test_an_unknown_price_is_said_to_be_unknown() -> None:
     history = make_history(make_round(2, cost=Cost(dollars=None, tokens=5)))
-    assert "| Money | UNKNOWN (a price was not known) |" in report(history)
+    assert "| Money | UNKNOWN (a price was not known) |" in render_final_report(history)
 
 
 @pytest.mark.feature("F054")
 def test_an_overfit_round_in_the_lineage_is_shown() -> None:
     history = make_history(make_round(2, hypothesis=make_hypothesis(bucket="W3")))
-    assert "**Overfit rounds in the lineage, to be rolled back: round-2.**" in report(history)
+    assert "**Overfit rounds in the lineage, to be rolled back: round-2.**" in render_final_report(history)
 
 
 def test_one_command_line_reproduces_the_best_version() -> None:
@@ -162,7 +165,7 @@ def test_one_command_line_reproduces_the_best_version() -> None:
     )
     history = complete()
     opened = make_opened(contract=contract, contract_path="tasks/mm/ridgeline.yaml")
-    text = report(history.model_copy(update={"opened": opened}))
+    text = render_final_report(history.model_copy(update={"opened": opened}))
     command = text.partition("```sh\n")[2].partition("\n```")[0]
     assert "\n" not in command
     steps = [shlex.split(step) for step in command.split(" && ")]

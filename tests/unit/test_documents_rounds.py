@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from ridgeline.graph.documents import commit_message, render, tip_entry, transfer_check
+from ridgeline.graph.reports.files import commit_message, render_all, tip_entry
+from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Formatted
 from ridgeline.graph.values import Artifact
@@ -48,7 +49,7 @@ def bullets(text: str) -> dict[str, str]:
 
 
 def summary(history: History, number: int) -> str:
-    text = render(history, worktree="tree")[f"rounds/round-{number}/summary.md"]
+    text = render_all(history, worktree="tree")[f"rounds/round-{number}/summary.md"]
     assert isinstance(text, str)
     return text
 
@@ -101,7 +102,7 @@ def test_a_failed_round_shows_the_tools_own_words_fenced() -> None:
 
 @pytest.mark.feature("F038")
 def test_every_round_has_its_snapshot_and_artifacts() -> None:
-    files = render(complete(), worktree="tree")
+    files = render_all(complete(), worktree="tree")
     for number in range(1, 8):
         assert isinstance(files[f"rounds/round-{number}/kernel_snapshot/kernel.c"], Artifact)
     assert files["rounds/round-2/kernel_snapshot/kernel.c"] != files["rounds/round-1/kernel_snapshot/kernel.c"]
@@ -119,7 +120,7 @@ def test_repeated_measurements_are_all_kept_and_the_formatted_one_stands_for_the
     after = make_scaled(1.07, commit=tidy)
     formatted = Formatted(applied=make_applied(commit=tidy), evidence=(after,))
     judged = make_judged(trial=make_traced(quick, again, commit=commit), formatted=formatted)
-    files = render(make_history(make_round(2, judged=judged)), worktree="tree")
+    files = render_all(make_history(make_round(2, judged=judged)), worktree="tree")
     assert files["rounds/round-2/artifacts/benchmark.csv"] == after.csv
     assert files["rounds/round-2/artifacts/benchmark-quick-0-2222222.csv"] == quick.csv
     assert files["rounds/round-2/artifacts/benchmark-quick-1-2222222.csv"] == again.csv
@@ -134,7 +135,7 @@ def test_a_snapshots_name_never_leads_out_of_its_folder(name: str) -> None:
     built = trial.timed.verified.built.model_copy(update={"applied": applied})
     timed = trial.timed.model_copy(update={"verified": trial.timed.verified.model_copy(update={"built": built})})
     judged = closed.judged.model_copy(update={"trial": trial.model_copy(update={"timed": timed})})
-    files = render(make_history(closed.model_copy(update={"judged": judged})), worktree="tree")
+    files = render_all(make_history(closed.model_copy(update={"judged": judged})), worktree="tree")
     placed = [path for path in files if path.startswith("rounds/round-2/kernel_snapshot/")]
     assert len(placed) == 1
     assert ".." not in placed[0].split("/")
@@ -173,7 +174,7 @@ def test_a_grouped_operator_says_what_is_known_of_skewed_shapes() -> None:
 
 
 def test_plan_has_its_sections_and_exactly_one_action() -> None:
-    text = str(render(complete(), worktree="tree")["plans/v4_plan.md"])
+    text = str(render_all(complete(), worktree="tree")["plans/v4_plan.md"])
     assert text.startswith("# Iteration V4 Plan\n")
     assert headings(text) == [
         "Input Evidence",
@@ -187,7 +188,7 @@ def test_plan_has_its_sections_and_exactly_one_action() -> None:
 
 
 def test_iteration_report_has_its_sections() -> None:
-    text = str(render(complete(), worktree="tree")["rounds/round-5/iteration_report.md"])
+    text = str(render_all(complete(), worktree="tree")["rounds/round-5/iteration_report.md"])
     assert headings(text) == [
         "Optimization Action",
         "Profile Evidence Summary",

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from ridgeline.graph.documents import commit_message, render, report, tip_entry
-from ridgeline.graph.documents.figures import render_once
-from ridgeline.graph.documents.text import (
+from ridgeline.graph.record import Reflection
+from ridgeline.graph.reports.figures import render_once
+from ridgeline.graph.reports.files import commit_message, render_all, tip_entry
+from ridgeline.graph.reports.final_report import render_final_report
+from ridgeline.graph.reports.text import (
     BLOCK,
     LINE,
     cell,
@@ -20,7 +22,6 @@ from ridgeline.graph.documents.text import (
     percent,
     unit,
 )
-from ridgeline.graph.record import Reflection
 from tests.builders import (
     make_failed,
     make_history,
@@ -149,8 +150,8 @@ def unfenced(text: str) -> str:
 @pytest.mark.parametrize("text", [EVIL, "|" * 5000, "`" * 4001, MEGABYTE], ids=["evil", "pipes", "marks", "megabyte"])
 def test_hostile_text_leaves_every_document_whole_and_small(text: str) -> None:
     history = hostile(text)
-    plain = render(hostile("harmless"), worktree="tree")
-    files = render(history, worktree="tree")
+    plain = render_all(hostile("harmless"), worktree="tree")
+    files = render_all(history, worktree="tree")
     assert list(files) == list(plain)
     for path, body in files.items():
         if not isinstance(body, str) or not path.endswith(".md"):
@@ -170,7 +171,7 @@ def test_hostile_text_stays_small_in_messages() -> None:
     history = hostile(MEGABYTE)
     assert len(commit_message(history.rounds[2].judged, history, 4)) < 10_000
     assert len(tip_entry(history.rounds[0], history.opened)) < 5_000
-    assert len(report(history)) < 50_000
+    assert len(render_final_report(history)) < 50_000
 
 
 def test_an_entry_is_rendered_once_for_the_same_values_and_kept_with_its_owner() -> None:

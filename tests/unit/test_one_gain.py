@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.documents import render, report, tip_entry
-from ridgeline.graph.documents.figures import hypothesis
-from ridgeline.graph.documents.report_html import report_html
-from ridgeline.graph.documents.result import accepted_line, best_in_short, first_screen, notice
+from ridgeline.graph.reports.figures import hypothesis
+from ridgeline.graph.reports.files import render_all, tip_entry
+from ridgeline.graph.reports.final_report import render_final_report
+from ridgeline.graph.reports.html import report_html
+from ridgeline.graph.reports.result import accepted_line, best_in_short, first_screen, notice
 from ridgeline.graph.rules.history import fold_ledger, standing
 from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.rules.score import ScoreError, delta
@@ -58,13 +59,13 @@ def measured(history):
 
 
 def told(history):
-    files = {name: text for name, text in render(history, worktree="").items() if isinstance(text, str)}
+    files = {name: text for name, text in render_all(history, worktree="").items() if isinstance(text, str)}
     for closed in history.rounds:
         files[f"tip {closed.round}"] = tip_entry(closed, history.opened)
         files[f"line {closed.round}"] = accepted_line(closed)
     found = compute_result(history)
     files |= {"notification": notice(found), "summary": str(first_screen(found)), "progress": best_in_short(found)}
-    return {**files, "report": report(history), "report.html": report_html(history, diffs={})}
+    return {**files, "report": render_final_report(history), "report.html": report_html(history, diffs={})}
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -87,9 +88,16 @@ def test_the_final_documents_hold_one_multiple_of_the_original(name):
         whole *= 1 + (closed.judged.verdict.gain if closed.accepted else 0.0)
     wrong = spelled(whole - 1) - measured(history) if whole != 1 else set()
     found = compute_result(history)
-    for document in (report(history), report_html(history, diffs={}), notice(found), str(first_screen(found))):
+    for document in (
+        render_final_report(history),
+        report_html(history, diffs={}),
+        notice(found),
+        str(first_screen(found)),
+    ):
         assert {text for text in wrong if text in document} == set()
     done = history.concluded
     if done.speedup is not None:
-        assert f"{done.speedup:.3f}x, at least {done.speedup_lower:.3f}x at 99 % confidence" in report(history)
-        assert f"| **geometric mean** |  |  | **{done.speedup:.3f}x** |" in report(history)
+        assert f"{done.speedup:.3f}x, at least {done.speedup_lower:.3f}x at 99 % confidence" in render_final_report(
+            history
+        )
+        assert f"| **geometric mean** |  |  | **{done.speedup:.3f}x** |" in render_final_report(history)

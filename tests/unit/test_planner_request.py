@@ -16,7 +16,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.loop.context import describe_shapes, describe_terms
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.score import aggregate
-from ridgeline.graph.trial import Drafted, find, proposed
+from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import FileEdit
 from ridgeline.prompts.render import TEMPLATES, identity
 from ridgeline.sandbox.store.ledger import JsonlLedger, seal_line
@@ -30,7 +30,7 @@ RECORDING = TASKS.parent / "campaigns" / "matmul_c_mailbox"
 KNOWN = folders() | {"recorded matmul_c": recorded_tasks()["matmul_c"]}
 LINES = JsonlLedger(RECORDING / "ledger.jsonl").lines()
 ROUND = LINES[4].body
-ASKED = proposed(ROUND.judged).hypothesis
+ASKED = find_proposal(ROUND.judged).hypothesis
 
 
 class Tree:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.documents.conclusion import audit
+from ridgeline.graph.reports.final_report import audit
 from ridgeline.graph.rules.history import best_round, lineage
 from ridgeline.graph.rules.result import (
     apportion,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.planner.directions import learnt
-from ridgeline.graph.documents.rounds import summary
 from ridgeline.graph.record import Reflection
+from ridgeline.graph.reports.rounds import summary
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.lessons import find_contradiction
 from ridgeline.sandbox.store.ledger import JsonlLedger

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.planner.history import was_disturbed
-from ridgeline.graph.documents.rounds import validation
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.reports.rounds import validation
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.standing import CompareWant

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ridgeline.graph.documents import render
 from ridgeline.graph.evidence import Ceilings
 from ridgeline.graph.record import Rooflined, Spec
+from ridgeline.graph.reports.files import render_all
 from ridgeline.graph.rules import goal as ends
 from ridgeline.graph.rules.goal import parse_goal
 from ridgeline.graph.rules.headroom import Device, Headroom, compute_best_headroom, compute_headroom
@@ -180,7 +180,7 @@ def test_a_kept_version_at_the_ceiling_is_a_gain_and_no_nothing():
 )
 def test_the_readme_prints_what_the_stop_check_decides_by(fields, target, line, stops_at):
     known = campaign(0.5, 0.5, **fields)
-    text = str(render(known, worktree="tree")["README.md"])
+    text = str(render_all(known, worktree="tree")["README.md"])
     assert line in text.splitlines()
     asked = known.opened.target.performance_target
     assert ends.peak_fraction(known.limits, asked) == (None if stops_at is None else pytest.approx(stops_at))
@@ -203,5 +203,5 @@ def test_the_readme_prints_what_the_stop_check_decides_by(fields, target, line, 
 def test_rounds_are_bounded_once(limits, max_iterations, rounds):
     opened = make_opened(limits=limits, target=make_target(max_iterations=max_iterations))
     assert ends.round_limit(limits, opened.target) == rounds
-    text = str(render(make_history(opened=opened), worktree="tree")["README.md"])
+    text = str(render_all(make_history(opened=opened), worktree="tree")["README.md"])
     assert f"- T3 rounds: {rounds if rounds is not None else 'no limit'}" in text.splitlines()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.documents.result import (
+from ridgeline.graph.reports.result import (
     accepted_line,
     best_in_short,
     best_so_far,

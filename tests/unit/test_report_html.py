@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from ridgeline.graph.documents.report_html import report_html
-from ridgeline.graph.documents.report_html_plots import _ticks, roofline_plot, trend_plot
-from ridgeline.graph.documents.report_html_text import diff, markdown, plain
+from ridgeline.graph.reports.html import report_html
+from ridgeline.graph.reports.markdown import diff, markdown, plain
+from ridgeline.graph.reports.plots import _ticks, roofline_plot, trend_plot
 from tests.builders import make_history, make_opened
 from tests.document_builders import complete, growing, long, training
 from tests.web_calls import seen

@@ -1,9 +1,8 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
-from ridgeline.graph.documents.noise import noise_lines
-from ridgeline.graph.documents.roofline import UNKNOWN, ceiling_lines, shapes
-from ridgeline.graph.documents.text import cell, code, command, line
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.reports.machine import UNKNOWN, ceiling_lines, noise_lines, shapes
+from ridgeline.graph.reports.text import cell, code, command, line
 from ridgeline.graph.rules.goal import active_goal, budget_limits, peak_fraction, regression_limit, round_limit
 from ridgeline.graph.rules.roofline import stop_conditions
 from ridgeline.graph.standing import History

@@ -4,16 +4,76 @@ import json
 import math
 from collections.abc import Iterable
 
-from ridgeline.graph.documents import figures, lessons
-from ridgeline.graph.documents.lessons import WORDS, Entry, Json
-from ridgeline.graph.documents.text import clip
-from ridgeline.graph.documents.transfer import transfer_check
 from ridgeline.graph.evidence import Benchmark, Profiled
-from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.record import BaselineClosed, Restarted, RoundClosed
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.text import clip
+from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.history import best_profile, masked_versions
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Bottleneck, Hypothesis
+
+# What went wrong in a version, in the form of the memory's `pitfalls_and_fixes`.
+
+Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+Entry = dict[str, Json]
+WORDS = 2000
+"""Characters of any one text of somebody else's."""
+
+_ERROR_TYPES = {
+    "build_failed": "compilation",
+    "build_timeout": "timeout",
+    "test_timeout": "timeout",
+    "test_crashed": "runtime",
+    "benchmark_failed": "runtime",
+    "tampered": "runtime",
+    "convicted": "runtime",
+    "unsettled": "runtime",
+    "refused_edit": "runtime",
+    "incorrect": "accuracy",
+    "check_failed": "accuracy",
+}
+
+
+def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str = "") -> Entry:
+    """One entry; texts are cut at `WORDS` characters."""
+    return {
+        "error_type": kind,
+        "error_message": clip(message, WORDS),
+        "root_cause": clip(cause, WORDS),
+        "fix_applied": clip(fix, WORDS),
+        "lesson": clip(lesson, WORDS),
+    }
+
+
+def pitfalls(closed: RoundClosed) -> list[Json]:
+    """Every repair of a round, and why the round was not kept."""
+    drafted, reflection = find(closed.judged, Drafted), closed.reflection
+    found: list[Json] = [
+        pitfall("accuracy", item.evidence, "", fix=item.explanation) for item in (drafted.repairs if drafted else ())
+    ]
+    if not closed.accepted and not closed.replaced:
+        verdict, failed = closed.judged.verdict, figures.failure(closed)
+        message = failed.detail if failed else verdict.sentence
+        kind = _ERROR_TYPES.get(verdict.reason, "performance")
+        found.append(pitfall(kind, message, reflection.root_cause, fix="rolled back", lesson=reflection.lesson or ""))
+    return found
+
+
+def restart_notes(history: History, version: int) -> list[Json]:
+    """What restarts masked is recorded in the latest version that each of them left unmasked."""
+    return [
+        pitfall("partial_restart", restart.note, "no new direction", fix=f"masked {list(restart.masked)}")
+        for restart in history.restarts
+        if latest_unmasked(history, restart) == version
+    ]
+
+
+def latest_unmasked(history: History, restart: Restarted) -> int:
+    """Highest version that existed at a restart and that no restart has masked."""
+    hidden = masked_versions(history)
+    return next((v for v in range(restart.after_round - 1, 0, -1) if v not in hidden), 0)
 
 
 def baseline_memory(history: History, baseline: BaselineClosed) -> str:
@@ -21,7 +81,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
     empty: Entry = {"action_category": "", "action_description": "no code change", "expected_impact": ""}
     roof = history.roofline
     unknown: list[Json] = [
-        lessons.pitfall("runtime", spec.text, "no source for this number", lesson="the target that needs it is off")
+        pitfall("runtime", spec.text, "no source for this number", lesson="the target that needs it is off")
         for spec in (roof.specs if roof else ())
         if spec.value is None
     ]
@@ -35,7 +95,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
         "correctness": {"rel_err": None, "status": "PASS" if baseline.test.passed else "FAIL"},
         "isa_metric_progress": [],
         "search_log": [],
-        "pitfalls_and_fixes": unknown + lessons.restart_notes(history, 0),
+        "pitfalls_and_fixes": unknown + restart_notes(history, 0),
         "references": [
             {"source_type": "user-input", "path_or_url": history.opened.contract_path, "description": "contract"}
         ],
@@ -57,7 +117,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
 def round_memory(history: History, closed: RoundClosed) -> str:
     """v<N-1> of round N: what is said in advance, what the round added, and ours."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
-    chosen = figures.applied(closed.judged)
+    chosen = figures.applied_of(closed.judged)
     commit = closed.commit or (chosen.commit if chosen else "")
     memory: Entry = {
         "version": f"v{closed.round - 1}",
@@ -70,8 +130,8 @@ def round_memory(history: History, closed: RoundClosed) -> str:
         ),
         "correctness": {"rel_err": None, "status": _status(closed)},
         "isa_metric_progress": _progress(closed),
-        "search_log": [_searched(source, hypothesis) for source in hypothesis.sources],
-        "pitfalls_and_fixes": lessons.pitfalls(closed) + lessons.restart_notes(history, closed.round - 1),
+        "search_log": [_search_entry(source, hypothesis) for source in hypothesis.sources],
+        "pitfalls_and_fixes": pitfalls(closed) + restart_notes(history, closed.round - 1),
         "references": [_reference(source, hypothesis) for source in hypothesis.sources],
         "quality_gate": _gate(closed),
         "git_commit_hash": commit,
@@ -112,7 +172,7 @@ def _performance(history: History, run: Benchmark | None, gain: float | None) ->
     scoring, ceilings = history.contract.scoring, history.roofline.ceilings if history.roofline else None
     new = _speeds(history, run)
     shapes: Entry = {}
-    for item in figures.passed(run.rows) if run else ():
+    for item in figures.passing_rows(run.rows) if run else ():
         shapes[item.label] = figures.time_us((item,), scoring)
     flops = ceilings.flops_gflops if ceilings else None
     copy = ceilings.copy_gbps if ceilings else None
@@ -135,7 +195,7 @@ def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
     """Geometric means; only the metric that the contract measures is there, nothing is derived from it."""
     speeds: dict[str, float | None] = {"latency_us": None, "tflops": None, "bandwidth_gbps": None}
     scoring = history.contract.scoring
-    found = figures.of(run.rows, scoring) if run else None
+    found = figures.compute_figures(run.rows, scoring) if run else None
     if run is None or found is None:
         return speeds
     speeds["latency_us"] = figures.time_us(run.rows, scoring)
@@ -201,7 +261,7 @@ def _progress(closed: RoundClosed) -> list[Json]:
     return [{"metric": check.counter, "target": target, "current": check.after, "met": check.outcome == "confirmed"}]
 
 
-def _searched(source: str, hypothesis: Hypothesis) -> Entry:
+def _search_entry(source: str, hypothesis: Hypothesis) -> Entry:
     return {
         "source": "gpu-wiki",
         "query": clip(hypothesis.lever, WORDS),

@@ -6,10 +6,10 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from ridgeline.graph.contract import Scoring
-from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.text import clip, times
 from ridgeline.graph.evidence import Row
 from ridgeline.graph.record import RoundClosed, ShapeRoof
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.text import clip, times
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
 
@@ -150,8 +150,8 @@ def roofline_plot(history: History) -> Markup:
     if ceilings is None or found is None or baseline is None or not (ceilings.copy_gbps or ceilings.flops_gflops):
         return Markup("")
     scoring = history.contract.scoring
-    first = _placed(baseline.shapes, baseline.quick.rows, scoring)
-    last = _placed(baseline.shapes, found[1].rows, scoring) if found[0] > 1 else []
+    first = _place_shapes(baseline.shapes, baseline.quick.rows, scoring)
+    last = _place_shapes(baseline.shapes, found[1].rows, scoring) if found[0] > 1 else []
     if not first:
         return Markup("")
     peak, copy = ceilings.flops_gflops, ceilings.copy_gbps
@@ -159,7 +159,7 @@ def roofline_plot(history: History) -> Markup:
     return _picture("GFLOP/s by operations per byte, both logarithmic", inner)
 
 
-def _placed(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Scoring) -> list[tuple[str, float, float]]:
+def _place_shapes(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Scoring) -> list[tuple[str, float, float]]:
     """Label, intensity and GFLOP/s of every shape of which all is known."""
     spent = {row.label: named.value for row in rows for named in row.metrics if named.name == scoring.time_ms}
     return [

@@ -3,10 +3,16 @@
 Everything here renders `ridgeline.graph.rules.result.Result`; no number is computed.
 """
 
-from ridgeline.graph.documents.text import cell, clip, code, interval, line, number, percent, table, times
+from collections.abc import Iterable, Sequence
+
+from ridgeline.graph.contract import Contract
+from ridgeline.graph.evidence import Benchmark, Row
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.text import cell, clip, code, interval, line, number, percent, quantity, table, times
 from ridgeline.graph.rules.result import FinalTest, KeptRound, OpenPoint, Product, Result, ShapeGain
-from ridgeline.graph.trial import proposed
+from ridgeline.graph.trial import find_proposal
+from ridgeline.graph.verdict import ShapeChange, Verdict
 
 MERGE = "Merge"
 MOST_ROUNDS = 8
@@ -20,7 +26,7 @@ def headline(found: Result) -> str:
     if found.final is not None:
         test = found.final
         return (
-            f"Speedup over the original: {_sure(test)} "
+            f"Speedup over the original: {_describe_certainty(test)} "
             f"(final test: {test.pairs} interleaved pairs of fresh processes, {len(test.shapes)} shapes)."
         )
     if found.concluded:
@@ -31,7 +37,7 @@ def headline(found: Result) -> str:
 def best_so_far(found: Result) -> str:
     """For a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
     if found.final is not None:
-        return f"best {_sure(found.final)}"
+        return f"best {_describe_certainty(found.final)}"
     return "best so far 1x: the original" if found.product is None else product_line(found.product)
 
 
@@ -40,7 +46,7 @@ def product_line(so_far: Product) -> str:
     if not so_far.kept:
         return "best so far 1x: the original"
     rounds = f"{so_far.kept} round{'s' if so_far.kept > 1 else ''}"
-    return f"best so far {_bounded(so_far)}, the product of the paired gains of {rounds}"
+    return f"best so far {_format_bound(so_far)}, the product of the paired gains of {rounds}"
 
 
 def best_in_short(found: Result) -> str:
@@ -83,7 +89,7 @@ def first_screen_markdown(found: Result, said: str = "") -> str:
 
 def notice(found: Result) -> str:
     """The first screen on a phone, most important first: whoever cuts it cuts its end."""
-    told = f"{_sure(found.final)}" if found.final else headline(found).rstrip(".")
+    told = f"{_describe_certainty(found.final)}" if found.final else headline(found).rstrip(".")
     kept = ", ".join(f"{clip(one.change, 40)} {percent(one.gain, 1)}" for one in found.kept)
     parts = [told, f"kept {len(found.kept)} of {found.rounds}{': ' if kept else ''}{kept}"]
     parts += (
@@ -136,7 +142,7 @@ def shapes_note(test: FinalTest) -> str:
 
 def accepted_line(closed: RoundClosed) -> str:
     """The verdict's sentence, which names the change also where the round was kept."""
-    sentence, change = closed.judged.verdict.sentence, proposed(closed.judged).hypothesis.change
+    sentence, change = closed.judged.verdict.sentence, find_proposal(closed.judged).hypothesis.change
     if not closed.accepted or change in sentence:
         return sentence
     head, dash, why = sentence.partition(" - ")
@@ -151,12 +157,12 @@ def _where(one: OpenPoint) -> str:
     return f"round{'s' if len(one.rounds) > 1 else ''} {numbers}: "
 
 
-def _sure(test: FinalTest) -> str:
+def _describe_certainty(test: FinalTest) -> str:
     least = f", at least {times(test.lower)} at {100 * test.level:g} % confidence" if test.lower is not None else ""
     return f"{times(test.speedup)}{least}"
 
 
-def _bounded(so_far: Product) -> str:
+def _format_bound(so_far: Product) -> str:
     least = f", at least {times(so_far.lower)}" if so_far.lower is not None else ", without a bound"
     level = f" at {100 * so_far.level:g} % confidence" if so_far.level is not None else ""
     return f"{times(so_far.speedup)}{least}{level}"
@@ -166,3 +172,82 @@ def _range(shape: ShapeGain) -> str:
     if shape.lower is None or shape.upper is None:
         return "-"
     return f"{times(shape.lower)} to {times(shape.upper)}"
+
+
+# Tables of measured rows: one shape a line, in the columns that the contract declares.
+
+
+def size_columns(contract: Contract) -> tuple[str, ...]:
+    """Columns that give a shape's sizes: those between the label and the check."""
+    output = contract.benchmark_output
+    columns = output.columns
+    first, last = columns.index(output.label) + 1, columns.index(output.check)
+    return tuple(name for name in columns[first:last] if name != "B")
+
+
+def metric_columns(contract: Contract) -> tuple[str, ...]:
+    """Columns worth a reader's eye: forward, backward, other deciding ones, time."""
+    scoring = contract.scoring
+    named = (figures.forward_column(scoring), scoring.backward, *scoring.primary_metric, scoring.time_ms)
+    known = set(contract.benchmark_output.columns)
+    return tuple(dict.fromkeys(name for name in named if name and name in known))
+
+
+def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None) -> str:
+    """Shape, sizes, result, metrics, and the change against the best version with its bounds where they exist."""
+    sizes, metrics = size_columns(contract), metric_columns(contract)
+    changes = {change.label: change for change in verdict.shapes} if verdict else {}
+    header = ("Shape/label", *(cell(name) for name in (*sizes, "Result", *metrics)), "Delta vs current best")
+    return table(header, (_cells(item, sizes, metrics, changes.get(item.label)) for item in rows))
+
+
+def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: ShapeChange | None) -> tuple[str, ...]:
+    values = {named.name: named.value for named in item.metrics}
+    config = dict(item.config)
+    return (
+        cell(item.label),
+        *(quantity(values[name]) if name in values else cell(config.get(name, "-")) for name in sizes),
+        item.check,
+        *(number(values.get(name), 4) for name in metrics),
+        interval(change.gain, change.lower, change.upper) if change else "-",
+    )
+
+
+def aggregate_table(
+    rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None, so_far: Product | None = None
+) -> str:
+    """Geometric means over the PASS rows, and beside the deciding one the gains that were measured.
+
+    `verdict`: of the candidate whose rows these are; `so_far`: the best version's gain before it. Nothing is divided
+    here: rows of two runs are of two minutes.
+    """
+    found = figures.compute_figures(rows, contract.scoring)
+    if found is None:
+        return "No shape passed: there is no aggregate."
+    lines: list[tuple[str, float | None]] = [("Forward", found.forward)]
+    if found.backward is not None:
+        lines += [("Backward", found.backward), ("Combined step", found.step)]
+    gain = verdict.gain if verdict else None
+    whole = so_far.speedup * (1 + gain) - 1 if so_far is not None and gain is not None else None
+    seen = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
+    cells = [(label, number(value), "-", "-") for label, value in lines]
+    cells[-1] = (*cells[-1][:2], percent(whole), seen)
+    return table(("Aggregate (geomean)", cell(figures.metric_unit(contract)), "vs baseline", "vs current best"), cells)
+
+
+def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
+    """What one command read of the original and of the best version, shape by shape, each at its own time."""
+    metrics = metric_columns(contract)
+    first = {item.label: item for item in figures.passing_rows(baseline.rows)}
+    last = {item.label: item for item in figures.passing_rows(best.rows)}
+    header = ["Shape"]
+    for name in metrics:
+        header += [f"{cell(name)}, original", f"{cell(name)}, best"]
+    body = [(cell(label), *_pairs(item, last[label], metrics)) for label, item in first.items() if label in last]
+    return table(header, body)
+
+
+def _pairs(old: Row, new: Row, metrics: Iterable[str]) -> tuple[str, ...]:
+    before = {named.name: named.value for named in old.metrics}
+    after = {named.name: named.value for named in new.metrics}
+    return tuple(number(side.get(name), 4) for name in metrics for side in (before, after))

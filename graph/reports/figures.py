@@ -5,13 +5,24 @@ from math import inf
 from typing import TypeVarTuple
 
 from ridgeline.graph.contract import Contract, Scoring
-from ridgeline.graph.documents.text import unit
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports.text import unit
 from ridgeline.graph.rules import score
 from ridgeline.graph.rules.history import best_round, standing
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Applied, Broken, Evidence, Failed, Judged, Timed, Traced, Verified, find, proposed
+from ridgeline.graph.trial import (
+    Applied,
+    Broken,
+    Evidence,
+    Failed,
+    Judged,
+    Timed,
+    Traced,
+    Verified,
+    find,
+    find_proposal,
+)
 from ridgeline.graph.values import Artifact, Hypothesis, Value
 
 Vs = TypeVarTuple("Vs")
@@ -41,15 +52,15 @@ def metric_unit(contract: Contract) -> str:
     return unit(forward_column(contract.scoring))
 
 
-def passed(rows: Iterable[Row]) -> tuple[Row, ...]:
+def passing_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
     """The rows whose check says PASS."""
     return tuple(row for row in rows if row.check == "PASS")
 
 
-def of(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
+def compute_figures(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
     """Averages of rows; None when none of them passed, or where a number that it needs is missing or not positive."""
     every = tuple(rows)
-    good = passed(every)
+    good = passing_rows(every)
     try:
         return _averages(good, scoring, failed=len(every) - len(good)) if good else None
     except (KeyError, score.ScoreError):
@@ -76,13 +87,13 @@ def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
 def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
     """Geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
     column = scoring.time_ms
-    times = [named.value for row in passed(rows) for named in row.metrics if named.name == column]
+    times = [named.value for row in passing_rows(rows) for named in row.metrics if named.name == column]
     return 1000 * score.geomean(times) if times and all(0 < time < inf for time in times) else None
 
 
 def hypothesis(closed: RoundClosed) -> Hypothesis:
     """The claim that a round was about."""
-    return proposed(closed.judged).hypothesis
+    return find_proposal(closed.judged).hypothesis
 
 
 def evidence(judged: Judged) -> tuple[Evidence, ...]:
@@ -92,14 +103,14 @@ def evidence(judged: Judged) -> tuple[Evidence, ...]:
     return (*(timed.evidence if timed else ()), *formatted)
 
 
-def applied(judged: Judged) -> Applied | None:
+def applied_of(judged: Judged) -> Applied | None:
     """What was committed: the formatted candidate where formatting changed it."""
     return judged.formatted.applied if judged.formatted else find(judged, Applied)
 
 
 def candidate(closed: RoundClosed) -> Benchmark | None:
     """The benchmark that stands for the round's candidate: the latest of its highest level, formatted if it was."""
-    chosen = applied(closed.judged)
+    chosen = applied_of(closed.judged)
     if chosen is None:
         return None
     plain = find(closed.judged, Applied)
@@ -136,7 +147,7 @@ def failure(closed: RoundClosed) -> Failed | None:
 
 def snapshot(closed: RoundClosed) -> tuple[Artifact, ...]:
     """The kernel's files as the candidate has them; those of the best version when no candidate came about."""
-    chosen = applied(closed.judged)
+    chosen = applied_of(closed.judged)
     return chosen.snapshot if chosen and chosen.snapshot else closed.snapshot
 
 

@@ -1,23 +1,138 @@
-"""The end of a campaign in tables and lists; shared by the log's last section and the final report."""
+"""`final_report.md`: what a kernel engineer reads in the morning."""
 
 from collections.abc import Sequence
 
-from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.result import best_so_far, first_screen_markdown, shapes_note, shapes_table
-from ridgeline.graph.documents.result import headline as said_of
-from ridgeline.graph.documents.results import readings
-from ridgeline.graph.documents.roofline import nothing_to_gain
-from ridgeline.graph.documents.text import cell, interval, line, minute, table
-from ridgeline.graph.evidence import Benchmark
+from ridgeline.graph.evidence import Benchmark, TestResult
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.record import Attribution, Concluded, RoundClosed
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
+from ridgeline.graph.reports.result import best_so_far, first_screen_markdown, readings, shapes_note, shapes_table
+from ridgeline.graph.reports.result import headline as said_of
+from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
 from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.cost import device_minutes
+from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
 from ridgeline.graph.rules.result import Result, attribution_rows, compute_result, overfit_in_lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
 from ridgeline.prompts.render import render
+
+
+def render_final_report(history: History) -> str:
+    """The final report; before the end it says at its top that it is not final."""
+    opened, ended = history.opened, history.concluded
+    return render(
+        "final_report.v1.md",
+        target=opened.target,
+        opened=opened,
+        ended=ended,
+        time=minute(ended.closed_at) if ended else minute(_latest(history)),
+        reason=line(ended.stop_reason) if ended else "",
+        satisfied=describe_satisfied(ended) if ended else "",
+        rounds=len(history.rounds),
+        first=describe_start(history),
+        versus=versus_text(history),
+        accepted=len(accepted_rounds(history)),
+        rolled_back=len(rolled_back_rounds(history)),
+        effective=effective(history),
+        ineffective=ineffective(history),
+        predictions=predictions(history),
+        next_steps=next_steps(history),
+        audit=audit(history),
+        overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
+        noise=noise_lines(history),
+        costs=costs(history),
+        suite=_suite(ended.suite) if ended else "runs at the end",
+        silent=note_silent_test(history.baseline.test.printed if history.baseline else None),
+        environment=environment_table(history),
+        ceilings=_ceilings(history),
+        roofline=against(history),
+        commands=reproduce(history),
+        comparison=comparison(history),
+        decisions=decisions(history),
+        links=_links(history),
+    )
+
+
+def _latest(history: History) -> str:
+    """Instant of the latest event."""
+    if history.rounds:
+        return history.rounds[-1].closed_at
+    return history.baseline.opened_at if history.baseline else history.opened.target.created
+
+
+def _suite(suite: TestResult | None) -> str:
+    if suite is None:
+        return "the contract names none, or nothing was kept"
+    return f"{suite.kind} in {suite.seconds:.1f} s" + ("" if suite.passed else f": {line(suite.detail, 300)}")
+
+
+def environment_table(history: History) -> str:
+    """The machine and the settings that the numbers hold for."""
+    machine = history.opened.machine
+    caches = (("L1d", machine.l1d_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
+    rows = (
+        ("Machine", f"{cell(machine.name)} ({machine.kind}, {machine.arch}, {machine.cores} cores)"),
+        ("Caches", ", ".join(f"{name} {size // 1024} KiB" for name, size in caches if size) or "UNKNOWN"),
+        ("Compiler", cell(machine.compiler) if machine.compiler else "UNKNOWN"),
+        ("Fingerprint", f"`{machine.fingerprint}`"),
+        ("Preset", f"{history.limits.preset} (alpha {history.limits.alpha:g}, margin {history.limits.margin:g})"),
+        ("Planner", cell(history.opened.planner)),
+        ("Ridgeline", history.opened.version),
+        ("Base commit", f"`{history.opened.base_commit}`"),
+    )
+    return table(("What", "Value"), rows)
+
+
+def _ceilings(history: History) -> str:
+    if history.roofline is None or not history.roofline.specs:
+        return "- none were registered"
+    return "\n".join(f"- {spec.text}" for spec in history.roofline.specs)
+
+
+def reproduce(history: History) -> str:
+    """One command line for the repository's folder: best version, build, test, benchmark."""
+    contract = history.contract
+    folder = history.opened.contract_path.rpartition("/")[0]
+    steps = [f"git checkout --detach {figures.best_commit(history)}"]
+    steps += [f"cd {command((folder,))}"] if folder else []
+    if contract.rebuild.required and contract.rebuild.command:
+        steps.append(command(contract.rebuild.command))
+    steps.append(command(contract.test_command))
+    steps.append(command(word.replace("{csv}", "benchmark.csv") for word in contract.benchmark_command))
+    return " && ".join(steps)
+
+
+def comparison(history: History) -> str:
+    """The command that times the original against the best version once more; empty where it would not find both."""
+    folder, _, name = history.opened.contract_path.rpartition("/")
+    base, best = history.opened.base_commit, figures.best_commit(history)
+    if base == best or name != "ridgeline.yaml":
+        return ""
+    return (f"cd {command((folder,))} && " if folder else "") + f"ridgeline bench {base[:12]} {best[:12]}"
+
+
+def decisions(history: History) -> str:
+    """What people decided, or the policy in their place; empty where nobody was asked."""
+    decided = [*history.opened.decisions, *(one for closed in history.rounds for one in closed.decisions)]
+    rows = [
+        (cell(one.key.rpartition("-")[0]), one.choice, cell(one.by), minute(one.at), cell(one.reason, 300) or "-")
+        for one in decided
+    ]
+    replaced = "".join(f"\n- {cell(one.judged.verdict.sentence, 600)}" for one in history.rounds if one.replaced)
+    told = table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
+    return f"{told}\n{replaced}" if replaced else told
+
+
+def _links(history: History) -> list[str]:
+    links = ["logs/optimize.md", "logs/performance_trend.md", "performance.md", "manifest.yaml", "ledger.jsonl"]
+    best = figures.best(history)
+    return links + ([f"rounds/round-{best[0]}/summary.md"] if best else [])
+
+
+# The end of a campaign in tables and lists; shared by the log's last section and the final report.
 
 MOST_FINDINGS = 40
 """Rows of the table of what the source audit found."""
@@ -29,7 +144,7 @@ def termination(history: History, concluded: Concluded) -> str:
         "optimize_end.v1.md",
         time=minute(concluded.closed_at),
         checks=check_lines(concluded),
-        satisfied=satisfied(concluded),
+        satisfied=describe_satisfied(concluded),
         reason=line(concluded.stop_reason),
         headline=headline(history),
         versus=versus_text(history),
@@ -51,7 +166,7 @@ def check_lines(concluded: Concluded) -> str:
     )
 
 
-def satisfied(concluded: Concluded) -> str:
+def describe_satisfied(concluded: Concluded) -> str:
     """Ids of the conditions that hold, for example `T3`."""
     return ", ".join(check.id for check in concluded.checks if check.satisfied) or "none"
 
@@ -61,7 +176,7 @@ def headline(history: History) -> str:
     return nothing_to_gain(history) or said_of(compute_result(history))
 
 
-def first(history: History) -> str:
+def describe_start(history: History) -> str:
     """The first screen of every page."""
     return first_screen_markdown(compute_result(history), nothing_to_gain(history))
 
@@ -167,21 +282,27 @@ def audit(history: History) -> str:
 def _sources(history: History) -> str:
     """What reading the kept changes sends to a closer check; empty where nothing was found."""
     body = [
-        (f"round-{closed.round}", one.rule, cell(f"{one.path}:{one.line}"), one.bucket or "-", _settled(one, history))
+        (
+            f"round-{closed.round}",
+            one.rule,
+            cell(f"{one.path}:{one.line}"),
+            one.bucket or "-",
+            _describe_settlement(one, history),
+        )
         for closed in accepted_rounds(history)
-        for one in _found(closed)
+        for one in _list_findings(closed)
     ]
     if not body:
         return ""
     return "\n\n" + table(("Kept in", "Source audit", "Place", "Bucket", "Settled by"), body[:MOST_FINDINGS])
 
 
-def _settled(one: Finding, history: History) -> str:
+def _describe_settlement(one: Finding, history: History) -> str:
     return describe_settlement(one, history.contract).removeprefix("settled by ")
 
 
-def _found(closed: RoundClosed) -> tuple[Finding, ...]:
-    chosen = figures.applied(closed.judged)
+def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
+    chosen = figures.applied_of(closed.judged)
     return chosen.audit if chosen else ()
 
 

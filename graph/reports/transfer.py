@@ -3,10 +3,10 @@
 from typing import Literal
 
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.text import line, percent
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.text import line, percent
 from ridgeline.graph.rules import audit
 from ridgeline.graph.values import Bucket, Value
 
@@ -64,7 +64,7 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
         bucket=f"{bucket} ({BUCKETS[bucket]})",
         cache_key=f"declared by the hypothesis: {line(hypothesis.change, 200)}" if caching else "none",
         id_audit=_read(closed) or _audit(bucket),
-        hit_rate=_traced(closed) or _hits(bucket),
+        hit_rate=_describe_trace(closed) or _hits(bucket),
         robustness=_robustness(contract),
         benchmark_gain=f"{percent(verdict.gain)} {measure}" if verdict.gain is not None else "not measured",
         real_gain=_real_gain(closed, overfit),
@@ -74,7 +74,7 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
 
 def _caches(closed: RoundClosed) -> tuple[Finding, ...]:
     """Caches that reading the change found."""
-    chosen = figures.applied(closed.judged)
+    chosen = figures.applied_of(closed.judged)
     return tuple(one for one in chosen.audit if one.key) if chosen else ()
 
 
@@ -86,7 +86,7 @@ def _read(closed: RoundClosed) -> str:
     )
 
 
-def _traced(closed: RoundClosed) -> str:
+def _describe_trace(closed: RoundClosed) -> str:
     """The four-step trace of each such cache, as far as its key tells."""
     return "; ".join(line(audit.judge_cache(one).why, 160) for one in _caches(closed))
 

@@ -2,9 +2,11 @@
 
 from pathlib import PurePosixPath
 
-from ridgeline.graph.documents import figures
-from ridgeline.graph.documents.results import aggregate_table, shape_table
-from ridgeline.graph.documents.text import (
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
+from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.result import aggregate_table, shape_table
+from ridgeline.graph.reports.text import (
     cell,
     code,
     command,
@@ -17,9 +19,7 @@ from ridgeline.graph.documents.text import (
     quantity,
     table,
 )
-from ridgeline.graph.documents.transfer import transfer_check
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
-from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import best_profile
 from ridgeline.graph.rules.result import compute_product
@@ -41,7 +41,7 @@ def baseline_files(history: History, baseline: BaselineClosed) -> Documents:
         "rounds/round-1/artifacts/project_benchmark.csv": baseline.project.csv,
         "rounds/round-1/artifacts/quick_baseline.log": baseline.quick_log,
     }
-    files |= placed("rounds/round-1/kernel_snapshot", baseline.snapshot)
+    files |= place_artifacts("rounds/round-1/kernel_snapshot", baseline.snapshot)
     return files | _profile_files(0, baseline.profile)
 
 
@@ -50,14 +50,14 @@ def round_files(history: History, closed: RoundClosed) -> Documents:
     folder = f"rounds/round-{closed.round}"
     files: Documents = {f"{folder}/summary.md": summary(history, closed)}
     files[f"{folder}/iteration_report.md"] = iteration_report(history, closed)
-    files |= placed(f"{folder}/kernel_snapshot", figures.snapshot(closed))
-    if (chosen := figures.applied(closed.judged)) is not None:
+    files |= place_artifacts(f"{folder}/kernel_snapshot", figures.snapshot(closed))
+    if (chosen := figures.applied_of(closed.judged)) is not None:
         files[f"{folder}/artifacts/candidate.diff"] = chosen.diff
     files |= {f"{folder}/artifacts/{name}": artifact for name, artifact in _raw(closed).items()}
     return files | _profile_files(closed.round - 1, figures.profile(closed))
 
 
-def placed(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
+def place_artifacts(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
     """Artifacts under a folder by their own names; a name can never lead out of the folder."""
     files: Documents = {}
     for artifact in artifacts:
@@ -72,7 +72,9 @@ def _profile_files(version: int, profile: Profiled | None) -> Documents:
     if profile is None:
         return {}
     recorded = profile.kernel.recorded if profile.kernel else None
-    return placed(f"profiles/v{version}", tuple(kept for kept in (profile.report, recorded) if kept is not None))
+    return place_artifacts(
+        f"profiles/v{version}", tuple(kept for kept in (profile.report, recorded) if kept is not None)
+    )
 
 
 def _raw(closed: RoundClosed) -> dict[str, Artifact]:
@@ -116,7 +118,7 @@ def summary(history: History, closed: RoundClosed) -> str:
     """Rules 4 and 15.1: six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
     contract, hypothesis = history.contract, figures.hypothesis(closed)
     verdict, reflection = closed.judged.verdict, closed.reflection
-    chosen, drafted = figures.applied(closed.judged), find(closed.judged, Drafted)
+    chosen, drafted = figures.applied_of(closed.judged), find(closed.judged, Drafted)
     return render(
         "summary.v1.md",
         round=closed.round,
@@ -124,7 +126,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         claim=line(hypothesis.claim),
         change=line(hypothesis.change),
         evidence=[line(item) for item in hypothesis.evidence],
-        expected=expected(closed),
+        expected=describe_expected(closed),
         risks=line(hypothesis.risks),
         verification=line(hypothesis.verification),
         lever=code(hypothesis.lever, 120),
@@ -173,7 +175,7 @@ def validation(history: History, closed: RoundClosed) -> str:
         if run
         else "Not measured.",
         best_round=prior[0] if prior else 1,
-        pairs=paired(closed),
+        pairs=describe_pairs(closed),
         reason=failed.reason if failed else "",
         detail=fence(detail) if detail else "",
     )
@@ -186,7 +188,7 @@ def _broken(closed: RoundClosed) -> str:
     return next((e.detail for e in figures.evidence(closed.judged) if isinstance(e, BenchmarkFailed)), "")
 
 
-def paired(closed: RoundClosed) -> str:
+def describe_pairs(closed: RoundClosed) -> str:
     """One sentence on the interleaved comparison, empty when there was none."""
     runs = figures.comparisons(closed)
     if not runs:
@@ -200,7 +202,7 @@ def paired(closed: RoundClosed) -> str:
     )
 
 
-def expected(closed: RoundClosed) -> str:
+def describe_expected(closed: RoundClosed) -> str:
     """The prediction in words: counter, direction, and size where the hypothesis dared one."""
     told = figures.hypothesis(closed).prediction
     size = f" to {told.ratio:g} times" if told.ratio is not None else ""
@@ -261,10 +263,10 @@ def _performance(history: History, old: Benchmark | None, new: Benchmark | None,
     if old is None or new is None:
         return "Not measured."
     scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)
-    labels = {r.label for r in figures.passed(old.rows)} & {r.label for r in figures.passed(new.rows)}
+    labels = {r.label for r in figures.passing_rows(old.rows)} & {r.label for r in figures.passing_rows(new.rows)}
     first = tuple(r for r in old.rows if r.label in labels)
     last = tuple(r for r in new.rows if r.label in labels)
-    before, after = figures.of(first, scoring), figures.of(last, scoring)
+    before, after = figures.compute_figures(first, scoring), figures.compute_figures(last, scoring)
     if before is None or after is None:
         return "No shape passed in both versions."
     slow, fast = figures.time_us(first, scoring), figures.time_us(last, scoring)

@@ -5,14 +5,13 @@ from functools import cache
 
 from markupsafe import Markup
 
-from ridgeline.graph.documents import conclusion, figures
-from ridgeline.graph.documents.final_report import comparison, decisions, environment_table, reproduce
-from ridgeline.graph.documents.noise import noise_lines
-from ridgeline.graph.documents.report_html_plots import roofline_plot, trend_plot
-from ridgeline.graph.documents.report_html_text import diff, markdown, plain
-from ridgeline.graph.documents.roofline import against, ceiling_lines
-from ridgeline.graph.documents.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports import figures, final_report
+from ridgeline.graph.reports.final_report import comparison, decisions, environment_table, reproduce
+from ridgeline.graph.reports.machine import against, ceiling_lines, noise_lines
+from ridgeline.graph.reports.markdown import diff, markdown, plain
+from ridgeline.graph.reports.plots import roofline_plot, trend_plot
+from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
 from ridgeline.graph.rules.result import Claim, claim_speedup, compute_result
@@ -31,7 +30,7 @@ class Part(Value):
     html: str
 
 
-class Tried(Value):
+class Attempt(Value):
     """One round, folded away until somebody wants to read it."""
 
     round: int
@@ -59,10 +58,10 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
         reason=line(ended.stop_reason) if ended else "",
         created=opened.target.created,
         closed=minute(ended.closed_at) if ended else "",
-        first=markdown(conclusion.first(history)),
+        first=markdown(final_report.describe_start(history)),
         facts=facts(history),
-        parts=[_shown(part) for part in _parts(history)],
-        tried=[(one, Markup(one.html)) for one in _tried(history, diffs)],
+        parts=[_render_part(part) for part in _parts(history)],
+        tried=[(one, Markup(one.html)) for one in _list_attempts(history, diffs)],
         version=opened.version,
         head=head,
     )
@@ -73,19 +72,19 @@ def facts(history: History) -> list[tuple[str, str]]:
     spent = _spent(history)
     kept = len(accepted_rounds(history))
     told = claim_speedup(compute_result(history))
-    speed = _told(told) if told else []
+    speed = _list_claim(told) if told else []
     return [
         *speed,
         ("Kept", f"{kept} of {len(history.rounds)}"),
-        ("Predictions", conclusion.predictions(history)),
+        ("Predictions", final_report.predictions(history)),
         ("Wall time", f"{spent.wall_seconds / 60:.1f} min"),
-        conclusion.on_card(history, spent),
+        final_report.on_card(history, spent),
         ("Tokens", f"{spent.tokens}"),
         ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
     ]
 
 
-def _told(told: Claim) -> list[tuple[str, str]]:
+def _list_claim(told: Claim) -> list[tuple[str, str]]:
     level = f" ({100 * told.level:g} % confidence)" if told.level is not None else ""
     name = "Speedup" if told.from_final else "Best so far"
     return [(name, times(told.speedup)), *([(f"at least{level}", times(told.lower))] if told.lower else [])]
@@ -95,7 +94,7 @@ def _spent(history: History) -> Cost:
     return total_cost(history) if history.baseline else Cost()
 
 
-def _shown(part: Part) -> tuple[str, str, Markup]:
+def _render_part(part: Part) -> tuple[str, str, Markup]:
     return part.name, part.heading, Markup(part.html)
 
 
@@ -107,24 +106,24 @@ def _parts(history: History) -> list[Part]:
         " champion against original. Rounds multiply gains measured at different times, the final test does not."
     )
     found = [
-        ("sure", "How sure", markdown(_sure(history))),
+        ("sure", "How sure", markdown(_describe_certainty(history))),
         ("course", "Course", trend if history.rounds else markdown("No round has closed yet.")),
-        ("versus", "Original against best", markdown(conclusion.versus_text(history))),
+        ("versus", "Original against best", markdown(final_report.versus_text(history))),
         ("roofline", "Roofline", _roofline(history)),
-        ("kept", "What was kept", markdown(conclusion.effective(history))),
-        ("lost", "What did not work", markdown(lost(history))),
-        ("predictions", "Predictions against measurements", markdown(predicted(history))),
-        ("audit", "Where the gain comes from", markdown(conclusion.audit(history))),
-        ("stop", "Why it stopped", markdown(_stopped(history))),
+        ("kept", "What was kept", markdown(final_report.effective(history))),
+        ("lost", "What did not work", markdown(describe_losses(history))),
+        ("predictions", "Predictions against measurements", markdown(describe_predictions(history))),
+        ("audit", "Where the gain comes from", markdown(final_report.audit(history))),
+        ("stop", "Why it stopped", markdown(_describe_stop(history))),
         *([("people", "What people decided", markdown(told))] if (told := decisions(history)) else []),
-        ("costs", "Costs", markdown(f"{conclusion.costs(history)}\n\n{cost_rows(history)}")),
+        ("costs", "Costs", markdown(f"{final_report.costs(history)}\n\n{cost_rows(history)}")),
         ("environment", "Environment", markdown(environment_table(history))),
-        ("reproduce", "Reproduce", _reproduced(history)),
+        ("reproduce", "Reproduce", _render_reproduction(history)),
     ]
     return [Part(name=name, heading=heading, html=str(html)) for name, heading, html in found]
 
 
-def _sure(history: History) -> str:
+def _describe_certainty(history: History) -> str:
     limits, done = history.limits, history.concluded
     said = [
         f"- Preset `{limits.preset}`: alpha {limits.alpha:g}, margin {100 * limits.margin:g} %.",
@@ -141,9 +140,9 @@ def _sure(history: History) -> str:
     return "\n".join(said)
 
 
-def _stopped(history: History) -> str:
+def _describe_stop(history: History) -> str:
     done = history.concluded
-    return conclusion.check_lines(done) if done else "The campaign has not concluded."
+    return final_report.check_lines(done) if done else "The campaign has not concluded."
 
 
 def _roofline(history: History) -> Markup:
@@ -157,7 +156,7 @@ def _roofline(history: History) -> Markup:
     return plot + note + markdown(f"{lines}\n\n{against(history)}")
 
 
-def lost(history: History) -> str:
+def describe_losses(history: History) -> str:
     """Every hypothesis that was rolled back, with what it was measured at and why it did not help."""
     rows = [
         (
@@ -174,7 +173,7 @@ def lost(history: History) -> str:
     return table(header, rows) if rows else "No round was rolled back."
 
 
-def predicted(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
+def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
     """What every hypothesis said would be seen, beside what was; `rounds`: only those, under the count of all."""
     if not history.rounds:
         return "Nothing was predicted yet."
@@ -195,7 +194,7 @@ def predicted(history: History, rounds: Sequence[RoundClosed] | None = None) -> 
                 interval(verdict.gain, verdict.lower, verdict.upper),
             )
         )
-    return f"{conclusion.predictions(history)}.\n\n{table(header, rows)}"
+    return f"{final_report.predictions(history)}.\n\n{table(header, rows)}"
 
 
 def cost_rows(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
@@ -216,7 +215,7 @@ def cost_rows(history: History, rounds: Sequence[RoundClosed] | None = None) -> 
     return table(("Round", "Tokens", "USD", "Commands s", "GPU s", "Wall s"), rows)
 
 
-def _reproduced(history: History) -> Markup:
+def _render_reproduction(history: History) -> Markup:
     shown = Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
         plain(history.opened.repository), plain(reproduce(history))
     )
@@ -226,11 +225,11 @@ def _reproduced(history: History) -> Markup:
     return shown
 
 
-def _tried(history: History, diffs: Mapping[int, str]) -> list[Tried]:
+def _list_attempts(history: History, diffs: Mapping[int, str]) -> list[Attempt]:
     return [_round(closed, diffs.get(closed.round, "")) for closed in history.rounds]
 
 
-def _round(closed: RoundClosed, change: str) -> Tried:
+def _round(closed: RoundClosed, change: str) -> Attempt:
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     rows = [
         ("Claim", cell(hypothesis.claim, 600)),
@@ -243,7 +242,7 @@ def _round(closed: RoundClosed, change: str) -> Tried:
         *(("Decided", cell(f"{one.choice} by {one.by} at {one.at} {one.reason}", 600)) for one in closed.decisions),
     ]
     shown = diff(change) if change else Markup("<p>{}</p>").format("No change to show.")
-    return Tried(
+    return Attempt(
         round=closed.round,
         kept=closed.accepted,
         change=hypothesis.change[:300],

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from ridgeline.graph.approval import ApprovalRequest, Gate, Option, Section
-from ridgeline.graph.documents.rounds import profile_table
-from ridgeline.graph.documents.text import cell, interval, line, quantity, table
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.reports.rounds import profile_table
+from ridgeline.graph.reports.text import cell, interval, line, quantity, table
 from ridgeline.graph.rules.cost import cost_so_far
 from ridgeline.graph.rules.history import total_cost
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import begin_edit
 from ridgeline.graph.standing import History
 from ridgeline.graph.target import Target
-from ridgeline.graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, proposed
+from ridgeline.graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, find_proposal
 from ridgeline.graph.values import Cost, Hypothesis, Value
 
 DIGITS = 12
 """Hexadecimal digits of the digest in a key."""
 
 
-def of_target(target: Target, limits: Limits) -> ApprovalRequest:
+def ask_about_target(target: Target, limits: Limits) -> ApprovalRequest:
     """Before a branch is made: what will be optimized, and how far the campaign may go."""
     asked = ("target_op", "target_backend", "target_gpu", "dtype", "primary_metric", "git_branch", "project_skill")
     rows = [(name, cell(str(getattr(target, name)))) for name in asked]
@@ -31,7 +31,7 @@ def of_target(target: Target, limits: Limits) -> ApprovalRequest:
     return _request("target", 0, target.campaign, limits, title=title, content=target, sections=sections)
 
 
-def of_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
+def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
     """Before anything is written: the claim, what it rests on, what it predicts."""
     told = trial.hypothesis
     sections = (_hypothesis(told), _cost(trial.cost, history))
@@ -41,18 +41,18 @@ def of_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
     )
 
 
-def of_change(options: Sequence[Judged], history: History, *, before: Profiled | None) -> ApprovalRequest:
+def ask_about_change(options: Sequence[Judged], history: History, *, before: Profiled | None) -> ApprovalRequest:
     """After it was measured: everything that speaks for the newest of these changes and against it.
 
     Several are the planner's own change and a person's edits of it, in that order, and stand side by side.
     """
     trial, several = options[-1], len(options) > 1
-    applied, start = _applied(trial), proposed(trial)
+    applied, start = _find_applied(trial), find_proposal(trial)
     sections = (
         *([_side_by_side(options)] if several else []),
-        _measured(trial),
+        _measured_section(trial),
         _hypothesis(start.hypothesis),
-        _checked(trial),
+        _checks_section(trial),
         Section(heading="Counters", text=_counters(start.hypothesis, before, _profile(trial))),
         *([_audit(applied)] if applied else []),
         _cost(sum(map(cost_so_far, options), Cost()), history),
@@ -62,25 +62,25 @@ def of_change(options: Sequence[Judged], history: History, *, before: Profiled |
         content = applied.model_copy(update={"drafted": Drafted(proposed=start, edits=())})
     request = _request(
         "change",
-        proposed(options[0]).round,
+        find_proposal(options[0]).round,
         history.opened.target.campaign,
         history.limits,
         title=" | ".join(line(one.verdict.sentence) for one in options),
         content=content,
         sections=sections,
     )
-    newest = next(found for one in reversed(options) if (found := _applied(one)) is not None)
+    newest = next(found for one in reversed(options) if (found := _find_applied(one)) is not None)
     shown = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": begin_edit(options)}
     return request.model_copy(update={**shown, "options": tuple(map(_option, options)) if several else ()})
 
 
-def _applied(trial: Judged) -> Applied | None:
+def _find_applied(trial: Judged) -> Applied | None:
     """As it would be committed; None where the edits could not be applied."""
     return trial.formatted.applied if trial.formatted else find(trial, Applied)
 
 
 def _option(trial: Judged) -> Option:
-    applied, start = _applied(trial), proposed(trial)
+    applied, start = _find_applied(trial), find_proposal(trial)
     return Option(
         round=start.round,
         author=start.author,
@@ -95,7 +95,7 @@ def _side_by_side(options: Sequence[Judged]) -> Section:
     labels = list(dict.fromkeys(shape.label for one in options for shape in one.verdict.shapes))
     shapes = [{shape.label: shape for shape in one.verdict.shapes} for one in options]
     rows = [
-        ("whose", *(cell(proposed(one).author or "the planner's own") for one in options)),
+        ("whose", *(cell(find_proposal(one).author or "the planner's own") for one in options)),
         ("may be kept", *("yes" if one.verdict.accepted else f"no: {one.verdict.reason}" for one in options)),
         ("correct", *(one.verdict.correct for one in options)),
         ("gain", *(interval(one.verdict.gain, one.verdict.lower, one.verdict.upper) for one in options)),
@@ -107,7 +107,7 @@ def _side_by_side(options: Sequence[Judged]) -> Section:
             for label in labels
         ),
     ]
-    head = ("Against the best version", *(f"round {proposed(one).round}" for one in options))
+    head = ("Against the best version", *(f"round {find_proposal(one).round}" for one in options))
     return Section(heading="Side by side", text=table(head, rows))
 
 
@@ -142,7 +142,7 @@ def _hypothesis(told: Hypothesis) -> Section:
     return Section(heading="Hypothesis", text=table(("", ""), rows))
 
 
-def _measured(trial: Judged) -> Section:
+def _measured_section(trial: Judged) -> Section:
     verdict = trial.verdict
     rows = [
         (cell(one.label), cell(one.config_class), interval(one.gain, one.lower, one.upper)) for one in verdict.shapes
@@ -157,7 +157,7 @@ def _measured(trial: Judged) -> Section:
     return Section(heading="Measured", text=text)
 
 
-def _checked(trial: Judged) -> Section:
+def _checks_section(trial: Judged) -> Section:
     verified = find(trial, Verified)
     drafted = find(trial, Drafted)
     repairs = len(drafted.repairs) if drafted else 0
@@ -200,7 +200,7 @@ def _profile(trial: Judged) -> Profiled | None:
     return traced.profile if traced else None
 
 
-def told(request: ApprovalRequest, diffs: Sequence[tuple[str, str]]) -> str:
+def render_request(request: ApprovalRequest, diffs: Sequence[tuple[str, str]]) -> str:
     """The whole request as Markdown, the diffs last, each with its heading."""
     parts = [
         f"# {request.campaign}: approve {request.gate}?",

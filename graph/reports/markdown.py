@@ -58,7 +58,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[Markup]:
         line = lines[at]
         if found := _FENCE.match(line):
             end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip() == found[1]), len(lines))
-            yield _fenced("\n".join(lines[at + 1 : end]), found[2])
+            yield _render_fence("\n".join(lines[at + 1 : end]), found[2])
             at = end + 1
             continue
         kind = _kind(line)
@@ -94,7 +94,7 @@ def _block(kind: str, lines: Sequence[str]) -> Iterator[Markup]:
             yield Markup("<p>{}</p>").format(Markup("<br>").join(_inline(line) for line in lines))
 
 
-def _fenced(text: str, language: str) -> Markup:
+def _render_fence(text: str, language: str) -> Markup:
     return diff(text) if language == "diff" else Markup("<pre>{}</pre>").format(plain(text))
 
 
@@ -121,11 +121,11 @@ def _row(cells: Sequence[str], tag: str) -> Markup:
 def _list(lines: Sequence[str]) -> Markup:
     found = [item for line in lines if (item := _ITEM.match(line))]
     tag = Markup("ol" if found[0][1] else "ul")
-    items = Markup("").join(Markup("<li>{}</li>").format(_inline(_ticked(item[2]))) for item in found)
+    items = Markup("").join(Markup("<li>{}</li>").format(_inline(_render_code_span(item[2]))) for item in found)
     return Markup("<{0}>{1}</{0}>").format(tag, items)
 
 
-def _ticked(text: str) -> str:
+def _render_code_span(text: str) -> str:
     """A box of a check list as a sign."""
     return text.replace("[x] ", "\u2713 ", 1).replace("[ ] ", "\u2717 ", 1) if text.startswith("[") else text
 
@@ -135,12 +135,12 @@ def _inline(text: str) -> Markup:
     end = 0
     for found in _INLINE.finditer(text):
         parts.append(_words(text[end : found.start()]))
-        parts.append(_marked(found))
+        parts.append(_render_mark(found))
         end = found.end()
     return Markup("").join((*parts, _words(text[end:])))
 
 
-def _marked(found: re.Match[str]) -> Markup:
+def _render_mark(found: re.Match[str]) -> Markup:
     match found.lastgroup:
         case "code":
             return Markup("<code>{}</code>").format(_words(found["code"]))
