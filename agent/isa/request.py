@@ -10,7 +10,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
-from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, Noted, Wanted, entries, split_words
+from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, CompileRequest, Noted, entries, split_words
 from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Target, UnknownTarget, target_of
 
 # Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
@@ -79,12 +79,12 @@ class InspectionRequest(Value):
         return self.python or sys.executable
 
 
-def resolve_targets(asked: InspectionRequest) -> Wanted:
+def resolve_targets(asked: InspectionRequest) -> CompileRequest:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(asked.file)
     if is_compiled(path) or not is_triton(path):
         warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
-        return Wanted(file=path, kernel=asked.kernel, options=warps)
+        return CompileRequest(file=path, kernel=asked.kernel, options=warps)
     kernel, noted = asked.kernel, Noted.model_validate(asked.model_dump(include=set(Noted.model_fields)))
     if noted.signature is None and noted.call is None:
         kernel, found = _from_file(path, asked)
@@ -92,7 +92,7 @@ def resolve_targets(asked: InspectionRequest) -> Wanted:
     if noted.signature is not None and noted.call is not None:
         raise UserError("--signature: not together with --call; leave one of them out")
     own = {"num_warps": noted.num_warps, "num_stages": noted.num_stages}
-    return Wanted(
+    return CompileRequest(
         file=path,
         kernel=kernel,
         signature=split_words(noted.signature or ""),

@@ -12,7 +12,7 @@ import pytest
 from ridgeline.agent.isa import request
 from ridgeline.sandbox.profiles.isa.report import inspect, read
 from ridgeline.sandbox.profiles.isa.tools import Place
-from ridgeline.sandbox.profiles.isa.triton import Call, Wanted, assemble
+from ridgeline.sandbox.profiles.isa.triton import Call, CompileRequest, assemble
 from ridgeline.sandbox.profiles.isa.values import NotCompiled, target_of
 
 pytestmark = [
@@ -41,7 +41,7 @@ def place(tmp_path, timeout_s=120.0):
 def hostile(tmp_path, text, **options):
     path = tmp_path / "kernel.py"
     path.write_text(text, encoding="utf-8")
-    return inspect(Wanted(file=path, **WANTED), [target_of("gfx942")], **options)
+    return inspect(CompileRequest(file=path, **WANTED), [target_of("gfx942")], **options)
 
 
 SHIPPED = [
@@ -93,14 +93,14 @@ def test_the_launch_is_that_of_the_file(tmp_path):
     text = (TASKS / "matmul_triton" / "kernel.py").read_text(encoding="utf-8")
     path = tmp_path / "kernel.py"
     path.write_text(text.replace("BLOCK_N = 64", "BLOCK_N = 128").replace("num_warps=8", "num_warps=4"))
-    ((one),) = inspect(Wanted(file=path, call=MATMUL), [target_of("gfx950")])
+    ((one),) = inspect(CompileRequest(file=path, call=MATMUL), [target_of("gfx950")])
     assert one.report.resources.threads == 256
     assert "BLOCK_N=128" in one.report.notes[0]
 
 
 @pytest.mark.feature("F081")
 def test_spills_are_those_of_the_metadata(tmp_path):
-    wanted = Wanted(
+    wanted = CompileRequest(
         file=TASKS / "matmul_triton" / "kernel.py",
         kernel="matmul_kernel",
         signature=("*fp16", "*fp16", "*fp16", "i32", "i32", "i32"),
@@ -174,7 +174,9 @@ def test_autotuned_kernels_say_which_configuration(tmp_path):
     )
     path = tmp_path / "kernel.py"
     path.write_text(tuned + "\ndef run(x, n):\n    add[(1,)](x, x, n)\n")
-    (one,) = inspect(Wanted(file=path, call=Call(name="run", arguments=("fp32[4096]", "4096"))), [target_of("gfx950")])
+    (one,) = inspect(
+        CompileRequest(file=path, call=Call(name="run", arguments=("fp32[4096]", "4096"))), [target_of("gfx950")]
+    )
     assert one.report.resources.threads == 128
     assert any("the first of 2 configurations" in note for note in one.report.notes)
 
@@ -194,19 +196,19 @@ def test_requests_that_do_not_fit_the_file(tmp_path, fields, words):
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
     with pytest.raises(NotCompiled, match=re.escape(words)):
-        inspect(Wanted(file=path, **{**WANTED, **fields}), [target_of("gfx942")])
+        inspect(CompileRequest(file=path, **{**WANTED, **fields}), [target_of("gfx942")])
 
 
 def test_code_objects_say_what_the_assembly_says(tmp_path):
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
-    wanted = Wanted(file=path, **WANTED)
+    wanted = CompileRequest(file=path, **WANTED)
     targets = [target_of("gfx90a"), target_of("sm_80")]
     amd, nvidia = assemble(wanted, targets, place(tmp_path))
     for raw, name in ((amd, "add.hsaco"), (nvidia, "add.cubin")):
         binary = tmp_path / name
         binary.write_bytes(raw.binary)
-        (given,) = inspect(Wanted(file=binary), [])
+        (given,) = inspect(CompileRequest(file=binary), [])
         (made,) = inspect(wanted, [raw.target])
         assert given.report.target == raw.target
         assert given.report.resources.vgpr_spills == made.report.resources.vgpr_spills == 0

@@ -86,22 +86,22 @@ def kernels(text: str) -> tuple[str, ...]:
 
 def architecture(text: str) -> str | None:
     """The processor that the assembly was made for, for example gfx942."""
-    found = re.search(r'^\s*\.amdgcn_target\s+"[^"]*?(gfx\w+)', text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r'^\s*\.amdgcn_target\s+"[^"]*?(gfx\w+)', text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def resources(text: str, kernel: str) -> Resources:
     """What the compiler's metadata says of a kernel; what it does not say is None."""
-    told = _metadata(text, kernel)
+    entry = _metadata(text, kernel)
     comments = {m[1]: int(m[2]) for line in text.splitlines() if (m := NUMBER.match(line.strip()))}
     if len(kernels(text)) != 1:  # comments name no kernel
         comments = {}
-    return from_metadata(told, comments)
+    return from_metadata(entry, comments)
 
 
-def from_metadata(told: dict[str, int], comments: dict[str, int]) -> Resources:
+def from_metadata(entry: dict[str, int], comments: dict[str, int]) -> Resources:
     """Registers from a kernel's metadata entry; `.vgpr_count` counts both files together from gfx90a on."""
-    total, accum = told.get(".vgpr_count"), told.get(".agpr_count", 0)
+    total, accum = entry.get(".vgpr_count"), entry.get(".agpr_count", 0)
     arch = comments.get("NumVgprs")
     if arch is None and total is not None:
         arch = total - accum
@@ -109,12 +109,12 @@ def from_metadata(told: dict[str, int], comments: dict[str, int]) -> Resources:
         arch_vgpr=arch,
         accum_vgpr=None if total is None else accum,
         vgpr_total=comments.get("TotalNumVgprs", total),
-        sgpr=told.get(".sgpr_count"),
-        vgpr_spills=told.get(".vgpr_spill_count"),
-        sgpr_spills=told.get(".sgpr_spill_count"),
-        scratch_bytes=told.get(".private_segment_fixed_size"),
-        lds_bytes=told.get(".group_segment_fixed_size"),
-        threads=told.get(".max_flat_workgroup_size"),
+        sgpr=entry.get(".sgpr_count"),
+        vgpr_spills=entry.get(".vgpr_spill_count"),
+        sgpr_spills=entry.get(".sgpr_spill_count"),
+        scratch_bytes=entry.get(".private_segment_fixed_size"),
+        lds_bytes=entry.get(".group_segment_fixed_size"),
+        threads=entry.get(".max_flat_workgroup_size"),
         code_bytes=comments.get("codeLenInByte"),
     )
 
@@ -152,8 +152,8 @@ def _entries(block: str) -> list[object]:
 
 def _source(line: str, source: str) -> str:
     """The line of the kernel's own file: `standard.py:43:13 @[ kernel.py:27:17 ]` is inlined into the last."""
-    found = LOC.match(line)
-    places = PLACE.findall(found[2]) if found and found[1] != "0" else []
+    loc = LOC.match(line)
+    places = PLACE.findall(loc[2]) if loc and loc[1] != "0" else []
     return f"{places[-1][0]}:{places[-1][1]}" if places else source
 
 
@@ -193,18 +193,18 @@ def lane_bytes(mnemonic: str) -> int | None:
     """Bytes that one lane moves; None for what moves nothing."""
     if mnemonic.startswith("ds_"):
         return _lds_bytes(mnemonic)
-    found = MEMORY.match(mnemonic)
-    if found is None or found[1] not in BITS:
+    width = MEMORY.match(mnemonic)
+    if width is None or width[1] not in BITS:
         return None
-    return BITS[found[1]] * int(found[2] or 1)
+    return BITS[width[1]] * int(width[2] or 1)
 
 
 def _lds_bytes(mnemonic: str) -> int | None:
-    found = LDS_BITS.search(mnemonic)
-    if found is None or not mnemonic.startswith(("ds_read", "ds_write", "ds_load", "ds_store")):
+    bits = LDS_BITS.search(mnemonic)
+    if bits is None or not mnemonic.startswith(("ds_read", "ds_write", "ds_load", "ds_store")):
         return None
     twice = 2 if re.match(r"ds_(?:read|write|load|store)2", mnemonic) or "_2addr" in mnemonic else 1
-    return int(found[1] or found[2]) // 8 * twice
+    return int(bits[1] or bits[2]) // 8 * twice
 
 
 # Reads what an AMD code object (ELF, `.hsaco`) says of its kernels: the metadata note, without any tool.
@@ -242,21 +242,21 @@ def metadata(data: bytes) -> dict[str, Plain]:
 def _notes(data: bytes) -> list[tuple[int, bytes, bytes]]:
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
-    found = []
+    notes = []
     for index in range(count):
         (kind,) = struct.unpack_from("<I", data, start + index * size + 4)
         offset, length = struct.unpack_from("<QQ", data, start + index * size + 24)
         if kind == NOTE_SECTION:
-            found.extend(_in_section(data[offset : offset + length]))
-    return found
+            notes.extend(_in_section(data[offset : offset + length]))
+    return notes
 
 
 def _in_section(section: bytes) -> list[tuple[int, bytes, bytes]]:
-    found, at = [], 0
+    notes, at = [], 0
     while at + 12 <= len(section):
         name_size, body_size, kind = struct.unpack_from("<III", section, at)
         name = section[at + 12 : at + 12 + name_size].rstrip(b"\0")
         body = at + 12 + (name_size + 3) // 4 * 4
-        found.append((kind, name, section[body : body + body_size]))
+        notes.append((kind, name, section[body : body + body_size]))
         at = body + (body_size + 3) // 4 * 4
-    return found
+    return notes

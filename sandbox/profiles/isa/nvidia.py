@@ -58,8 +58,8 @@ SPACES: tuple[tuple[str, Kind, Kind], ...] = (
 
 def sass(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel in SASS. Raises `NotReadable`."""
-    found = tuple(dict.fromkeys(m[1] or m[2] for line in text.splitlines() if (m := SASS_SECTION.match(line))))
-    name = choose_kernel(found, kernel)
+    names = tuple(dict.fromkeys(m[1] or m[2] for line in text.splitlines() if (m := SASS_SECTION.match(line))))
+    name = choose_kernel(names, kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -68,8 +68,10 @@ def sass(text: str, kernel: str | None = None) -> Code:
             inside = (section[1] or section[2]) == name
         elif not inside:
             continue
-        elif noted := SASS_SOURCE.search(line):
-            source = f"{noted[1].rpartition('/')[2]}:{noted[2]}"  # of inlined code the last is the kernel's own line
+        elif location := SASS_SOURCE.search(line):
+            source = (
+                f"{location[1].rpartition('/')[2]}:{location[2]}"  # of inlined code the last is the kernel's own line
+            )
         elif label := SASS_LABEL.match(line):
             labels.append((label[1], len(instructions)))
         elif (coded := SASS_LINE.match(line)) and coded[2]:
@@ -80,8 +82,8 @@ def sass(text: str, kernel: str | None = None) -> Code:
 
 def ptx(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel in PTX. Raises `NotReadable`."""
-    found = tuple(m[1] for line in text.splitlines() if (m := PTX_ENTRY.match(line)))
-    name = choose_kernel(found, kernel)
+    names = tuple(m[1] for line in text.splitlines() if (m := PTX_ENTRY.match(line)))
+    name = choose_kernel(names, kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -95,8 +97,8 @@ def ptx(text: str, kernel: str | None = None) -> Code:
             break
         elif label := PTX_LABEL.match(line):
             labels.append((label[1], len(instructions)))
-        elif noted := PTX_LOC.match(line):
-            source = f"line {noted[2] or noted[1]}" if noted[1] != "0" else source
+        elif location := PTX_LOC.match(line):
+            source = f"line {location[2] or location[1]}" if location[1] != "0" else source
         elif bare and bare.endswith(";") and not bare.startswith("."):
             instructions.append(_ptx(bare.rstrip(";").strip("{} \t"), source))
     return _build_code(name, instructions, labels)
@@ -104,18 +106,18 @@ def ptx(text: str, kernel: str | None = None) -> Code:
 
 def architecture(text: str) -> str | None:
     """sm_90 and the like, as PTX and disassemblies declare it; the letter of a feature set is left out."""
-    found = re.search(r"(?:^|\s)\.target\s+(sm_\d+)|code for (sm_\d+)|EF_CUDA_SM(\d+)", text)
-    if found is None:
+    match = re.search(r"(?:^|\s)\.target\s+(sm_\d+)|code for (sm_\d+)|EF_CUDA_SM(\d+)", text)
+    if match is None:
         return None
-    return found[1] or found[2] or f"sm_{found[3]}"
+    return match[1] or match[2] or f"sm_{match[3]}"
 
 
 def _build_code(name: str, instructions: list[Instruction], labels: list[tuple[str, int]]) -> Code:
     if not instructions:
         raise NotReadable(f"kernel {name!r} has no instructions")
     goals = {instruction.target for instruction in instructions}
-    kept = tuple(label for label in labels if label[0] in goals or not label[0].startswith("0x"))
-    return Code(kernel=name, instructions=tuple(instructions), labels=kept)
+    used_labels = tuple(label for label in labels if label[0] in goals or not label[0].startswith("0x"))
+    return Code(kernel=name, instructions=tuple(instructions), labels=used_labels)
 
 
 def _sass(text: str, source: str) -> Instruction:

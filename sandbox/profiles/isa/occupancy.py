@@ -79,24 +79,24 @@ SGPR_FREE = 100
 SGPR_WAVES = 7
 
 
-def occupancy(target: Target, held: Resources) -> Occupancy | None:
+def occupancy(target: Target, resources: Resources) -> Occupancy | None:
     """Waves that fit, and what stops one more. None where the registers are not known.
 
     Whole blocks are placed: a block of 8 waves takes 2 on each SIMD or does not fit. Where the block's size is unknown
     a block is taken to be one wave, and LDS is then left out.
     """
-    registers = held.vgpr_total if target.vendor == "amd" else held.arch_vgpr
+    registers = resources.vgpr_total if target.vendor == "amd" else resources.arch_vgpr
     hardware = HARDWARE.get(target.arch)
     if registers is None or hardware is None:
         return None
-    per_block = max(1, ceil(held.threads / target.wave)) if held.threads else None
+    per_block = max(1, ceil(resources.threads / target.wave)) if resources.threads else None
     tier = register_tier(target, registers)
     limits: dict[Limiter, int] = {"registers": tier * SIMDS, "waves": hardware.waves * SIMDS}
     if per_block is not None:
         limits["blocks"] = _block_slots(target, hardware, per_block) * per_block
-        if held.lds_bytes:
-            limits["shared"] = hardware.shared // _round_up(held.lds_bytes, hardware) * per_block
-    if target.vendor == "amd" and held.sgpr is not None and held.sgpr > SGPR_FREE:
+        if resources.lds_bytes:
+            limits["shared"] = hardware.shared // _round_up(resources.lds_bytes, hardware) * per_block
+    if target.vendor == "amd" and resources.sgpr is not None and resources.sgpr > SGPR_FREE:
         limits["scalar"] = SGPR_WAVES * SIMDS
     waves = {name: most // (per_block or 1) * (per_block or 1) for name, most in limits.items()}
     least = min(waves.values())
@@ -126,10 +126,10 @@ def register_tier(target: Target, registers: int) -> int:
 def _for_next(target: Target, hardware: Hardware, tier: int, per_block: int) -> int | None:
     """The most registers per lane with which one more block than now fits; None where the wave slots end first."""
     blocks = tier * SIMDS // per_block + 1
-    wanted = ceil(blocks * per_block / SIMDS)
-    if wanted > hardware.waves:
+    waves = ceil(blocks * per_block / SIMDS)
+    if waves > hardware.waves:
         return None
-    share = hardware.registers // wanted // hardware.register_step * hardware.register_step
+    share = hardware.registers // waves // hardware.register_step * hardware.register_step
     return share if target.vendor == "amd" else share // target.wave
 
 
@@ -146,7 +146,7 @@ def _round_up(size: int, hardware: Hardware) -> int:
 def _limiter(limits: dict[Limiter, int], waves: dict[Limiter, int], least: int) -> Limiter:
     """The tightest of those that give the result; the hardware's own wave slots only where nothing else does."""
     tied = [name for name, most in waves.items() if most == least]
-    own = [name for name in tied if name != "waves"]
+    by_resource = [name for name in tied if name != "waves"]
     if "waves" in tied and limits["waves"] <= min(limits[name] for name in tied):
         return "waves"
-    return min(own or tied, key=lambda name: limits[name])
+    return min(by_resource or tied, key=lambda name: limits[name])

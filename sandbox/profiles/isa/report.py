@@ -40,7 +40,11 @@ class Inspected(Value):
 
 
 def inspect(
-    wanted: triton.Wanted, targets: Sequence[Target], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S
+    request: triton.CompileRequest,
+    targets: Sequence[Target],
+    *,
+    python: str = sys.executable,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[Inspected, ...]:
     """What the code of a kernel says, for each target in order; compiled here, or taken as given.
 
@@ -52,39 +56,39 @@ def inspect(
     """
     with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:
         place = Place(python=python, folder=Path(folder), timeout_s=timeout_s)
-        return tuple(read(_with_launch(assembled, wanted)) for assembled in _assemble(wanted, targets, place))
+        return tuple(read(_with_launch(assembled, request)) for assembled in _assemble(request, targets, place))
 
 
 def read(assembled: Assembled) -> Inspected:
     """Parse code and count. Raises `NotCompiled` where the text is not the kernel's code."""
     if assembled.assembly is None or assembled.form is None:
-        held = _resources_of(assembled, assembled.resources or Resources())
-        return Inspected(report=_report(assembled, assembled.kernel or "?", held, None), code=None)
+        resources = _resources_of(assembled, assembled.resources or Resources())
+        return Inspected(report=_report(assembled, assembled.kernel or "?", resources, None), code=None)
     try:
         code = _code(assembled)
     except NotReadable as error:
         raise NotCompiled("--kernel", str(error), error.several) from None
-    told = assembled.resources or Resources()
+    code_resources = assembled.resources or Resources()
     if assembled.form == "amdgcn":
-        told = amdgcn.resources(assembled.assembly, code.kernel)
+        code_resources = amdgcn.resources(assembled.assembly, code.kernel)
     elif assembled.form == "sass":
         stores = sum(1 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
-        told = told.model_copy(update={"vgpr_spills": stores})
-    return Inspected(report=_report(assembled, code.kernel, _resources_of(assembled, told), code), code=code)
+        code_resources = code_resources.model_copy(update={"vgpr_spills": stores})
+    return Inspected(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
 
 
 def counters(report: Report) -> tuple[Named, ...]:
     """What the loop's gates read: `spills`, and `occupancy` in per cent of what the hardware holds."""
-    found = []
+    numbers = []
     if report.resources.vgpr_spills is not None:
-        found.append(Named(name="spills", value=report.resources.vgpr_spills))
+        numbers.append(Named(name="spills", value=report.resources.vgpr_spills))
     if report.occupancy is not None:
-        found.append(Named(name="occupancy", value=100.0 * report.occupancy.share))
-    return tuple(found)
+        numbers.append(Named(name="occupancy", value=100.0 * report.occupancy.share))
+    return tuple(numbers)
 
 
-def _assemble(wanted: triton.Wanted, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
-    path, kernel = wanted.file, wanted.kernel
+def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
+    path, kernel = request.file, request.kernel
     if tools.is_compiled(path):
         return (tools.read_compiled(path, kernel, targets, place),)
     if path.suffix in tools.CUDA_SUFFIXES:
@@ -95,12 +99,12 @@ def _assemble(wanted: triton.Wanted, targets: Sequence[Target], place: Place) ->
         raise NotCompiled(path.name, "is neither Triton or FlyDSL (.py), CUDA (.cu), HIP (.hip) nor compiled code")
     if tools.is_flydsl(path):
         return tuple(tools.flydsl(path, kernel, target, place) for target in targets)
-    return triton.assemble(wanted, targets, place)
+    return triton.assemble(request, targets, place)
 
 
-def _with_launch(assembled: Assembled, wanted: triton.Wanted) -> Assembled:
+def _with_launch(assembled: Assembled, request: triton.CompileRequest) -> Assembled:
     """With the size of a block as it was asked for, where the code does not say it."""
-    warps = dict(wanted.options).get("num_warps")
+    warps = dict(request.options).get("num_warps")
     if warps is None or assembled.threads is not None:
         return assembled
     return assembled.model_copy(update={"threads": warps * assembled.target.wave})
@@ -117,17 +121,17 @@ def _code(assembled: Assembled) -> Code:
             return nvidia.ptx(text, assembled.kernel)
 
 
-def _resources_of(assembled: Assembled, told: Resources) -> Resources:
+def _resources_of(assembled: Assembled, resources: Resources) -> Resources:
     """What the launch adds: dynamic LDS is in no code object, and neither is the size of an NVIDIA block."""
     changes: dict[str, int] = {}
     if assembled.shared_bytes is not None:  # Triton's is all of it
         changes["lds_bytes"] = assembled.shared_bytes
     if assembled.threads is not None:
         changes["threads"] = assembled.threads
-    return told.model_copy(update=changes)
+    return resources.model_copy(update=changes)
 
 
-def _report(assembled: Assembled, kernel: str, held: Resources, code: Code | None) -> Report:
+def _report(assembled: Assembled, kernel: str, resources: Resources, code: Code | None) -> Report:
     notes = list(assembled.notes)
     if assembled.shared_bytes is None:
         notes.append("LDS that the launch asks for is not in the code: what is said of LDS and waves leaves it out")
@@ -136,9 +140,9 @@ def _report(assembled: Assembled, kernel: str, held: Resources, code: Code | Non
         target=assembled.target,
         form=assembled.form or "elf",
         compiler=assembled.compiler,
-        resources=held,
+        resources=resources,
         shape=shape_of(code) if code else None,
-        occupancy=occupancy(assembled.target, held),
+        occupancy=occupancy(assembled.target, resources),
         notes=tuple(notes),
     )
 
@@ -171,33 +175,33 @@ def loops(code: Code) -> tuple[Loop, ...]:
     paths that compilers lay behind the kernel's end.
     """
     spans = _spans(code)
-    hot = _hottest(code, [(first, last) for first, last, _ in spans])
-    found = [
+    hot = _hottest(code, [(begin, end) for begin, end, _ in spans])
+    longest = [
         Loop(
             label=label,
-            first=first,
-            last=last,
-            depth=1 + sum(_inside((first, last), (other[0], other[1])) for other in spans),
-            counts=_by_kind(code.instructions[first : last + 1]),
-            source=_sources(code.instructions[first : last + 1]),
-            hot=(first, last) == hot,
+            first=begin,
+            last=end,
+            depth=1 + sum(_inside((begin, end), (outer[0], outer[1])) for outer in spans),
+            counts=_by_kind(code.instructions[begin : end + 1]),
+            source=_sources(code.instructions[begin : end + 1]),
+            hot=(begin, end) == hot,
         )
-        for first, last, label in spans[:MOST_LOOPS]
+        for begin, end, label in spans[:MOST_LOOPS]
     ]
-    return tuple(found)
+    return tuple(longest)
 
 
 def _spans(code: Code) -> list[tuple[int, int, str]]:
     """First and last instruction and label of each loop, the longest first."""
     places = dict(code.labels)
     stops = [index for index, instruction in enumerate(code.instructions) if _ends(instruction)]
-    last: dict[str, int] = {}
+    ends: dict[str, int] = {}
     for index, instruction in enumerate(code.instructions):
         goal = instruction.target if instruction.kind == "branch" else None
         if goal in places and places[goal] < index and bisect(stops, index) == bisect(stops, places[goal]):
-            last[goal] = index
-    found = sorted(((places[label], end, label) for label, end in last.items()), key=lambda s: (s[0] - s[1], s[0]))
-    return found[:MOST_SPANS]
+            ends[goal] = index
+    spans = sorted(((places[label], end, label) for label, end in ends.items()), key=lambda s: (s[0] - s[1], s[0]))
+    return spans[:MOST_SPANS]
 
 
 def _ends(instruction: Instruction) -> bool:
@@ -209,7 +213,7 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 
 def _hottest(code: Code, spans: list[tuple[int, int]]) -> tuple[int, int] | None:
-    innermost = [span for span in spans if not any(_inside(other, span) for other in spans)]
+    innermost = [span for span in spans if not any(_inside(inner, span) for inner in spans)]
     return max(innermost, key=lambda span: _weight(code.instructions[span[0] : span[1] + 1]), default=None)
 
 
@@ -256,23 +260,23 @@ def gate(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding,
 
     Never evidence for it: fewer registers do not make a kernel faster, only measuring shows that.
     """
-    return tuple(found for found in compare_reports(before, after) if found.weight == "against")
+    return tuple(finding for finding in compare_reports(before, after) if finding.weight == "against")
 
 
 def compare_reports(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
     """Every difference, target by target, in the order of `before`."""
-    others = {report.target.arch: report for report in after}
+    after_by_arch = {report.target.arch: report for report in after}
     return tuple(
-        found
+        finding
         for report in before
-        if (other := others.get(report.target.arch)) is not None
-        for found in differences(report, other)
+        if (counterpart := after_by_arch.get(report.target.arch)) is not None
+        for finding in differences(report, counterpart)
     )
 
 
 def differences(before: Report, after: Report) -> tuple[IsaFinding, ...]:
     """All that differs on one target. A number that one of the two does not tell gives no finding."""
-    found = [
+    findings = [
         _spills(before, after),
         _more_is_worse(before, after, "scratch"),
         _occupancy(before, after),
@@ -280,7 +284,7 @@ def differences(before: Report, after: Report) -> tuple[IsaFinding, ...]:
         _note_finding(before, after, "lds", before.resources.lds_bytes, after.resources.lds_bytes),
         *_code_difference(before, after),
     ]
-    return tuple(finding for finding in found if finding is not None)
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def _spills(before: Report, after: Report) -> IsaFinding | None:
@@ -313,11 +317,11 @@ def _occupancy(before: Report, after: Report) -> IsaFinding | None:
     tier_lost = now.register_tier < was.register_tier
     if now.waves_per_simd == was.waves_per_simd and not tier_lost:
         return None
-    lost = now.waves_per_simd < was.waves_per_simd
+    fewer_waves = now.waves_per_simd < was.waves_per_simd
     text = f"waves per SIMD {was.waves_per_simd:g} -> {now.waves_per_simd:g}, now limited by {now.limiter}"
     if tier_lost:
         text += f"; registers alone {was.register_tier} -> {now.register_tier}"
-    weight = "against" if lost else "note" if tier_lost else "for"
+    weight = "against" if fewer_waves else "note" if tier_lost else "for"
     return _finding(after, "occupancy", was.waves_per_simd, now.waves_per_simd, weight=weight, text=text)
 
 
@@ -344,14 +348,14 @@ def _width(after: Report, was: tuple[Width, ...], now: tuple[Width, ...], kind: 
 
 
 def _mean(widths: tuple[Width, ...], kind: Kind) -> float | None:
-    own = [width for width in widths if width.kind == kind]
-    count = sum(width.count for width in own)
-    return sum(width.count * width.lane_bytes for width in own) / count if count else None
+    of_kind = [width for width in widths if width.kind == kind]
+    count = sum(width.count for width in of_kind)
+    return sum(width.count * width.lane_bytes for width in of_kind) / count if count else None
 
 
 def _registers(report: Report) -> int | None:
-    held = report.resources
-    return held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr
+    resources = report.resources
+    return resources.vgpr_total if resources.vgpr_total is not None else resources.arch_vgpr
 
 
 def _note_finding(before: Report, after: Report, name: str, was: Number, now: Number) -> IsaFinding | None:

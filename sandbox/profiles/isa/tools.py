@@ -55,14 +55,14 @@ def run_harness(place: Place, script: str, request: Mapping[str, Any]) -> dict[s
         NotCompiled: it ran out of time, died, or gave no answer.
     """
     with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:  # one process's cache is no input of another
-        own = place.model_copy(update={"folder": Path(folder)})
-        question, answer = own.folder / "request.json", own.folder / "answer.json"
+        child_place = place.model_copy(update={"folder": Path(folder)})
+        question, answer = child_place.folder / "request.json", child_place.folder / "answer.json"
         question.write_text(json.dumps(request), encoding="utf-8")
         with as_file(files("ridgeline.sandbox") / "harness" / script) as program:
-            argv = (own.python, "-P", "-B", str(program), str(question), str(answer))
-            ended = run_tool(own, argv)
+            argv = (child_place.python, "-P", "-B", str(program), str(question), str(answer))
+            ended = run_tool(child_place, argv)
         if not ended.ok:
-            raise NotCompiled("FILE", explain_failure(ended, own))
+            raise NotCompiled("FILE", explain_failure(ended, child_place))
         return _read(answer)
 
 
@@ -72,12 +72,12 @@ def run_tool(
     """A compiler's process: bounded in time, memory and output, without network and without the user's secrets."""
     cache = place.folder / "cache"
     cache.mkdir(exist_ok=True)
-    own = {
+    defaults = {
         "TRITON_CACHE_DIR": str(cache),
         "TRITON_DEFAULT_FP_FUSION": "1",  # as Triton up to 3.9 does where nobody says otherwise
         "OMP_NUM_THREADS": "1",
     }
-    env = {**select_variables(PASSED), **own, **(extra or {})}
+    env = {**select_variables(PASSED), **defaults, **(extra or {})}
     return run(
         argv, cwd=place.folder, timeout_s=place.timeout_s, env=env, memory_mb=MEMORY_MB, output_bytes=output_bytes
     )
@@ -88,8 +88,8 @@ def explain_failure(ended: Exit, place: Place) -> str:
     if ended.timed_out:
         return f"was still running after {place.timeout_s:g} s and was ended; allow more with --timeout"
     lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
-    last = lines[-1][-WORDS:] if lines else "it said nothing"
-    return f"ended with exit code {ended.returncode}: {last}"
+    final_line = lines[-1][-WORDS:] if lines else "it said nothing"
+    return f"ended with exit code {ended.returncode}: {final_line}"
 
 
 def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
@@ -129,14 +129,14 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
         raise CompilerMissing(f"{path.name}: needs nvcc, which is not on this machine; install the CUDA toolkit")
     if target.vendor != "nvidia":
         raise NotCompiled("--target", f"{path.name} is CUDA C++, which cannot be compiled for {target.arch}")
-    made = place.folder / f"{target.arch}.out"
+    output = place.folder / f"{target.arch}.out"
     arch = f"{target.arch}a" if target.arch in ("sm_90", "sm_100") else target.arch
-    argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(made), str(path))
+    argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(output), str(path))
     ended = run_tool(place, argv)
     if not ended.ok:
         raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(ended, place)}")
-    given = Assembled(target=target, compiler=_version(program, place), binary=contents(made), kernel=kernel)
-    return disassemble(given, place)
+    assembled = Assembled(target=target, compiler=_version(program, place), binary=contents(output), kernel=kernel)
+    return disassemble(assembled, place)
 
 
 def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
@@ -146,12 +146,12 @@ def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembl
         raise CompilerMissing(f"{path.name}: needs hipcc, which is not on this machine; install ROCm")
     if target.vendor != "amd":
         raise NotCompiled("--target", f"{path.name} is HIP, which is not compiled for {target.arch} here")
-    made = place.folder / f"{target.arch}.s"
+    output = place.folder / f"{target.arch}.s"
     flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
-    ended = run_tool(place, (program, *flags, "-o", str(made), str(path)))
+    ended = run_tool(place, (program, *flags, "-o", str(output), str(path)))
     if not ended.ok:
         raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(ended, place)}")
-    text = contents(made).decode("utf-8", errors="replace")
+    text = contents(output).decode("utf-8", errors="replace")
     return Assembled(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
 
 
@@ -181,17 +181,17 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
         "FLYDSL_RUNTIME_CACHE_DIR": str(place.folder / f"{target.arch}.cache"),
     }
     ended = run_tool(place, (place.python, "-B", str(path)), extra=extra)
-    found = sorted(dumps.rglob("*final_isa.s"))
-    wanted = [dump for dump in found if kernel is None or f".amdhsa_kernel {kernel}" in _text(dump)]
-    if not wanted and found:
+    isa_dumps = sorted(dumps.rglob("*final_isa.s"))
+    kernel_dumps = [dump for dump in isa_dumps if kernel is None or f".amdhsa_kernel {kernel}" in _text(dump)]
+    if not kernel_dumps and isa_dumps:
         raise NotCompiled("--kernel", f"{path.name} gives no kernel {kernel!r} for {target.arch}")
-    if not wanted and any(dumps.rglob("*")):
+    if not kernel_dumps and any(dumps.rglob("*")):
         raise CompilerMissing(f"{path.name}: FlyDSL dumped no final ISA; it needs ld.lld at $ROCM_PATH/llvm/bin/ld.lld")
-    if not wanted:
+    if not kernel_dumps:
         raise NotCompiled(
             path.name, "launched no FlyDSL kernel when it was run" if ended.ok else explain_failure(ended, place)
         )
-    return Assembled(target=target, compiler=name, assembly=_text(wanted[-1]), form="amdgcn", kernel=kernel)
+    return Assembled(target=target, compiler=name, assembly=_text(kernel_dumps[-1]), form="amdgcn", kernel=kernel)
 
 
 def _text(path: Path) -> str:
@@ -209,8 +209,8 @@ def _find_installed(path: Path, place: Place) -> str:
 
 
 def _version(program: str, place: Place) -> str:
-    said = run_tool(place, (program, "--version")).output.splitlines()
-    line = next((line.strip() for line in said if "release" in line or "version" in line), "version unknown")
+    lines = run_tool(place, (program, "--version")).output.splitlines()
+    line = next((line.strip() for line in lines if "release" in line or "version" in line), "version unknown")
     return f"{Path(program).name}: {line[:120]}"
 
 
@@ -223,23 +223,23 @@ COUNTS_RESERVED = ("sm_90", "sm_100")
 OUTPUT_LIMIT = 32 * 1024 * 1024
 
 
-def disassemble(given: Assembled, place: Place) -> Assembled:
+def disassemble(assembled: Assembled, place: Place) -> Assembled:
     """The same with SASS and what its code object says of resources, where the tools are; else with a note."""
-    if not given.binary:
-        return given
-    cubin = place.folder / f"{given.target.arch}.cubin"
-    cubin.write_bytes(given.binary)
-    resources = _usage(cubin, given.kernel, place)
+    if not assembled.binary:
+        return assembled
+    cubin = place.folder / f"{assembled.target.arch}.cubin"
+    cubin.write_bytes(assembled.binary)
+    resources = _usage(cubin, assembled.kernel, place)
     text = _sass(cubin, place)
     notes = () if text else ("nvdisasm not found or failed: no SASS, so spills are not known; install CUDA or triton",)
-    found = {"resources": resources, "notes": (*given.notes, *notes)}
-    return given.model_copy(update={**found, "assembly": text, "form": "sass"} if text else found)
+    update = {"resources": resources, "notes": (*assembled.notes, *notes)}
+    return assembled.model_copy(update={**update, "assembly": text, "form": "sass"} if text else update)
 
 
 def tool(name: str) -> str | None:
     """Where a CUDA tool is; Triton's wheel brings its own."""
-    if found := shutil.which(name):
-        return found
+    if path := shutil.which(name):
+        return path
     spec = importlib.util.find_spec("triton")
     if spec is None or spec.origin is None:
         return None
@@ -263,13 +263,13 @@ def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
     if program is None:
         return None
     ended = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
-    found = {m[1]: m for m in USAGE.finditer(ended.output)} if ended.ok else {}
+    usages = {m[1]: m for m in USAGE.finditer(ended.output)} if ended.ok else {}
     try:
-        _, registers, stack, shared, _ = found[choose_kernel(tuple(found), kernel)].groups()
+        _, registers, stack, shared, _ = usages[choose_kernel(tuple(usages), kernel)].groups()
     except NotReadable:
         return None
-    own = int(shared) - (RESERVED if int(shared) >= RESERVED and cubin.stem in COUNTS_RESERVED else 0)
-    return Resources(arch_vgpr=int(registers), scratch_bytes=int(stack), lds_bytes=own)
+    lds_bytes = int(shared) - (RESERVED if int(shared) >= RESERVED and cubin.stem in COUNTS_RESERVED else 0)
+    return Resources(arch_vgpr=int(registers), scratch_bytes=int(stack), lds_bytes=lds_bytes)
 
 
 # Takes code that is compiled already: assembly text, PTX, SASS listings, code objects of both vendors.
@@ -293,7 +293,7 @@ def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], pla
         raise NotCompiled(path.name, f"is larger than {LIMIT} bytes")
     data = path.read_bytes()
     try:
-        found = (
+        assembled = (
             _binary(path, data, kernel, place)
             if data.startswith(amdgcn.MAGIC)
             else _compiled_text(path, data, kernel, targets)
@@ -302,10 +302,10 @@ def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], pla
         raise NotCompiled(path.name, str(error), error.several) from None
     except UnknownTarget as error:
         raise NotCompiled(path.name, str(error)) from None
-    if targets and found.target not in targets:
+    if targets and assembled.target not in targets:
         listed = ", ".join(target.arch for target in targets)
-        raise NotCompiled("--target", f"{path.name} was compiled for {found.target.arch}, not for {listed}")
-    return found
+        raise NotCompiled("--target", f"{path.name} was compiled for {assembled.target.arch}, not for {listed}")
+    return assembled
 
 
 def _compiled_text(path: Path, data: bytes, kernel: str | None, targets: Sequence[Target]) -> Assembled:
@@ -326,8 +326,8 @@ def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assemb
         case amdgcn.CUDA:
             flags = int.from_bytes(data[48:52], "little")
             target = target_of(f"sm_{_sm(flags)}")
-            given = Assembled(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
-            return disassemble(given, place)
+            assembled = Assembled(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
+            return disassemble(assembled, place)
         case _:
             raise NotCompiled(path.name, "is no code object of a GPU")
 
@@ -339,14 +339,14 @@ def _sm(flags: int) -> int:
 
 
 def _amd(path: Path, data: bytes, kernel: str | None) -> Assembled:
-    told = amdgcn.metadata(data)
-    kernels = told.get("amdhsa.kernels")
+    metadata = amdgcn.metadata(data)
+    kernels = metadata.get("amdhsa.kernels")
     entries = [entry for entry in (kernels if isinstance(kernels, list) else []) if isinstance(entry, dict)]
     names = {str(entry.get(".name")): entry for entry in entries}
     name = choose_kernel(tuple(names), kernel)
     resources: Resources = amdgcn.from_metadata(amdgcn.numbers_of(names[name]), {})
     return Assembled(
-        target=target_of(_arch(str(told.get("amdhsa.target", "")))),
+        target=target_of(_arch(str(metadata.get("amdhsa.target", "")))),
         compiler=f"as given in {path.name}",
         kernel=name,
         resources=resources,
@@ -356,8 +356,8 @@ def _amd(path: Path, data: bytes, kernel: str | None) -> Assembled:
 
 def _arch(triple: str) -> str:
     """Compilers write amdgcn-amd-amdhsa--gfx942 or amdgpu9.42-amd-amdhsa-unknown-gfx942, features behind a colon."""
-    found = re.search(r"gfx[0-9a-f]+", triple)
-    return found[0] if found else triple
+    match = re.search(r"gfx[0-9a-f]+", triple)
+    return match[0] if match else triple
 
 
 def _target(arch: str | None, targets: Sequence[Target], path: Path) -> Target:

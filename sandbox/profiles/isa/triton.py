@@ -36,7 +36,7 @@ class Call(Value):
     """Each `fp16[4096,4096]` or a plain value."""
 
 
-class Wanted(Value):
+class CompileRequest(Value):
     """What to compile: how the kernel is launched, stated (`signature`) or seen (`call`)."""
 
     file: Path
@@ -67,30 +67,30 @@ class _Made(Value):
     name: str
 
 
-def assemble(wanted: Wanted, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
+def assemble(request: CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
     """The kernel's code for each target, in their order; `place.folder` receives everything that is written.
 
     Raises:
         CompilerMissing: the interpreter has no Triton.
         NotCompiled: the request does not fit the file, the file misbehaves, or the compiler refuses.
     """
-    lowered = _lower(wanted, targets, place)
-    if wanted.kernel is not None and lowered.kernel != wanted.kernel:
+    lowered = _lower(request, targets, place)
+    if request.kernel is not None and lowered.kernel != request.kernel:
         raise NotCompiled("FILE", "answered for another kernel than was asked for")
     return tuple(_assemble(target, lowered, place) for target in targets)
 
 
-def _lower(wanted: Wanted, targets: Sequence[Target], place: Place) -> _Lowered:
-    request = {
-        "file": str(wanted.file),
-        "kernel": wanted.kernel,
-        "signature": wanted.signature,
-        "constants": dict(wanted.constants),
-        "call": wanted.call.model_dump() if wanted.call else None,
-        "options": dict(wanted.options),
+def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> _Lowered:
+    payload = {
+        "file": str(request.file),
+        "kernel": request.kernel,
+        "signature": request.signature,
+        "constants": dict(request.constants),
+        "call": request.call.model_dump() if request.call else None,
+        "options": dict(request.options),
         "targets": {target.arch: _words(target) for target in targets},
     }
-    answer = run_harness(place, "triton_lower.py", request)
+    answer = run_harness(place, "triton_lower.py", payload)
     refused = answer.get("refused")
     if isinstance(refused, dict):
         raise _refusal(refused)
@@ -107,8 +107,10 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
         return CompilerMissing(
             f"{text}; {install_command('torch', 'triton')}, or name an interpreter that has them with --python"
         )
-    told = refused.get("several")
-    names = [name for name in told if isinstance(name, str) and name.isidentifier()] if isinstance(told, list) else []
+    several = refused.get("several")
+    names = (
+        [name for name in several if isinstance(name, str) and name.isidentifier()] if isinstance(several, list) else []
+    )
     return NotCompiled(field, text, names)
 
 
@@ -116,19 +118,19 @@ def _assemble(target: Target, lowered: _Lowered, place: Place) -> Assembled:
     options = {name: value for name, value in lowered.options.items() if name in OPTIONS and value is not None}
     asking = {**_words(target), "ttir": lowered.lowered.get(target.arch, ""), "options": options}
     try:
-        made = _validate(_Made, run_harness(place, "triton_assemble.py", asking))
+        compiled = _validate(_Made, run_harness(place, "triton_assemble.py", asking))
     except NotCompiled as error:
         raise NotCompiled("FILE", f"does not compile for {target.arch}: {error.text}") from None
-    notes = (f"launch: {lowered.signature}; {made.num_warps} warps, {made.num_stages} stages", *lowered.notes)
+    notes = (f"launch: {lowered.signature}; {compiled.num_warps} warps, {compiled.num_stages} stages", *lowered.notes)
     common = Assembled(
         target=target,
         compiler=f"triton {lowered.triton}",
-        assembly=made.assembly,
+        assembly=compiled.assembly,
         form="amdgcn" if target.vendor == "amd" else "ptx",
-        binary=base64.b64decode(made.binary),
-        shared_bytes=made.shared,
-        threads=made.num_warps * target.wave,
-        kernel=made.name,
+        binary=base64.b64decode(compiled.binary),
+        shared_bytes=compiled.shared,
+        threads=compiled.num_warps * target.wave,
+        kernel=compiled.name,
         notes=notes,
     )
     return common if target.vendor == "amd" else disassemble(common, place)
@@ -173,31 +175,31 @@ def entries(file: Path) -> Mapping[str, Noted]:
     if not path.is_file():
         return {}
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotCompiled(FILE_NAME, f"{error}; correct the file") from None
-    return {name: _entry(name, entry) for name, entry in found.items()}
+    return {name: _entry(name, entry) for name, entry in document.items()}
 
 
-def read_wanted(file: Path, kernel: str | None) -> Wanted | None:
+def read_request(file: Path, kernel: str | None) -> CompileRequest | None:
     """What to compile of a Triton file by its `isa.toml`; None where that does not know the kernel.
 
     Without a kernel the only one that is known. Raises `NotCompiled` as `entries` does, and for a call or constants
     that cannot be read.
     """
-    known = entries(file)
-    name = kernel if kernel is not None else next(iter(known), "")
-    if name not in known or (kernel is None and len(known) > 1):
+    by_kernel = entries(file)
+    name = kernel if kernel is not None else next(iter(by_kernel), "")
+    if name not in by_kernel or (kernel is None and len(by_kernel) > 1):
         return None
-    told = known[name]
-    own = (("num_warps", told.num_warps), ("num_stages", told.num_stages))
-    return Wanted(
+    entry = by_kernel[name]
+    launch_options = (("num_warps", entry.num_warps), ("num_stages", entry.num_stages))
+    return CompileRequest(
         file=file,
         kernel=name,
-        signature=split_words(told.signature or ""),
-        constants=_constants(told.constants or ""),
-        call=_call(told.call) if told.call is not None else None,
-        options=tuple((option, value) for option, value in own if value is not None),
+        signature=split_words(entry.signature or ""),
+        constants=_constants(entry.constants or ""),
+        call=_call(entry.call) if entry.call is not None else None,
+        options=tuple((option, value) for option, value in launch_options if value is not None),
     )
 
 
@@ -210,9 +212,9 @@ def _entry(name: str, entry: object) -> Noted:
     try:
         return Noted.model_validate(entry)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join((name, *(str(part) for part in first["loc"])))
-        raise NotCompiled(FILE_NAME, f"{field}: {first['msg'].lower()}; see the shipped tasks") from None
+        detail = error.errors()[0]
+        field = ".".join((name, *(str(part) for part in detail["loc"])))
+        raise NotCompiled(FILE_NAME, f"{field}: {detail['msg'].lower()}; see the shipped tasks") from None
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
@@ -223,7 +225,7 @@ def _constants(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _call(text: str) -> Call:
-    found = CALL.fullmatch(text)
-    if found is None:
+    match = CALL.fullmatch(text)
+    if match is None:
         raise NotCompiled(FILE_NAME, f"call: {text!r} is no call, for example run(fp16[4096,4096], 8)")
-    return Call(name=found[1], arguments=split_words(found[2]))
+    return Call(name=match[1], arguments=split_words(match[2]))

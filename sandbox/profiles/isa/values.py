@@ -91,7 +91,7 @@ class Shape(Value):
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of these kinds."""
-        return sum(found.count for found in self.kinds if found.name in kinds)
+        return sum(group.count for group in self.kinds if group.name in kinds)
 
 
 class Resources(Value):
@@ -215,19 +215,19 @@ class NotReadable(ValueError):
         self.several = tuple(several)
 
 
-def choose_kernel(found: Sequence[str], kernel: str | None) -> str:
+def choose_kernel(names: Sequence[str], kernel: str | None) -> str:
     """The kernel of that name, mangled or plain; the only one where no name is given. Raises `NotReadable`."""
-    if kernel is None and len(found) == 1:
-        return found[0]
+    if kernel is None and len(names) == 1:
+        return names[0]
     if kernel is not None:
-        if kernel in found:
+        if kernel in names:
             return kernel
-        longer = [name for name in found if _stands_for(name, kernel)]
+        longer = [name for name in names if _stands_for(name, kernel)]
         if len(longer) == 1:
             return longer[0]
-    listed = ", ".join(found) or "none"
+    listed = ", ".join(names) or "none"
     what = f"no kernel {kernel!r}" if kernel else "not exactly one kernel"
-    raise NotReadable(f"{what}; those in it: {listed}", () if kernel else found)
+    raise NotReadable(f"{what}; those in it: {listed}", () if kernel else names)
 
 
 def _stands_for(name: str, kernel: str) -> bool:

@@ -106,11 +106,11 @@ class CpuProfiler:
             rung = "compiler_report"
         best = best or Seen(counters=())
         report = best.report or said_by_gcc.report
-        known = {counter.name: counter for counter in (*native.counters, *said_by_gcc.counters, *best.counters)}
+        by_name = {counter.name: counter for counter in (*native.counters, *said_by_gcc.counters, *best.counters)}
         return nothing.model_copy(
             update={
                 "rung": rung,
-                "counters": tuple(known.values()),
+                "counters": tuple(by_name.values()),
                 "notes": (*passed_over, *native.notes, *best.notes, *said_by_gcc.notes),
                 "report": self._artifacts.put(f"profile-{rung}.txt", report) if report else None,
                 "seconds": native.seconds + best.seconds + said_by_gcc.seconds,
@@ -150,15 +150,15 @@ class CpuProfiler:
 
 def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
     """`kernel_time_us=<x>` and `calls=<n>` as the command printed them; the last of each, positive and finite only."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, text in PRINTED.findall(output):
         try:
             value = float(text)
         except ValueError:
             continue
         if 0 < value < math.inf:
-            found[name] = value
-    return tuple(found.items())
+            values[name] = value
+    return tuple(values.items())
 
 
 def _last_level(machine: Machine) -> int | None:
@@ -223,8 +223,8 @@ def _is_supported() -> tuple[str, ...] | Unavailable:
     except ProgramMissing:
         return Unavailable(why="perf is not installed")
     if not ended.ok:
-        last = ended.output.strip().splitlines()[-1:] or ["no output"]
-        return Unavailable(why=f"perf stat is refused here: {last[0].strip()}")
+        final_line = ended.output.strip().splitlines()[-1:] or ["no output"]
+        return Unavailable(why=f"perf stat is refused here: {final_line[0].strip()}")
     counted = {counter.name for counter in parse_perf(ended.output)}
     if "instructions" not in counted:
         return Unavailable(why="perf: hardware events are <not supported> on this machine (usual in virtual machines)")
@@ -273,12 +273,12 @@ def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...
     A loop that was vectorized for any of its versions counts as vectorized. Both are empty without any remark.
     """
     mine = set(sources)
-    found = [match for match in map(REMARK.match, output.splitlines()) if match and match["file"] in mine]
-    if not found:
+    remarks = [match for match in map(REMARK.match, output.splitlines()) if match and match["file"] in mine]
+    if not remarks:
         return (), ()
-    vectorized = {m["place"] for m in found if m["kind"] == "optimized" and "vectorized using" in m["text"]}
-    scalar = {m["place"] for m in found if m["text"].startswith("couldn't vectorize loop")} - vectorized
-    why = [f"gcc: {m['place']}: {m['text']}" for m in found if m["kind"] == "missed" and m["place"] not in vectorized]
+    vectorized = {m["place"] for m in remarks if m["kind"] == "optimized" and "vectorized using" in m["text"]}
+    scalar = {m["place"] for m in remarks if m["text"].startswith("couldn't vectorize loop")} - vectorized
+    why = [f"gcc: {m['place']}: {m['text']}" for m in remarks if m["kind"] == "missed" and m["place"] not in vectorized]
     counters = (
         Named(name="vectorized_loops", value=len(vectorized)),
         Named(name="missed_vectorizations", value=len(scalar)),
@@ -415,11 +415,13 @@ def simulate(commands: Commands, tree: Tree) -> Seen | Unavailable:
     inside = _simulate(commands, tree, tree.kernel)
     if isinstance(inside, Unavailable) or tree.kernel is None or inside.counters[0].value > 0:
         return inside
-    whole = _simulate(commands, tree, None)
-    if isinstance(whole, Unavailable):
-        return whole
+    whole_command = _simulate(commands, tree, None)
+    if isinstance(whole_command, Unavailable):
+        return whole_command
     note = f"no function named {tree.kernel!r} was called: counters are those of the whole command"
-    return whole.model_copy(update={"notes": (note, *whole.notes), "seconds": inside.seconds + whole.seconds})
+    return whole_command.model_copy(
+        update={"notes": (note, *whole_command.notes), "seconds": inside.seconds + whole_command.seconds}
+    )
 
 
 def last_level(size: int | None) -> str | None:

@@ -137,23 +137,23 @@ def _amd(session: Session) -> None:
         session.notes.append("no kernel of the timing run is the one to count and to trace")
         return
     pattern = f".*{re.escape(own_name(target.name))}.*" if session.kernel is None else session.kernel
-    arch = session.arch or next((one.arch for one in timed if one.arch), None)
+    arch = session.arch or next((recording.arch for recording in timed if recording.arch), None)
     _count(session, arch, pattern)
     _trace(session, pattern, call=max(1, target.calls // 2 + 1 if target.calls > 1 else 1))
 
 
 def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | None:
-    kernels = [kernel for one in timed for kernel in one.kernels]
+    kernels = [kernel for recording in timed for kernel in recording.kernels]
     if session.kernel is not None:
-        wanted = re.compile(session.kernel)
-        return next((kernel for kernel in kernels if wanted.search(kernel.name)), None)
+        pattern = re.compile(session.kernel)
+        return next((kernel for kernel in kernels if pattern.search(kernel.name)), None)
     return next((kernel for kernel in kernels if kernel.category == "compute"), None)
 
 
 def _count(session: Session, arch: str | None, kernel: str) -> None:
     """Small passes; one that fails is tried again as two halves, until single counters are left out by name."""
     passes, dropped = plan(arch, _known_counters(session))
-    lost = list(dropped)
+    left_out = list(dropped)
     waiting = list(passes)
     for number in range(1, PASSES + 1):
         if not waiting:
@@ -168,10 +168,10 @@ def _count(session: Session, arch: str | None, kernel: str) -> None:
         elif smaller := halves(counters):
             waiting = [*smaller, *waiting]
         else:
-            lost += counters
-    lost += [name for counters in waiting for name in counters]
-    if lost:
-        session.notes.append(f"counters left out, unknown or refused here: {', '.join(lost)}")
+            left_out += counters
+    left_out += [name for counters in waiting for name in counters]
+    if left_out:
+        session.notes.append(f"counters left out, unknown or refused here: {', '.join(left_out)}")
 
 
 def _known_counters(session: Session) -> frozenset[str] | None:
@@ -199,8 +199,8 @@ def _torch(session: Session) -> None:
     folder = _folder(session, "torch")
     session.progress("torch profiler: launches and their times")
     ended = session.run(recorded_by(session.program, folder, session.env), times=SLOWER)
-    found, why = traces(folder)
-    session.paths += found
+    paths, why = traces(folder)
+    session.paths += paths
     session.notes += why
     if ended is not None and not ended.ok:
         session.notes.append(f"torch profiler: {summarize_exit(ended)}")
@@ -208,12 +208,12 @@ def _torch(session: Session) -> None:
 
 def _keep_output(session: Session, vendor: Vendor, output: str) -> None:
     """The last rung that measures: the program's own `kernel_time_us=` and `calls=`."""
-    told = dict(parse_printed(output))
-    if "kernel_time_us" not in told:
+    printed = dict(parse_printed(output))
+    if "kernel_time_us" not in printed:
         session.notes.append("no time of the program itself: it printed no kernel_time_us=<microseconds>")
         return
     name = session.kernel or "(kernel name not recorded)"
-    calls, mean = int(told.get("calls", 1)), told["kernel_time_us"] * 1e3
+    calls, mean = int(printed.get("calls", 1)), printed["kernel_time_us"] * 1e3
     session.recordings.append(
         Recording(
             format="printed",
@@ -339,16 +339,20 @@ def tracing(program: Sequence[str], out: Path, *, kernel: str, call: int) -> tup
     )  # fmt: skip
 
 
-def plan(arch: str | None, known: frozenset[str] | None = None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+def plan(
+    arch: str | None, available: frozenset[str] | None = None
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """Passes for an architecture, and the counters left out because the installed tool does not list them.
 
-    `known`: what the tool lists; None where it could not be asked, and nothing is left out.
+    `available`: what the tool lists; None where it could not be asked, and nothing is left out.
     """
     lines = (*COMMON, *TRAFFIC.get(arch or "", TRAFFIC["gfx942"]))
-    wanted = [line.split() for line in lines]
-    dropped = tuple(sorted({name for names in wanted for name in names if known is not None and name not in known}))
-    kept = [[name for name in names if name not in dropped] for names in wanted]
-    return tuple(piece for names in kept if names for piece in fitting(names)), dropped
+    rows = [line.split() for line in lines]
+    dropped = tuple(
+        sorted({name for names in rows for name in names if available is not None and name not in available})
+    )
+    passes = [[name for name in names if name not in dropped] for names in rows]
+    return tuple(piece for names in passes if names for piece in fitting(names)), dropped
 
 
 def fitting(counters: Iterable[str]) -> tuple[tuple[str, ...], ...]:
@@ -387,12 +391,12 @@ SLOWER = 3
 
 def is_python(program: Sequence[str], cwd: Path) -> bool:
     """Whether the command starts Python: by the interpreter's name, a script's ending, or a script's first line."""
-    first = program[0]
+    executable = program[0]
     names = (PurePosixPath(word).name for word in program[:3])  # `env python3 x.py` and `timeout 5 python3 x.py`
     if any(name.startswith("python") or name.endswith(".py") for name in names) or itself(tuple(program)) != program:
         return True
-    script = cwd / first
-    if "/" not in first or not script.is_file():
+    script = cwd / executable
+    if "/" not in executable or not script.is_file():
         return False
     with script.open("rb") as stream:
         line = stream.read(SHEBANG).split(b"\n", 1)[0]
@@ -408,15 +412,15 @@ def recorded_by(program: Sequence[str], out: Path, env: Mapping[str, str]) -> tu
 
 def traces(out: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """Traces with work of a GPU, and why there are none or why one was left out."""
-    kept, why = [], []
+    readable, why = [], []
     for path in sorted(out.glob("trace-*.json")):
         try:
             torch_trace.read(path)
         except RecordingError as error:
             why.append(str(error).removeprefix(f"{out}/"))
         else:
-            kept.append(path)
+            readable.append(path)
     why += [path.read_text(encoding="utf-8").strip() for path in sorted(out.glob("why-*.txt"))]
-    if not kept and not why:
+    if not readable and not why:
         why.append("nothing in it imported torch, or it ended without Python's exit handlers")
-    return tuple(kept), tuple(f"torch profiler: {text}" for text in dict.fromkeys(why))
+    return tuple(readable), tuple(f"torch profiler: {text}" for text in dict.fromkeys(why))

@@ -22,7 +22,7 @@ from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled
-from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, Wanted, read_wanted
+from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, CompileRequest, read_request
 from ridgeline.sandbox.profiles.isa.values import (
     CompilerMissing,
     Kind,
@@ -132,18 +132,20 @@ def look(contract: Contract, tree: Path, machine: Machine) -> Compiled:
         return Compiled(why=(f"compiler report: {error}",))
     why: list[str] = []
     for path in _files(contract, tree)[:FILES]:
-        found = _inspect(path, contract, target)
-        if isinstance(found, Report):
-            return Compiled(report=found, seconds=time.monotonic() - began)
-        why.append(f"compiler report: {path.name}: {found}")
+        outcome = _inspect(path, contract, target)
+        if isinstance(outcome, Report):
+            return Compiled(report=outcome, seconds=time.monotonic() - began)
+        why.append(f"compiler report: {path.name}: {outcome}")
     nothing = "compiler report: none of the kernel's files is Triton, CUDA, HIP or compiled code"
     return Compiled(why=tuple(why) or (nothing,), seconds=time.monotonic() - began)
 
 
 def _files(contract: Contract, tree: Path) -> list[Path]:
-    known = (path for path in sorted(tree.rglob("*")) if path.suffix in LAUNCHED or is_compiled(path))
+    candidates = (path for path in sorted(tree.rglob("*")) if path.suffix in LAUNCHED or is_compiled(path))
     return [
-        path for path in known if path.is_file() and matches(path.relative_to(tree).as_posix(), contract.kernel_source)
+        path
+        for path in candidates
+        if path.is_file() and matches(path.relative_to(tree).as_posix(), contract.kernel_source)
     ]
 
 
@@ -151,18 +153,18 @@ def _inspect(path: Path, contract: Contract, target: Target) -> Report | str:
     """One file's report, or why it gives none."""
     kernel = contract.profile.kernel if contract.profile else None
     try:
-        asked = _ask_compiler(path, kernel)
-        if asked is None:
+        request = _ask_compiler(path, kernel)
+        if request is None:
             return f"no {FILE_NAME} beside it says how its kernel is launched"
-        return inspect(asked, (target,), python=_python(contract), timeout_s=TIMEOUT_S)[0].report
+        return inspect(request, (target,), python=_python(contract), timeout_s=TIMEOUT_S)[0].report
     except (NotCompiled, CompilerMissing, ProgramMissing) as error:
         return str(error)
 
 
-def _ask_compiler(path: Path, kernel: str | None) -> Wanted | None:
+def _ask_compiler(path: Path, kernel: str | None) -> CompileRequest | None:
     if path.suffix != ".py" or tools.is_flydsl(path):
-        return Wanted(file=path, kernel=kernel)
-    return read_wanted(path, kernel) or read_wanted(path, None)
+        return CompileRequest(file=path, kernel=kernel)
+    return read_request(path, kernel) or read_request(path, None)
 
 
 def _python(contract: Contract) -> str:
@@ -223,32 +225,32 @@ def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tup
     a recording: AMD's leaves dynamic shared memory out.
     """
     numbers = kernel.numbers if kernel else ()
-    recorded = [said for said in numbers if said.rung != "analytic"]
-    computed = [said for said in numbers if said.rung == "analytic"]
-    told = {said.name: said for said in (*recorded, *resources(report), *computed)[::-1]}
-    found = [
-        *_list_counters(told),
-        *_first_line("mem_throughput", told, ("sol.memory", "mem.pct_of_peak"), factor=100.0),
-        *_first_line(_matrix(kernel), told, ("comp.matrix_busy",), factor=100.0),
-        *_largest("compute_pct", [told[name] for name in COMPUTE if name in told]),
-        *_first_line("spills", told, SPILLED),
-        *(_time_counters(kernel, told) if kernel else ()),
+    recorded = [number for number in numbers if number.rung != "analytic"]
+    computed = [number for number in numbers if number.rung == "analytic"]
+    by_name = {number.name: number for number in (*recorded, *resources(report), *computed)[::-1]}
+    counters = [
+        *_list_counters(by_name),
+        *_first_line("mem_throughput", by_name, ("sol.memory", "mem.pct_of_peak"), factor=100.0),
+        *_first_line(_matrix(kernel), by_name, ("comp.matrix_busy",), factor=100.0),
+        *_largest("compute_pct", [by_name[name] for name in COMPUTE if name in by_name]),
+        *_first_line("spills", by_name, SPILLED),
+        *(_time_counters(kernel, by_name) if kernel else ()),
         *(_stall_counters(kernel) if kernel else ()),
         *_instruction_mix(report),
     ]
-    return tuple(found)
+    return tuple(counters)
 
 
 def resources(report: Report | None) -> tuple[Said, ...]:
     """What the compiler says of registers, spills, shared memory and waves, under the names of a profile."""
     if report is None:
         return ()
-    held, where = report.resources, f"{report.kernel} by {report.compiler} for {report.target.arch}"
+    usage, where = report.resources, f"{report.kernel} by {report.compiler} for {report.target.arch}"
     numbers: tuple[tuple[str, float | None], ...] = (
-        ("regs.total_per_thread", held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr),
-        ("regs.spilled", held.vgpr_spills),
-        ("regs.scratch_bytes_per_thread", held.scratch_bytes),
-        ("shared.total_bytes", held.lds_bytes),
+        ("regs.total_per_thread", usage.vgpr_total if usage.vgpr_total is not None else usage.arch_vgpr),
+        ("regs.spilled", usage.vgpr_spills),
+        ("regs.scratch_bytes_per_thread", usage.scratch_bytes),
+        ("shared.total_bytes", usage.lds_bytes),
         ("occ.theoretical", report.occupancy.share if report.occupancy else None),
     )
     return tuple(Said(name=name, value=value, source=where, rung="isa") for name, value in numbers if value is not None)
@@ -256,8 +258,8 @@ def resources(report: Report | None) -> tuple[Said, ...]:
 
 def complete_profile(kernel: KernelProfile, report: Report | None) -> KernelProfile:
     """The profile with what only the compiler could tell."""
-    known = {said.name for said in kernel.numbers}
-    added = tuple(said for said in resources(report) if said.name not in known)
+    names = {number.name for number in kernel.numbers}
+    added = tuple(number for number in resources(report) if number.name not in names)
     return kernel.model_copy(update={"numbers": (*kernel.numbers, *added)})
 
 
@@ -265,22 +267,24 @@ def _counters_of(name: str, value: float, *, rung: Rung, source: str) -> Counted
     return Counted(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
 
 
-def _list_counters(told: dict[str, Said]) -> Iterator[Counted]:
+def _list_counters(by_name: dict[str, Said]) -> Iterator[Counted]:
     for name, number, factor in PLAIN:
-        if (said := told.get(number)) is not None:
-            yield _counters_of(name, factor * said.value, rung=said.rung, source=said.source)
+        if (entry := by_name.get(number)) is not None:
+            yield _counters_of(name, factor * entry.value, rung=entry.rung, source=entry.source)
 
 
-def _largest(name: str, known: Sequence[Said]) -> Iterator[Counted]:
-    if known:
-        said = max(known, key=lambda item: item.value)
-        yield _counters_of(name, 100 * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+def _largest(name: str, numbers: Sequence[Said]) -> Iterator[Counted]:
+    if numbers:
+        largest = max(numbers, key=lambda item: item.value)
+        yield _counters_of(name, 100 * largest.value, rung=largest.rung, source=f"{largest.name}: {largest.source}")
 
 
-def _first_line(name: str, told: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0) -> Iterator[Counted]:
-    said = next((told[number] for number in numbers if number in told), None)
-    if said is not None:
-        yield _counters_of(name, factor * said.value, rung=said.rung, source=f"{said.name}: {said.source}")
+def _first_line(
+    name: str, by_name: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0
+) -> Iterator[Counted]:
+    entry = next((by_name[number] for number in numbers if number in by_name), None)
+    if entry is not None:
+        yield _counters_of(name, factor * entry.value, rung=entry.rung, source=f"{entry.name}: {entry.source}")
 
 
 def _matrix(kernel: KernelProfile | None) -> str:
@@ -297,23 +301,23 @@ def _instruction_mix(report: Report | None) -> Iterator[Counted]:
         yield _counters_of(name, report.shape.count(*kinds), rung="isa", source=where)
 
 
-def _time_counters(kernel: KernelProfile, told: dict[str, Said]) -> Iterator[Counted]:
+def _time_counters(kernel: KernelProfile, by_name: dict[str, Said]) -> Iterator[Counted]:
     """The kernel's time, and how busy it kept the queue between two of its own launches.
 
     The share of a whole recording would count imports and compilation as the device's idleness.
     """
     if kernel.grade not in DECIDES:
         return
-    said = told.get("time.median_ns") or told.get("time.mean_ns")
-    if said is None:
+    duration = by_name.get("time.median_ns") or by_name.get("time.mean_ns")
+    if duration is None:
         return
-    yield _counters_of("kernel_time_us", said.value / 1e3, rung=said.rung, source=said.source)
-    yield _counters_of("calls", kernel.calls, rung=said.rung, source=said.source)
-    gap = told.get("time.gap_before_ns")
-    if gap is not None and said.value > 0:
-        busy = said.value / (said.value + gap.value)
+    yield _counters_of("kernel_time_us", duration.value / 1e3, rung=duration.rung, source=duration.source)
+    yield _counters_of("calls", kernel.calls, rung=duration.rung, source=duration.source)
+    gap = by_name.get("time.gap_before_ns")
+    if gap is not None and duration.value > 0:
+        busy = duration.value / (duration.value + gap.value)
         yield _counters_of(
-            "gpu_busy_pct", 100 * busy, rung=said.rung, source=f"{said.name} / ({said.name} + {gap.name})"
+            "gpu_busy_pct", 100 * busy, rung=duration.rung, source=f"{duration.name} / ({duration.name} + {gap.name})"
         )
 
 
@@ -346,7 +350,7 @@ class Recorded(Value):
     """What the card told."""
 
     kernel: KernelProfile | None = None
-    own: tuple[Named, ...] = ()
+    own_times: tuple[Named, ...] = ()
     """The program's own words about its time."""
     native: tuple[Named, ...] = ()
     """Counters under the names of the tool, per call."""
@@ -397,46 +401,46 @@ class GpuProfiler:
         except (BuildBroken, Tampered) as error:
             return nothing.model_copy(update={"notes": (str(error),)})
         compiled = look(self._commands.contract, tree, machine)
-        seen = recorded.model_copy(
+        evidence = recorded.model_copy(
             update={
                 "notes": (*recorded.notes, *compiled.why),
                 "seconds": recorded.seconds + compiled.seconds,
                 "kernel": complete_profile(recorded.kernel, compiled.report) if recorded.kernel else None,
             }
         )
-        return self._told(nothing, seen, compiled.report)
+        return self._build_profile(nothing, evidence, compiled.report)
 
-    def _told(self, nothing: Profiled, seen: Recorded, report: Report | None) -> Profiled:
-        rung = _rung(seen.kernel, report)
-        own = _as_told(seen.own, rung="events", source="printed by the profile command")
-        found = (
-            *(own if rung == TORCH_RUNG else ()),  # taken while nothing watched, and so before torch's
-            *collect_counters(seen.kernel, report),
-            *own,
-            *_as_told(seen.native, rung="counters", source=f"{rung}, per call"),
+    def _build_profile(self, nothing: Profiled, evidence: Recorded, report: Report | None) -> Profiled:
+        rung = _rung(evidence.kernel, report)
+        own_times = _attribute_counters(evidence.own_times, rung="events", source="printed by the profile command")
+        candidates = (
+            *(own_times if rung == TORCH_RUNG else ()),  # taken while nothing watched, and so before torch's
+            *collect_counters(evidence.kernel, report),
+            *own_times,
+            *_attribute_counters(evidence.native, rung="counters", source=f"{rung}, per call"),
         )
-        unique = {item.counter.name: item for item in found[::-1]}  # the first of a name stands
-        told = [unique[name] for name in dict.fromkeys(item.counter.name for item in found)]
-        if all(item.counter.name != "kernel_time_us" for item in told):
-            seen = seen.model_copy(update={"notes": (*seen.notes, UNTIMED)})
-        notes = tuple(dict.fromkeys(note[:NOTE] for note in (*seen.notes, *_highlights(seen.kernel, report))))
+        unique = {item.counter.name: item for item in candidates[::-1]}  # the first of a name stands
+        counters = [unique[name] for name in dict.fromkeys(item.counter.name for item in candidates)]
+        if all(item.counter.name != "kernel_time_us" for item in counters):
+            evidence = evidence.model_copy(update={"notes": (*evidence.notes, UNTIMED)})
+        notes = tuple(dict.fromkeys(note[:NOTE] for note in (*evidence.notes, *_highlights(evidence.kernel, report))))
         return nothing.model_copy(
             update={
                 "rung": rung,
-                "counters": tuple(item.counter for item in told),
-                "origins": tuple(item.origin for item in told),
-                "kernel": _light(seen.kernel),
+                "counters": tuple(item.counter for item in counters),
+                "origins": tuple(item.origin for item in counters),
+                "kernel": _light(evidence.kernel),
                 "notes": notes,
-                "report": self._keep(nothing.commit, seen, report),
-                "seconds": seen.seconds,
+                "report": self._keep(nothing.commit, evidence, report),
+                "seconds": evidence.seconds,
             }
         )
 
-    def _keep(self, commit: str, seen: Recorded, report: Report | None) -> Artifact | None:
-        if seen.kernel is None and report is None:
+    def _keep(self, commit: str, evidence: Recorded, report: Report | None) -> Artifact | None:
+        if evidence.kernel is None and report is None:
             return None
-        whole = Document(commit=commit, kernel=seen.kernel, compiler=report, notes=seen.notes)
-        return self._artifacts.put("profile.json", whole.model_dump_json(indent=1).encode())
+        document = Document(commit=commit, kernel=evidence.kernel, compiler=report, notes=evidence.notes)
+        return self._artifacts.put("profile.json", document.model_dump_json(indent=1).encode())
 
     def _record(self, commit: str, tree: Path, machine: Machine) -> Recorded:
         """Everything that needs the card, in one go under the gate. Raises `Tampered`."""
@@ -458,22 +462,22 @@ class GpuProfiler:
                 budget_s=contract.timeouts.profile_s,
             )
             with self._commands.device(wait_s=self._wait_s):
-                own = (
+                own_times = (
                     session.own_times()
                 )  # first: a program that fails has nothing to record, one that hangs costs less
-                if own is not None:
+                if own_times is not None:
                     instruments(session, machine.kind)
-            found = self._recording(_read(session, machine.kind, peak), session)
-            return found.model_copy(update={"own": _name_counter(own or {}), "seconds": session.spent_s})
+            evidence = self._recording(_read(session, machine.kind, peak), session)
+            return evidence.model_copy(update={"own_times": _name_counter(own_times or {}), "seconds": session.spent_s})
 
-    def _recording(self, found: Recorded, session: Guarded) -> Recorded:
+    def _recording(self, evidence: Recorded, session: Guarded) -> Recorded:
         """With what the tools wrote put beside the ledger, where it tells of the kernel."""
-        if found.kernel is None:
-            return found
+        if evidence.kernel is None:
+            return evidence
         data, notes = archive_files(session.paths, session.out)
         recorded = self._artifacts.put(NAME, data) if data is not None else None
-        kernel = found.kernel.model_copy(update={"recorded": recorded})
-        return found.model_copy(update={"kernel": kernel, "notes": (*found.notes, *notes)})
+        kernel = evidence.kernel.model_copy(update={"recorded": recorded})
+        return evidence.model_copy(update={"kernel": kernel, "notes": (*evidence.notes, *notes)})
 
     def _peak(self, machine: Machine) -> Named | None:
         """The card's bandwidth as the roofline has it, for tools that count bytes and know no peak."""
@@ -483,8 +487,8 @@ class GpuProfiler:
         return Named(name=ceilings.copy_source or "copy bandwidth measured here", value=ceilings.copy_gbps)
 
 
-def _name_counter(told: Mapping[str, float]) -> tuple[Named, ...]:
-    return tuple(Named(name=name, value=value) for name, value in told.items())
+def _name_counter(values: Mapping[str, float]) -> tuple[Named, ...]:
+    return tuple(Named(name=name, value=value) for name, value in values.items())
 
 
 def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
@@ -498,30 +502,33 @@ def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
     if not recordings:
         return Recorded(notes=tuple(session.notes))
     card = Recording(format="card", tool="the card's own tool", vendor=vendor, arch=session.arch)
-    devices = {one.device or "" for one in recordings}
+    devices = {recording.device or "" for recording in recordings}
     bandwidths = dict.fromkeys(devices, peak) if peak is not None else {}
-    found = merged([*recordings, card], target=session.kernel, most=1, bandwidths=bandwidths)
-    if not found:
-        names = list(dict.fromkeys(kernel.display for one in recordings for kernel in one.kernels))[:NAMES]
+    profiles = merged([*recordings, card], target=session.kernel, most=1, bandwidths=bandwidths)
+    if not profiles:
+        names = list(dict.fromkeys(kernel.display for recording in recordings for kernel in recording.kernels))[:NAMES]
         session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")
         return Recorded(notes=tuple(session.notes))
     mine = (
-        kernel for one in recordings for kernel in one.kernels if own_name(kernel.name) == own_name(found[0].kernel)
+        kernel
+        for recording in recordings
+        for kernel in recording.kernels
+        if own_name(kernel.name) == own_name(profiles[0].kernel)
     )
     metrics = {
         metric.name: metric.value for kernel in mine for metric in kernel.metrics if NATIVE.fullmatch(metric.name)
     }
-    return Recorded(kernel=found[0], native=_name_counter(metrics), notes=tuple(session.notes))
+    return Recorded(kernel=profiles[0], native=_name_counter(metrics), notes=tuple(session.notes))
 
 
-def _as_told(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Counted]:
-    return [Counted(counter=named, origin=Origin(name=named.name, rung=rung, source=source)) for named in numbers]
+def _attribute_counters(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Counted]:
+    return [Counted(counter=number, origin=Origin(name=number.name, rung=rung, source=source)) for number in numbers]
 
 
 def _rung(kernel: KernelProfile | None, report: Report | None) -> str:
     """The best instrument that saw anything."""
     if kernel is not None:
-        stands = {said.rung for said in kernel.numbers}
+        stands = {number.rung for number in kernel.numbers}
         if TORCH_RUNG in stands and stands.isdisjoint(("counters", "trace")):
             return TORCH_RUNG
         return "ncu" if kernel.vendor == "nvidia" else "rocprofv3"
@@ -570,7 +577,7 @@ def archive_files(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tupl
 
     A recording is kept whole or not at all: half of a thread trace would be read as another one. None for nothing.
     """
-    kept: list[tuple[str, list[Member]]] = []
+    entries: list[tuple[str, list[Member]]] = []
     notes: list[str] = []
     room = RAW
     for path in paths:
@@ -581,13 +588,13 @@ def archive_files(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tupl
             notes.append(_elide(name, len(files), size))
             continue
         room -= size
-        kept.append((name, [(file.relative_to(root).as_posix(), _read_written(file)) for file in files]))
-    while kept:
-        data = pack([member for _, members in kept for member in members])
+        entries.append((name, [(file.relative_to(root).as_posix(), _read_written(file)) for file in files]))
+    while entries:
+        data = pack([member for _, members in entries for member in members])
         if len(data) <= PACKED:
             return data, tuple(notes)
-        largest = max(kept, key=lambda one: _size(one[1]))
-        kept.remove(largest)
+        largest = max(entries, key=lambda entry: _size(entry[1]))
+        entries.remove(largest)
         notes.append(_elide(largest[0], len(largest[1]), _size(largest[1])))
     return None, tuple(notes)
 

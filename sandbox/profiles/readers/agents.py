@@ -37,9 +37,9 @@ class Agent:
     facts: tuple[Named, ...]
 
 
-def agent(told: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None:
+def agent(fields: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None:
     """An agent from the tool's own fields (any case); None for CPUs."""
-    low = {key.lower(): value for key, value in told.items()}
+    low = {key.lower(): value for key, value in fields.items()}
     if str(low.get("agent_type", low.get("type"))).upper() not in ("GPU", "2"):
         return None
     facts = [Named(name=name, value=_number(low.get(key)) * times) for name, (key, times) in _FACTS.items()]
@@ -53,10 +53,10 @@ def agent(told: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None:
     )
 
 
-def _number(told: object) -> float:
+def _number(cell: object) -> float:
     """What was told as a number; 0 where it was not, which no constant can be."""
     try:
-        return float(str(told))
+        return float(str(cell))
     except ValueError:
         return 0.0
 
@@ -72,42 +72,42 @@ def _arch(name: str, version: float) -> str | None:
 
 def read_agents(path: Path, head: Head) -> tuple[Agent, ...]:
     """The GPUs of an agent_info.csv. `RecordingError` when the file is damaged or tells of no GPU."""
-    found = []
+    agents = []
     for line, row in rows(path, head):
-        told = agent(dict(zip(head.names, row, strict=True)))
-        if told is not None:
-            if not told.facts:
+        gpu = agent(dict(zip(head.names, row, strict=True)))
+        if gpu is not None:
+            if not gpu.facts:
                 raise RecordingError(path, "a GPU without any constant: the row is damaged", line=line)
-            found.append(told)
-    if not found:
+            agents.append(gpu)
+    if not agents:
         raise RecordingError(path, "names no GPU: the run saw none, or the file is cut")
-    return tuple(found)
+    return tuple(agents)
 
 
 def recording(path: Path, agents: Sequence[Agent]) -> Recording:
     """A lone agent_info.csv: the constants of the first GPU; a warning when others differ."""
-    first = agents[0]
-    same = all((other.arch, other.facts) == (first.arch, first.facts) for other in agents)
+    first_gpu = agents[0]
+    same = all((gpu.arch, gpu.facts) == (first_gpu.arch, first_gpu.facts) for gpu in agents)
     return Recording(
         format=FORMAT,
         tool="rocprofv3",
         vendor="amd",
-        arch=first.arch,
-        device=first.product,
-        facts=first.facts,
+        arch=first_gpu.arch,
+        device=first_gpu.product,
+        facts=first_gpu.facts,
         rows=len(agents),
         files=(str(path),),
-        warnings=() if same else (f"{len(agents)} GPUs that differ; the constants are those of {first.ids[0]}",),
+        warnings=() if same else (f"{len(agents)} GPUs that differ; the constants are those of {first_gpu.ids[0]}",),
     )
 
 
-def chosen(agents: Iterable[Agent], identity: str) -> Agent | None:
+def choose(agents: Iterable[Agent], identity: str) -> Agent | None:
     """The agent that dispatches call `identity`; any one when all GPUs are of one kind; None when that is unclear."""
-    known = tuple(agents)
-    for one in known:
-        if identity in one.ids:
-            return one
-    return known[0] if known and all(one.facts == known[0].facts for one in known) else None
+    gpus = tuple(agents)
+    for gpu in gpus:
+        if identity in gpu.ids:
+            return gpu
+    return gpus[0] if gpus and all(gpu.facts == gpus[0].facts for gpu in gpus) else None
 
 
 # What a device's constants add to a recording: arch, facts, and registers per lane, corrected where known wrong.
@@ -139,8 +139,8 @@ def on_device(recording: Recording, agent: Agent) -> Recording:
     kernels = registers(recording.kernels, agent.arch)
     device = f"{agent.product} ({recording.device})" if agent.product and recording.device else None
     device = device or agent.product or recording.device
-    known = {fact.name for fact in recording.facts}
-    facts = (*recording.facts, *(fact for fact in agent.facts if fact.name not in known))
+    fact_names = {fact.name for fact in recording.facts}
+    facts = (*recording.facts, *(fact for fact in agent.facts if fact.name not in fact_names))
     return recording.model_copy(
         update={
             "arch": agent.arch,
@@ -155,6 +155,8 @@ def registers(kernels: Sequence[KernelCalls], arch: str | None) -> tuple[KernelC
     """Kernels with `vgpr_total`. On gfx95x a recording without any accumulation register is of a tool that halves."""
     if arch is None:
         return tuple(kernels)
-    told = [launch.accum_vgpr for kernel in kernels for launch in (kernel.last, *kernel.variants)]
-    rule = _Rule(arch, arch.startswith("gfx95") and any(one is not None for one in told) and not any(told))
+    accumulators = [launch.accum_vgpr for kernel in kernels for launch in (kernel.last, *kernel.variants)]
+    rule = _Rule(
+        arch, arch.startswith("gfx95") and any(count is not None for count in accumulators) and not any(accumulators)
+    )
     return tuple(rule.of(kernel) for kernel in kernels)

@@ -73,8 +73,8 @@ def viewer_rows(path: Path) -> tuple[list[str], list[list[object]]]:
         raise RecordingError(path, f"has version {version!r}; known are {', '.join(VERSIONS)}.x")
     if top.get("code") is None:
         raise RecordingError(path, "holds no code: nothing was decoded (no traced wave, or the decoder was missing)")
-    named = top.get("header")
-    names = named.split(",") if isinstance(named, str) else files.sequence(named, path, "header")
+    header = top.get("header")
+    names = header.split(",") if isinstance(header, str) else files.sequence(header, path, "header")
     columns = [str(name).strip().lower() for name in names]
     rows = []
     for number, row in enumerate(files.sequence(top["code"], path, "code")):
@@ -110,7 +110,7 @@ def from_stats(path: Path) -> tuple[Instruction, ...]:
 
 
 def _instructions(path: Path, cells: Sequence[Sequence[object]]) -> Iterator[Instruction]:
-    kernel, label, seen = "", "", False
+    kernel, label, any_instruction = "", "", False
     for number, (isa, line, source, codeobj, address, *counts) in enumerate(cells):
         text = files.text_of(isa, path, f"ISA of row {number}")
         origin = files.text_of(source, path, f"Source of row {number}")
@@ -120,12 +120,12 @@ def _instructions(path: Path, cells: Sequence[Sequence[object]]) -> Iterator[Ins
             continue
         place = files.read_integers((line, codeobj, address), path, f"LineNumber, Codeobj or Vaddr of row {number}")
         hits, latency, stall, idle = files.read_integers(counts, path, f"Hit, Latency, Stall or Idle of row {number}")
-        seen = True
+        any_instruction = True
         yield Instruction(
             line=place[0], isa=text, kind=kind(text), source=origin, address=place[2], hits=hits, latency=latency,
             stall=stall, idle=idle, kernel=kernel, label=label,
         )  # fmt: skip
-    if not seen:
+    if not any_instruction:
         raise RecordingError(path, "holds labels and no instruction: nothing was traced")
 
 
@@ -173,8 +173,8 @@ def cycles(isa: str, chip: str | None) -> float | None:
 def busy(code: Sequence[Instruction], busy_cycles: int, chip: str | None) -> float | None:
     """Share of `busy_cycles` in which the matrix pipe had work, at least; None where no MFMA is in the code."""
     costs = [(row.hits, cycles(row.isa, chip)) for row in code if row.kind == "mfma"]
-    known = [hits * cost for hits, cost in costs if cost is not None]
-    return sum(known) / busy_cycles if known and busy_cycles else None
+    mfma_cycles = [hits * cost for hits, cost in costs if cost is not None]
+    return sum(mfma_cycles) / busy_cycles if mfma_cycles and busy_cycles else None
 
 
 def _family(types: str) -> str:
@@ -277,11 +277,11 @@ def by_kind(code: Sequence[Instruction]) -> tuple[TracedKind, ...]:
         rows[row.kind].append(row)
     kinds = [
         TracedKind(
-            kind=kind, instructions=len(found), hits=sum(row.hits for row in found),
-            latency=sum(row.latency for row in found), stall=sum(row.stall for row in found),
-            idle=sum(row.idle for row in found),
+            kind=kind, instructions=len(members), hits=sum(row.hits for row in members),
+            latency=sum(row.latency for row in members), stall=sum(row.stall for row in members),
+            idle=sum(row.idle for row in members),
         )
-        for kind, found in rows.items()
+        for kind, members in rows.items()
     ]  # fmt: skip
     return tuple(sorted(kinds, key=lambda kind: (-kind.stall, -kind.latency, kind.kind)))
 
@@ -304,7 +304,7 @@ def hotspots(code: Sequence[Instruction], producers: Producers, wave_cycles: int
 def _main_class(row: Instruction, kinds: Mapping[int, str], producers: Producers, matrix: frozenset[int]) -> Stall:
     if row.kind != "endpgm" and 2 * row.stall < row.latency:
         return "issue"
-    return max(_classes(row, kinds, producers, matrix), key=lambda one: one[1])[0]
+    return max(_classes(row, kinds, producers, matrix), key=lambda pair: pair[1])[0]
 
 
 # The ways in which a thread trace misleads, each a named test that it passes or fails.
@@ -339,9 +339,9 @@ def validate(
     matrix = [row.hits for row in code if row.kind == "mfma"]
     if matrix:
         tests["mfma_hits"] = sum(matrix) > 0
-    if trace.kernel and (named := {own_name(name) for name in dispatches if not _UNNAMED.match(name)}):
+    if trace.kernel and (dispatch_names := {own_name(name) for name in dispatches if not _UNNAMED.match(name)}):
         labels = {trace.kernel} | {row.label for row in code if row.kernel == trace.kernel}
-        tests["label"] = any(name in label for name in named for label in labels)
+        tests["label"] = any(name in label for name in dispatch_names for label in labels)
     if waves is not None:
         tests["waves"] = waves > 0
     ends = _ends(code)
@@ -351,9 +351,9 @@ def validate(
     return tuple((name, tests[name]) for name in MEANING if name in tests)
 
 
-def adds_up(found: int, wanted: int) -> bool:
+def adds_up(count: int, expected: int) -> bool:
     """Whether two counts are the same within the tolerance; of counts and not ratios, so that 1 per cent is exact."""
-    return abs(found - wanted) <= TOLERANCE * wanted
+    return abs(count - expected) <= TOLERANCE * expected
 
 
 def _ends(code: Sequence[Instruction]) -> int | None:
@@ -364,8 +364,8 @@ def _ends(code: Sequence[Instruction]) -> int | None:
 
 def _begins(code: Sequence[Instruction]) -> int:
     """How often the first instruction of a kernel was executed; more often than waves where it heads a loop."""
-    first = {row.kernel: row.hits for row in reversed(code)}
-    return sum(first.values())
+    first_hits = {row.kernel: row.hits for row in reversed(code)}
+    return sum(first_hits.values())
 
 
 # What a thread trace says beside its code: lifetimes of waves, what their waits waited for, residency and clock.
@@ -395,7 +395,7 @@ class Waits:
     sampled: int = 0
     present: int = 0
     """Wave files in the folder; fewer than waves where only a part was kept."""
-    whole: bool = True
+    complete: bool = True
     """Every instruction of the sampled waves was matched to the code."""
 
 
@@ -403,14 +403,14 @@ def read_lives(path: Path) -> tuple[str | None, tuple[Life, ...]]:
     """The instruction set's generation (`gfxip`) and all traced waves of a `filenames.json`."""
     top = files.mapping(files.load(path), path, "the file")
     generation = top.get("gfxip")
-    named = top.get("wave_filenames")
-    if named is None:
+    listing = top.get("wave_filenames")
+    if listing is None:
         raise RecordingError(path, "lists no waves: thread trace was off or nothing was traced")
-    return (None if generation is None else str(generation)), tuple(_lives(path, named))
+    return (None if generation is None else str(generation)), tuple(_lives(path, listing))
 
 
-def _lives(path: Path, named: object) -> Iterator[Life]:
-    for engine, simds in files.mapping(named, path, "wave_filenames").items():
+def _lives(path: Path, listing: object) -> Iterator[Life]:
+    for engine, simds in files.mapping(listing, path, "wave_filenames").items():
         for simd, slots in files.mapping(simds, path, f"engine {engine}").items():
             for slot, waves in files.mapping(slots, path, f"SIMD {simd}").items():
                 for wave in files.mapping(waves, path, f"slot {slot}").values():
@@ -441,16 +441,16 @@ def busy_cycles(waves: Sequence[Life]) -> int:
 def read_waits(folder: Path, waves: Sequence[Life]) -> Waits:
     """Reads a bounded sample of the wave files that are there, spread over all waves."""
     there = {entry.name: entry for entry in folder.iterdir() if entry.name.startswith("se")}
-    kept = [there[wave.file] for wave in waves if wave.file in there]
+    present = [there[wave.file] for wave in waves if wave.file in there]
     producers: dict[int, Counter[int]] = {}
-    whole, read, taken = True, 0, 0
-    for path in _spread(kept, SAMPLED_FILES):
-        taken += path.stat().st_size
-        if read and taken > SAMPLED_BYTES:
+    complete, sampled, size_bytes = True, 0, 0
+    for path in _spread(present, SAMPLED_FILES):
+        size_bytes += path.stat().st_size
+        if sampled and size_bytes > SAMPLED_BYTES:
             break
-        whole &= _add_wave(path, producers)
-        read += 1
-    return Waits(producers=producers, sampled=read, present=len(kept), whole=whole)
+        complete &= _add_wave(path, producers)
+        sampled += 1
+    return Waits(producers=producers, sampled=sampled, present=len(present), complete=complete)
 
 
 def _spread(paths: Sequence[Path], most: int) -> list[Path]:
@@ -481,9 +481,9 @@ def read_residency(path: Path, kernel: str) -> tuple[frozenset[str], float | Non
     All dispatches count where none has this name. None where no wave began and ended.
     """
     top = files.mapping(files.load(path), path, "the file")
-    named = files.mapping(top.get("dispatches", {}), path, "dispatches")
-    names = {index: files.text_of(name, path, "a dispatch") for index, name in named.items()}
-    wanted = {int(index) for index, name in names.items() if name == kernel and index.isdecimal()}
+    dispatches = files.mapping(top.get("dispatches", {}), path, "dispatches")
+    names = {index: files.text_of(name, path, "a dispatch") for index, name in dispatches.items()}
+    kernel_ids = {int(index) for index, name in names.items() if name == kernel and index.isdecimal()}
     waves, busy = 0, 0
     for engine, events in top.items():
         if not engine.isdecimal():
@@ -493,22 +493,22 @@ def read_residency(path: Path, kernel: str) -> tuple[frozenset[str], float | Non
             cells = files.read_integers(files.sequence(event, path, "an event"), path, "an event")
             if len(cells) != 6:
                 raise RecordingError(path, f"an event has {len(cells)} entries, not 6")
-            if not wanted or cells[5] in wanted:
+            if not kernel_ids or cells[5] in kernel_ids:
                 units[cells[1]].append((cells[0], 1 if cells[4] else -1))
         for changes in units.values():
-            held, active = _resident(changes)
-            waves += held
+            wave_cycles, active = _resident(changes)
+            waves += wave_cycles
             busy += active
     return frozenset(names.values()), waves / busy if busy else None
 
 
 def _resident(changes: list[tuple[int, int]]) -> tuple[int, int]:
-    held, active, now, before = 0, 0, 0, 0
+    wave_cycles, active, now, before = 0, 0, 0, 0
     for time, change in sorted(changes):
-        held += now * (time - before)
+        wave_cycles += now * (time - before)
         active += (time - before) if now else 0
         now, before = max(0, now + change), time
-    return held, active
+    return wave_cycles, active
 
 
 def read_clock_mhz(path: Path) -> float | None:
@@ -563,12 +563,12 @@ def read(path: Path) -> Recording:
 
     Raises RecordingError where a file is missing, cut, damaged or of an unknown version.
     """
-    first, *others = read_each(path)
-    if not others:
-        return first
-    named = ", ".join(f"{one.att.kernel if one.att else ''} ({one.files[0]})" for one in others)
-    return first.model_copy(
-        update={"warnings": (*first.warnings, f"{len(others)} other traces beside this one, the hottest: {named}")}
+    hottest, *rest = read_each(path)
+    if not rest:
+        return hottest
+    listing = ", ".join(f"{recording.att.kernel if recording.att else ''} ({recording.files[0]})" for recording in rest)
+    return hottest.model_copy(
+        update={"warnings": (*hottest.warnings, f"{len(rest)} other traces beside this one, the hottest: {listing}")}
     )
 
 
@@ -580,8 +580,8 @@ def read_each(path: Path) -> tuple[Recording, ...]:
     if not folders:
         missing = " and ".join(name for name in _NEEDED if not (path / name).is_file())
         raise RecordingError(path, f"is no thread trace: {missing} missing")
-    read = [_recording(_viewer(folder), folder) for folder in folders]
-    return tuple(sorted(read, key=lambda one: -(one.att.wave_cycles if one.att else 0)))
+    recordings = [_recording(_viewer(folder), folder) for folder in folders]
+    return tuple(sorted(recordings, key=lambda recording: -(recording.att.wave_cycles if recording.att else 0)))
 
 
 def _folders(path: Path) -> list[Path]:
@@ -620,10 +620,10 @@ def _stats(path: Path) -> Recording:
     code = from_stats(path)
     folder = path.with_name(path.stem.removeprefix("stats_"))
     if _is_viewer(folder):
-        whole = _viewer(folder)
-        if [row.hits for row in whole.code] != [row.hits for row in code]:
+        viewer = _viewer(folder)
+        if [row.hits for row in viewer.code] != [row.hits for row in code]:
             raise RecordingError(path, f"does not agree with {folder.name}/code.json beside it: different traces")
-        return _recording(whole, folder, also=(str(path),))
+        return _recording(viewer, folder, also=(str(path),))
     parts = _Parts(code=code, lives=None, waits=Waits(), generation=None, files=(str(path),))
     return _recording(parts, path)
 
@@ -632,7 +632,7 @@ def _recording(parts: _Parts, path: Path, also: tuple[str, ...] = ()) -> Recordi
     chip = arch(parts.code, parts.generation)
     trace = _trace(parts, chip, path)
     checked = validate(
-        trace, parts.code, dispatches=parts.dispatches, stitched=parts.waits.whole,
+        trace, parts.code, dispatches=parts.dispatches, stitched=parts.waits.complete,
         waves=None if parts.lives is None else len(parts.lives),
     )  # fmt: skip
     trace = trace.model_copy(update={"validators": checked})
@@ -646,8 +646,8 @@ def _recording(parts: _Parts, path: Path, also: tuple[str, ...] = ()) -> Recordi
 def _trace_kernel(kernel: str) -> tuple[KernelCalls, ...]:
     """One traced dispatch, of which no time is known; nothing where the code has no label."""
     once = Launched(calls=1)
-    named = KernelCalls(name=kernel, display=names.display(kernel), category=names.category(kernel), calls=1, last=once)
-    return (named,) if kernel else ()
+    calls = KernelCalls(name=kernel, display=names.display(kernel), category=names.category(kernel), calls=1, last=once)
+    return (calls,) if kernel else ()
 
 
 def _trace(parts: _Parts, chip: str | None, path: Path) -> ThreadTrace:
@@ -687,23 +687,25 @@ def _kernel(code: Sequence[Instruction]) -> str:
 
 
 def _warnings(parts: _Parts, checked: Sequence[tuple[str, bool]], path: Path) -> tuple[str, ...]:
-    found = [f"{name}: {MEANING[name]}" for name, passed in checked if not passed]
+    warnings = [f"{name}: {MEANING[name]}" for name, passed in checked if not passed]
     if not any(row.source for row in parts.code):
-        found.append("no instruction has a source line: compile with line tables (-g) to see where the time goes")
+        warnings.append("no instruction has a source line: compile with line tables (-g) to see where the time goes")
     waits = parts.waits
     split = any(row.stall for row in parts.code if row.kind in SPLIT)
     if parts.lives is None:
-        found.append(f"{path.name} alone holds no lifetimes of waves: shares are of latency + idle, with no checksum")
+        warnings.append(
+            f"{path.name} alone holds no lifetimes of waves: shares are of latency + idle, with no checksum"
+        )
     if split and not waits.sampled:
-        found.append("no wave file: waits on lgkmcnt are not split into LDS and scalar loads")
+        warnings.append("no wave file: waits on lgkmcnt are not split into LDS and scalar loads")
     elif split and parts.lives and waits.sampled < len(parts.lives):
-        found.append(
+        warnings.append(
             f"what waits waited for is known from {waits.sampled} of {len(parts.lives)} waves, {waits.present} in files"
         )
     kernels = {row.kernel for row in parts.code if row.hits}
     if len(kernels) > 1:
-        found.append(f"code of {len(kernels)} functions was executed; shares are of all of them")
-    return tuple(found)
+        warnings.append(f"code of {len(kernels)} functions was executed; shares are of all of them")
+    return tuple(warnings)
 
 
 # Sorts AMD instructions into kinds, and kinds into the stall classes of a profile, in gfx9 and gfx12 spelling.
@@ -793,9 +795,9 @@ def kind(isa: str) -> str:
         return _WAITS[mnemonic]
     if mnemonic.startswith("s_"):
         return next((name for pattern, name in _SCALAR if pattern.match(mnemonic)), "salu")
-    found = next((name for pattern, name in _VECTOR if pattern.match(mnemonic)), "other")
+    vector_kind = next((name for pattern, name in _VECTOR if pattern.match(mnemonic)), "other")
     # gfx9 spells a load that goes to LDS directly as a modifier, not as another mnemonic
-    return "vmem_lds_dma" if found == "vmem_load" and re.search(r"\blds\b", operands) else found
+    return "vmem_lds_dma" if vector_kind == "vmem_load" and re.search(r"\blds\b", operands) else vector_kind
 
 
 def stall(name: str) -> Stall:

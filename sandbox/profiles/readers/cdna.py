@@ -33,13 +33,13 @@ def numbers(
         duration_ns: of one call in a run without counters; rates are left out when it is None.
     """
     counted = _Counted(
-        {one.name: one.value for one in metrics}, arch or "", {one.name: one.value for one in facts}, duration_ns
+        {item.name: item.value for item in metrics}, arch or "", {item.name: item.value for item in facts}, duration_ns
     )
-    found: dict[str, Said] = {}
+    by_name: dict[str, Said] = {}
     for part in _PARTS:
-        for said in part(counted):
-            found.setdefault(said.name, said)
-    return tuple(found.values())
+        for number in part(counted):
+            by_name.setdefault(number.name, number)
+    return tuple(by_name.values())
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class _Counted:
 
     def get(self, *names: str) -> tuple[float, ...] | None:
         """These counters, in order; None when one is missing."""
-        found = tuple(self.values[name] for name in names if name in self.values)
-        return found if len(found) == len(names) else None
+        values = tuple(self.values[name] for name in names if name in self.values)
+        return values if len(values) == len(names) else None
 
     @property
     def reads(self) -> str:
@@ -75,10 +75,10 @@ class _Counted:
     @property
     def unit_cycles(self) -> tuple[float, str, str] | None:
         """Elapsed cycles times compute units."""
-        found, units = self.cycles, self.facts.get("units")
-        if found is None or not units:
+        elapsed, units = self.cycles, self.facts.get("units")
+        if elapsed is None or not units:
             return None
-        return found[0] * units, f"({found[1]}) * {units:g} CU", found[2]
+        return elapsed[0] * units, f"({elapsed[1]}) * {units:g} CU", elapsed[2]
 
 
 def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
@@ -94,37 +94,43 @@ def _read(counted: _Counted) -> Iterator[Said]:
         if sizes and any(sizes):
             value = 32 * sizes[0] + 64 * sizes[1] + 128 * sizes[2]
             yield _say(name, value, f"32*{small} + 64*RDREQ_64B + 128*RDREQ_128B")
-        elif found := counted.get(every, small):
+        elif counts := counted.get(every, small):
             why = "gfx950 leaves TCC_BUBBLE at 0: requests that are not of 32 bytes count as 128, an upper bound"
-            yield _say(name, 128 * (found[0] - found[1]) + 32 * found[1], f"128*({every} - {small}) + 32*{small}", why)
+            yield _say(
+                name, 128 * (counts[0] - counts[1]) + 32 * counts[1], f"128*({every} - {small}) + 32*{small}", why
+            )
     elif arch.startswith("gfx94"):
-        if found := counted.get("TCC_BUBBLE_sum", every, small):
-            wide, total, narrow = found
+        if counts := counted.get("TCC_BUBBLE_sum", every, small):
+            wide, total, narrow = counts
             value = 128 * wide + 64 * (total - wide - narrow) + 32 * narrow
             yield _say(name, value, f"128*TCC_BUBBLE + 64*({every} - BUBBLE - {small}) + 32*{small}")
-    elif arch in OLD_READS and (found := counted.get(every, small)):
-        yield _say(name, 64 * (found[0] - found[1]) + 32 * found[1], f"64*({every} - {small}) + 32*{small}")
+    elif arch in OLD_READS and (counts := counted.get(every, small)):
+        yield _say(name, 64 * (counts[0] - counts[1]) + 32 * counts[1], f"64*({every} - {small}) + 32*{small}")
 
 
 def _derived_sizes(counted: _Counted) -> Iterator[Said]:
     """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
-    if (found := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
-        yield _say("mem.read_bytes", 1024 * found[0], "1024*FETCH_SIZE (KiB)")
-    if found := counted.get("WRITE_SIZE"):
-        yield _say("mem.write_bytes", 1024 * found[0], "1024*WRITE_SIZE (KiB)")
+    if (sizes := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
+        yield _say("mem.read_bytes", 1024 * sizes[0], "1024*FETCH_SIZE (KiB)")
+    if sizes := counted.get("WRITE_SIZE"):
+        yield _say("mem.write_bytes", 1024 * sizes[0], "1024*WRITE_SIZE (KiB)")
 
 
 def _write(counted: _Counted) -> Iterator[Said]:
     every, wide = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
-    if counted.arch and (found := counted.get(every, wide)):
-        yield _say("mem.write_bytes", 64 * found[1] + 32 * (found[0] - found[1]), f"64*{wide} + 32*({every} - {wide})")
+    if counted.arch and (counts := counted.get(every, wide)):
+        yield _say(
+            "mem.write_bytes", 64 * counts[1] + 32 * (counts[0] - counts[1]), f"64*{wide} + 32*({every} - {wide})"
+        )
 
 
 def _rates(counted: _Counted) -> Iterator[Said]:
-    told = {one.name: one.value for part in (_read, _write, _derived_sizes) for one in (*part(counted),)[::-1]}
-    if "mem.read_bytes" not in told or "mem.write_bytes" not in told:
+    by_name = {
+        number.name: number.value for part in (_read, _write, _derived_sizes) for number in (*part(counted),)[::-1]
+    }
+    if "mem.read_bytes" not in by_name or "mem.write_bytes" not in by_name:
         return
-    both = told["mem.read_bytes"] + told["mem.write_bytes"]
+    both = by_name["mem.read_bytes"] + by_name["mem.write_bytes"]
     yield _say("mem.bytes", both, "read + written, between L2 and fabric: Infinity Cache hits count too")
     if counted.duration_ns:
         rate = both / counted.duration_ns
@@ -139,16 +145,16 @@ def _rates(counted: _Counted) -> Iterator[Said]:
 
 
 def _cache(counted: _Counted) -> Iterator[Said]:
-    if (found := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(found):
-        yield _say("mem.l2_hit", found[0] / sum(found), "TCC_HIT / (TCC_HIT + TCC_MISS)")
+    if (counts := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(counts):
+        yield _say("mem.l2_hit", counts[0] / sum(counts), "TCC_HIT / (TCC_HIT + TCC_MISS)")
     every = f"{counted.reads}RDREQ_sum"
-    if (found := counted.get(f"{counted.reads}RDREQ_DRAM_sum", every)) and found[1]:
-        yield _say("mem.dram_of_requests", min(1.0, found[0] / found[1]), f"{counted.reads}RDREQ_DRAM / {every}")
+    if (counts := counted.get(f"{counted.reads}RDREQ_DRAM_sum", every)) and counts[1]:
+        yield _say("mem.dram_of_requests", min(1.0, counts[0] / counts[1]), f"{counted.reads}RDREQ_DRAM / {every}")
 
 
 def _flop(counted: _Counted) -> float | None:
-    found = [counted.values[name] for kind in MATRIX if (name := f"SQ_INSTS_VALU_MFMA_MOPS_{kind}") in counted.values]
-    return FLOP_PER_MOP * sum(found) if found else None
+    mops = [counted.values[name] for kind in MATRIX if (name := f"SQ_INSTS_VALU_MFMA_MOPS_{kind}") in counted.values]
+    return FLOP_PER_MOP * sum(mops) if mops else None
 
 
 def _compute(counted: _Counted) -> Iterator[Said]:
@@ -168,8 +174,8 @@ def _compute(counted: _Counted) -> Iterator[Said]:
         ("occ.achieved", "SQ_WAVE_CYCLES", 4 / WAVES_PER_UNIT, f"4*SQ_WAVE_CYCLES / ({how} * {WAVES_PER_UNIT})"),
         ("shm.conflict_share_of_time", "SQ_LDS_BANK_CONFLICT", 1.0, f"SQ_LDS_BANK_CONFLICT / ({how})"),
     ):
-        if found := counted.get(counter):
-            yield _say(name, scale * found[0] / cycles, text, why)
+        if counts := counted.get(counter):
+            yield _say(name, scale * counts[0] / cycles, text, why)
     yield from _built_in(counted)
 
 
@@ -182,15 +188,15 @@ def _built_in(counted: _Counted) -> Iterator[Said]:
         ("shm.conflict_share_of_time", "LDSBankConflict"),
         ("mem.l2_hit", "L2CacheHit"),
     ):
-        if found := counted.get(metric):
-            yield _say(name, found[0] / 100, f"{metric} / 100")
+        if percent := counted.get(metric):
+            yield _say(name, percent[0] / 100, f"{metric} / 100")
 
 
 def _share(counted: _Counted) -> Iterator[Said]:
-    if (found := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and found[1]:
-        yield _say("shm.conflict_rate", found[0] / found[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
-    if found := counted.get("SQ_INSTS_LDS"):
-        yield _say("shm.accesses", found[0], "SQ_INSTS_LDS")
+    if (counts := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and counts[1]:
+        yield _say("shm.conflict_rate", counts[0] / counts[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
+    if counts := counted.get("SQ_INSTS_LDS"):
+        yield _say("shm.accesses", counts[0], "SQ_INSTS_LDS")
 
 
 def _waits(counted: _Counted) -> Iterator[Said]:
@@ -200,8 +206,8 @@ def _waits(counted: _Counted) -> Iterator[Said]:
         ("issue.active_of_waves", "SQ_ACTIVE_INST_ANY"),
         ("issue.lds_wait", "SQ_WAIT_INST_LDS"),
     ):
-        if (found := counted.get(counter, "SQ_WAVE_CYCLES")) and found[1]:
-            yield _say(name, found[0] / found[1], f"{counter} / SQ_WAVE_CYCLES")
+        if (counts := counted.get(counter, "SQ_WAVE_CYCLES")) and counts[1]:
+            yield _say(name, counts[0] / counts[1], f"{counter} / SQ_WAVE_CYCLES")
 
 
 _PARTS: tuple[Callable[[_Counted], Iterator[Said]], ...] = (

@@ -55,7 +55,7 @@ def _reader(path: Path) -> Reader | None:
     if files.is_archive_file(path):
         return _archive
     if rocprof_csv.is_surely_kernel_trace(path):
-        return lambda one: rocprof_csv.read_kernel_trace(one, header(one))
+        return lambda file: rocprof_csv.read_kernel_trace(file, header(file))
     for name in OTHERS:
         reader = _reader_of_module(name, path)
         if reader is not None:
@@ -73,36 +73,38 @@ def _table(path: Path) -> Reader | None:
 
     head = header(path)
     if agents.sniff(head):
-        return lambda one: (agents.recording(one, agents.read_agents(one, head)),)
-    known: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
+        return lambda file: (agents.recording(file, agents.read_agents(file, head)),)
+    readers: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
         (rocprof_csv.is_counter_collection, rocprof_csv.read_counter_collection),
         (rocprof_csv.is_kernel_trace, rocprof_csv.read_kernel_trace),
         (rocprof_csv.is_kernel_stats, rocprof_csv.read_kernel_stats),
         (rocprof_csv.sniff_calls, rocprof_csv.read_calls),
     )
-    reads = next((reads for sniffs, reads in known if sniffs(head)), None)
-    return None if reads is None else lambda one: reads(one, head)
+    reads = next((reads for sniffs, reads in readers if sniffs(head)), None)
+    return None if reads is None else lambda file: reads(file, head)
 
 
 def _archive(path: Path) -> Found:
     """What the archive holds; files are named as if it were a folder."""
     with files.unpack(path) as folder:
 
-        def named(text: str) -> str:
+        def restore_path(text: str) -> str:
             return text.replace(str(folder), str(path))
 
         try:
-            found = _folder(folder)
+            recordings = _folder(folder)
         except RecordingError as error:
-            raise RecordingError(Path(named(str(error.path))), named(error.what), line=error.line) from error
+            raise RecordingError(
+                Path(restore_path(str(error.path))), restore_path(error.what), line=error.line
+            ) from error
         return tuple(
-            one.model_copy(
+            recording.model_copy(
                 update={
-                    "files": tuple(named(file) for file in one.files),
-                    "warnings": tuple(named(warning) for warning in one.warnings),
+                    "files": tuple(restore_path(file) for file in recording.files),
+                    "warnings": tuple(restore_path(warning) for warning in recording.warnings),
                 }
             )
-            for one in found
+            for recording in recordings
         )
 
 
@@ -111,7 +113,7 @@ def _reader_of_module(name: str, path: Path) -> Reader | None:
     if not module.sniff(path):
         return None
     every: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
-    return every if every is not None else lambda one: (module.read(one),)
+    return every if every is not None else lambda file: (module.read(file),)
 
 
 @dataclass
@@ -120,7 +122,7 @@ class _Walk:
 
     files: list[tuple[Path, Found]] = field(default_factory=list)
     faults: list[RecordingError] = field(default_factory=list)
-    seen: int = 0
+    entries: int = 0
 
     def take(self, path: Path, reader: Reader) -> None:
         try:
@@ -136,18 +138,18 @@ def _folder(path: Path) -> Found:
         if walk.faults:
             raise walk.faults[0]
         raise RecordingError(path, f"holds no recording that is known here: {KNOWN}")
-    found = merge(walk.files)
+    recordings = merge(walk.files)
     if walk.faults:
-        told = tuple(f"left out: {fault}" for fault in walk.faults)
-        found = (found[0].model_copy(update={"warnings": (*found[0].warnings, *told)}), *found[1:])
-    return found
+        notes = tuple(f"left out: {fault}" for fault in walk.faults)
+        recordings = (recordings[0].model_copy(update={"warnings": (*recordings[0].warnings, *notes)}), *recordings[1:])
+    return recordings
 
 
-def _descend(folder: Path, walk: _Walk, taken: frozenset[str]) -> None:
-    """Reads a folder and those below it. `taken`: readers that already have this folder from above."""
-    inside = set(taken)
+def _descend(folder: Path, walk: _Walk, readers: frozenset[str]) -> None:
+    """Reads a folder and those below it. `readers`: those that already have this folder from above."""
+    inside = set(readers)
     for name in OTHERS:
-        reader = None if name in taken else _reader_of_module(name, folder)
+        reader = None if name in readers else _reader_of_module(name, folder)
         if reader is not None:
             walk.take(folder, reader)
             inside.add(name)
@@ -156,8 +158,8 @@ def _descend(folder: Path, walk: _Walk, taken: frozenset[str]) -> None:
     if _is_viewer(folder):
         return
     for child in sorted(folder.iterdir()):
-        walk.seen += 1
-        if walk.seen > FILES:
+        walk.entries += 1
+        if walk.entries > FILES:
             raise RecordingError(folder, f"more than {FILES} files: name the folder of one run")
         if child.is_dir():
             _descend(child, walk, frozenset(inside))
@@ -170,8 +172,8 @@ def _is_viewer(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("code.json", "filenames.json"))
 
 
-def _take_file(path: Path, walk: _Walk, taken: set[str]) -> None:
-    if any(_reader_of_module(name, path) is not None for name in taken):
+def _take_file(path: Path, walk: _Walk, readers: set[str]) -> None:
+    if any(_reader_of_module(name, path) is not None for name in readers):
         return
     try:
         reader = _reader(path)
@@ -184,6 +186,6 @@ def _take_file(path: Path, walk: _Walk, taken: set[str]) -> None:
         walk.take(path, reader)
 
 
-def formats(found: Sequence[Recording]) -> Iterator[str]:
+def formats(recordings: Sequence[Recording]) -> Iterator[str]:
     """The formats of these recordings, each once, in order."""
-    yield from dict.fromkeys(one.format for one in found)
+    yield from dict.fromkeys(recording.format for recording in recordings)

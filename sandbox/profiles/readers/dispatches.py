@@ -83,22 +83,22 @@ def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
         "create temp table times as select h, case when e > s then e - s end as ns, count(*) n, max(s) latest "
         "from d group by all"
     )
-    found = {
-        h: Counts(int(rows), int(usable or 0), last)
-        for h, rows, usable, last in engine.rows(
+    counts = {
+        h: Counts(int(rows), int(usable or 0), latest_start)
+        for h, rows, usable, latest_start in engine.rows(
             "select h, sum(n), sum(n) filter (ns > 0), max(latest) filter (ns > 0) from times group by h"
         )
     }
-    if not found:
+    if not counts:
         raise RecordingError(
             engine.path, "has a header and no rows: 0 kernels were dispatched while it recorded", line=1
         )
-    if not any(one.usable for one in found.values()):
-        total = sum(one.rows for one in found.values())
+    if not any(count.usable for count in counts.values()):
+        total = sum(count.rows for count in counts.values())
         raise RecordingError(
             engine.path, f"none of its {total} rows ends after it starts: the times are damaged", line=2
         )
-    return found
+    return counts
 
 
 def number_keys(
@@ -118,7 +118,7 @@ def number_keys(
         launch = launches.setdefault((kernel, keys[h].launch), len(launches))
         rows.append((h, agent, queues.setdefault((agent, keys[h].queue), len(queues)), kernel, launch))
     _write(engine, rows)
-    total, usable = (sum(getattr(one, what) for one in counts.values()) for what in ("rows", "usable"))
+    total, usable = (sum(getattr(count, what) for count in counts.values()) for what in ("rows", "usable"))
     if usable < total:
         warnings = (*warnings, f"{total - usable} of {total} rows left out: they do not end after they start")
     return Dispatches(
@@ -148,7 +148,11 @@ def _last_launches(
     rows: list[tuple[int, int, int, int, int]], counts: Mapping[int, Counts]
 ) -> Iterator[tuple[int, int]]:
     """(kernel, launch) in the order of their latest starts: the last word is the latest."""
-    timed = [(last, kernel, launch) for h, _, _, kernel, launch in rows if (last := counts[h].last) is not None]
+    timed = [
+        (latest_start, kernel, launch)
+        for h, _, _, kernel, launch in rows
+        if (latest_start := counts[h].last) is not None
+    ]
     for _, kernel, launch in sorted(timed):
         yield kernel, launch
 
@@ -171,17 +175,17 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
     """
     table = Columns(engine, source, head)
     warnings = [*_spelling(engine, table)]
-    known = table.told(table.first)
+    identities = table.identify(table.first)
     if not head.packed:
-        known |= _further(engine, source, table)
+        identities |= _further(engine, source, table)
     times = table.checked if warnings else table.plain
     engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
     counts = count_dispatches(engine)
-    if counts.keys() - known.keys():
-        known |= table.told(f"{table.all} where h not in (select unnest(?))", list(known))
+    if counts.keys() - identities.keys():
+        identities |= table.identify(f"{table.all} where h not in (select unnest(?))", list(identities))
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
-    keys = {h: _key(known[h], unpack) for h in counts}
+    keys = {h: _key(identities[h], unpack) for h in counts}
     return number_keys(engine, keys, counts, tuple(warnings))
 
 
@@ -192,15 +196,15 @@ class Columns:
         self._engine, self._head = engine, head
         self.all = self._reader(engine.linked(source), "BIGINT")
         self.first = f"(from {self.text(source)} limit {FIRST})"
-        known = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
-        self.key = ", ".join(self._at(column) for column in known)
+        present = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
+        self.key = ", ".join(self._at(column) for column in present)
         self.named = ", ".join(
-            f"{self._at(column) if column in known else 'NULL'} as {column}" for column in (*WHO, *LAUNCH)
+            f"{self._at(column) if column in present else 'NULL'} as {column}" for column in (*WHO, *LAUNCH)
         )
         self.start, self.end = self._at("start"), self._at("end")
         self.plain = f"{self.start} as s, {self.end} as e"
-        whole = "try_cast(case when {0} similar to '[0-9]+' then {0} end as bigint)"
-        self.checked = f"{whole.format(self.start)} as s, {whole.format(self.end)} as e"
+        integer = "try_cast(case when {0} similar to '[0-9]+' then {0} end as bigint)"
+        self.checked = f"{integer.format(self.start)} as s, {integer.format(self.end)} as e"
 
     def _at(self, column: str) -> str:
         return f"c{self._head.place(column)}"
@@ -219,7 +223,7 @@ class Columns:
         """A reader of times as they are spelled, of a file of this layout."""
         return self._reader(self._engine.linked(path), "VARCHAR")
 
-    def told(self, rows: str, *arguments: object) -> Known:
+    def identify(self, rows: str, *arguments: object) -> Known:
         """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
         sql = f"select distinct hash({self.key}) h, {self.named} from {rows}"
         return {row[0]: row[1:] for row in self._engine.rows(sql, *arguments)}
@@ -234,7 +238,7 @@ def _further(engine: Engine, source: Path, table: Columns) -> Known:
     some = engine.room / "some.csv"
     if spread(source, some):
         with suppress(RecordingError):  # a name with line ends may be cut by a block; the pass over all names damage
-            return table.told(table.text(some))
+            return table.identify(table.text(some))
     return {}
 
 
@@ -245,8 +249,8 @@ def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
     ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.first}")
     if wrong:
         table.as_text()
-        shown = f"in {wrong} of the first rows"
-        return (f"times in exponent notation, as a spreadsheet saves them, {shown}: these are left out",)
+        where = f"in {wrong} of the first rows"
+        return (f"times in exponent notation, as a spreadsheet saves them, {where}: these are left out",)
     if start is not None:
         raise RecordingError(
             engine.path,
@@ -255,11 +259,11 @@ def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
     return ()
 
 
-def _key(told: Sequence[str | int | None], unpack: Unpack | None) -> Key:
-    agent, queue, name = (str(text or "") for text in told[:3])
+def _key(row: Sequence[str | int | None], unpack: Unpack | None) -> Key:
+    agent, queue, name = (str(text or "") for text in row[:3])
     if unpack is not None:
         return unpack(name)
-    launch = [None if value is None or int(value) < 0 else int(value) for value in told[3:]]
+    launch = [None if value is None or int(value) < 0 else int(value) for value in row[3:]]
     return Key(f"Agent {agent}" if agent.isdecimal() else agent, queue, name, tuple(launch))
 
 
@@ -278,13 +282,13 @@ def spread(source: Path, target: Path) -> bool:
     size = source.stat().st_size
     if size < 4 * BLOCK * PLACES:
         return False
-    with source.open("rb") as lines, target.open("wb") as kept:
-        kept.write(lines.readline())
+    with source.open("rb") as lines, target.open("wb") as sample:
+        sample.write(lines.readline())
         for place in range(1, PLACES + 1):
             lines.seek((size - BLOCK) * place // PLACES)
             block = lines.read(BLOCK)
-            first, last = block.find(b"\n"), block.rfind(b"\n")
-            kept.write(block[first + 1 : last + 1])
+            begin, end = block.find(b"\n"), block.rfind(b"\n")
+            sample.write(block[begin + 1 : end + 1])
     return True
 
 
@@ -305,12 +309,12 @@ def head(columns: tuple[str, ...]) -> Head:
 
 def unpack_key(text: str, symbols: Mapping[str, Symbol], run: str = "") -> Key:
     """The kernel, queue and launch of a packed dispatch; registers are the symbol's. `run`: before all ids."""
-    told = dict(zip(PACKED, text.split(" "), strict=True))
-    kernel, agent = (f"{run}:{told[name]}" if run else told[name] for name in ("kernel", "agent"))
+    fields = dict(zip(PACKED, text.split(" "), strict=True))
+    kernel, agent = (f"{run}:{fields[name]}" if run else fields[name] for name in ("kernel", "agent"))
     symbol = symbols.get(kernel) or unknown(kernel)
-    known = {"vgpr": symbol.vgpr, "accum": symbol.accum, "sgpr": symbol.sgpr}
-    launch = tuple(known[name] if name in known else _integer(told[name]) for name in LAUNCH)
-    return Key(agent, told["queue"], symbol.name, launch)
+    registers = {"vgpr": symbol.vgpr, "accum": symbol.accum, "sgpr": symbol.sgpr}
+    launch = tuple(registers[name] if name in registers else _integer(fields[name]) for name in LAUNCH)
+    return Key(agent, fields["queue"], symbol.name, launch)
 
 
 def unknown(kernel: str) -> Symbol:
@@ -362,28 +366,28 @@ def course(dispatches: Dispatches) -> Course:
     """Span, busy time and gaps by agent and kernel number. Exact but for the gaps (0.03 per cent)."""
     import numpy as np
 
-    found, gaps = Course(), _Gaps()
+    totals, gaps = Course(), _Gaps()
     agents = np.array([agent for agent, _ in dispatches.queues], np.int64)
-    shared = {int(one) for one in agents if _several(agents, one)}
+    shared = {int(number) for number in agents if _several(agents, number)}
     for rows in _ahead(_slices(dispatches)):
         columns = [np.asarray(rows[name]) for name in (*_COLUMNS, "queue") if name in rows]
         if (columns[0][1:] < columns[0][:-1]).any():
             order = np.argsort(columns[0], kind="stable")
             columns = [column[order] for column in columns]
         s, e, kernel, *queues = columns
-        for one, mine in _groups(queues[0]) if queues else [(0, slice(None))]:
-            gaps.add(kernel[mine], s[mine] - _advance(found.queues, one, s[mine], e[mine]))
-        for one, mine in _groups(agents[queues[0]]) if shared else ():
-            if one in shared:
-                _advance(found.agents, one, s[mine], e[mine])
-    found.agents.update({int(agents[at]): busy for at, busy in found.queues.items() if int(agents[at]) not in shared})
-    found.gaps.update(gaps.medians())
-    return found
+        for number, mine in _groups(queues[0]) if queues else [(0, slice(None))]:
+            gaps.add(kernel[mine], s[mine] - _advance(totals.queues, number, s[mine], e[mine]))
+        for number, mine in _groups(agents[queues[0]]) if shared else ():
+            if number in shared:
+                _advance(totals.agents, number, s[mine], e[mine])
+    totals.agents.update({int(agents[at]): busy for at, busy in totals.queues.items() if int(agents[at]) not in shared})
+    totals.gaps.update(gaps.medians())
+    return totals
 
 
-def _several(agents: "Numbers", one: int) -> bool:
+def _several(agents: "Numbers", agent: int) -> bool:
     """Whether an agent has several queues; where it has one, what is true of the queue is true of the agent."""
-    return int((agents == one).sum()) > 1
+    return int((agents == agent).sum()) > 1
 
 
 def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -400,21 +404,21 @@ def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
     import numpy as np
 
     distinct = np.flatnonzero(np.bincount(numbers))
-    for one in distinct:
-        yield int(one), slice(None) if len(distinct) == 1 else numbers == one
+    for number in distinct:
+        yield int(number), slice(None) if len(distinct) == 1 else numbers == number
 
 
 def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
     """All usable rows in slices by start time, of about SLICE rows each."""
     engine = dispatches.engine
-    told = _COLUMNS if len(dispatches.queues) == 1 else (*_COLUMNS, "queue")
-    sql = f"select {', '.join(told)} from d join ids using (h) where e > s"
+    columns = _COLUMNS if len(dispatches.queues) == 1 else (*_COLUMNS, "queue")
+    sql = f"select {', '.join(columns)} from d join ids using (h) where e > s"
     if dispatches.rows <= SLICE:
         yield engine.columns(sql)
         return
     step = max(1, dispatches.rows // 20_000)
-    drawn = [row[0] for row in engine.rows(f"select s from d where e > s and rowid % {step} = 0 order by s")]
-    edges = drawn[:: max(1, len(drawn) * SLICE // dispatches.rows)]
+    starts = [row[0] for row in engine.rows(f"select s from d where e > s and rowid % {step} = 0 order by s")]
+    edges = starts[:: max(1, len(starts) * SLICE // dispatches.rows)]
     bounds: Sequence[int] = sorted({*edges[1:]})
     least, most = -(1 << 62), 1 << 62
     for low, high in zip((least, *bounds), (*bounds, most), strict=True):
@@ -423,11 +427,11 @@ def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
             yield part
 
 
-def _advance(known: dict[int, Busy], one: int, s: "Numbers", e: "Numbers") -> "Numbers":
+def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -> "Numbers":
     """Adds rows, sorted by start, to one agent or queue; returns until when it was busy before each row."""
     import numpy as np
 
-    state = known.setdefault(one, Busy(first=int(s[0]), last=int(s[0])))
+    state = states.setdefault(number, Busy(first=int(s[0]), last=int(s[0])))
     until = np.empty(len(e) + 1, np.int64)
     until[0], until[1:] = state.last, e
     np.maximum.accumulate(until, out=until)
@@ -464,10 +468,10 @@ class _Gaps:
             mine = kernels == kernel
             gaps = (self._codes[mine] & ((1 << _ROOM) - 1)).astype(np.int32)
             low, middle = ((gaps << _CUT) + half for half in (0, 1 << (_CUT - 1)))
-            exact, told = low.view(np.float32), middle.view(np.float32)
+            exact, center = low.view(np.float32), middle.view(np.float32)
             sums = np.cumsum(self._times[mine])
             places = [int(np.searchsorted(sums, at)) for at in ((sums[-1] + 1) // 2, sums[-1] // 2 + 1)]
-            yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else told[at]) for at in places) / 2
+            yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else center[at]) for at in places) / 2
 
 
 def _count(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers", "Numbers"]:
@@ -515,10 +519,10 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
     engine = dispatches.engine
     engine.rows("create temp table hist as select kernel, launch, ns, n from times join ids using (h) where ns > 0")
     names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
-    told = _Told(dispatches, names, launches, course(dispatches), static_lds)
+    builder = _RecordingBuilder(dispatches, names, launches, course(dispatches), static_lds)
     ticks = _tick(dispatches)
-    found = [told.agent(agent, form=form, files=files, ticks=ticks) for agent in told.course.agents]
-    return tuple(sorted(found, key=lambda one: -(one.sum_ns or 0)))
+    by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in builder.course.agents]
+    return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
 
 def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
@@ -530,8 +534,8 @@ def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
         "min(ns) filter (2 * cum > total), sum(n * ns::hugeint * ns) from c group by id"
     )
     return {
-        one: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares))
-        for one, calls, total, least, most, low, high, squares in rows
+        number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares))
+        for number, calls, total, least, most, low, high, squares in rows
     }
 
 
@@ -546,7 +550,7 @@ def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _RecordingBuilder:
     dispatches: Dispatches
     names: Mapping[int, Sums]
     launches: Mapping[int, Sums]
@@ -555,10 +559,10 @@ class _Told:
 
     def agent(self, agent: int, *, form: str, files: tuple[str, ...], ticks: tuple[Named, ...]) -> Recording:
         busy = self.course.agents[agent]
-        mine = [at for at, (one, _) in enumerate(self.dispatches.kernels) if one == agent and at in self.names]
+        mine = [at for at, (owner, _) in enumerate(self.dispatches.kernels) if owner == agent and at in self.names]
         total, span = sum(self.names[at].total for at in mine), busy.last - busy.first
         kernels = sorted(
-            (self._kernel(at, total, span) for at in mine), key=lambda one: (-(one.total_ns or 0), one.name)
+            (self._kernel(at, total, span) for at in mine), key=lambda calls: (-(calls.total_ns or 0), calls.name)
         )
         return Recording(
             format=form,
@@ -584,9 +588,11 @@ class _Told:
     def _kernel(self, at: int, total: int, span: int) -> KernelCalls:
         sums, name = self.names[at], self.dispatches.kernels[at][1]
         kinds = [
-            one for one, (kernel, _) in enumerate(self.dispatches.launches) if kernel == at and one in self.launches
+            launch
+            for launch, (kernel, _) in enumerate(self.dispatches.launches)
+            if kernel == at and launch in self.launches
         ]
-        kinds.sort(key=lambda one: -self.launches[one].total)
+        kinds.sort(key=lambda launch: -self.launches[launch].total)
         return KernelCalls(
             name=name,
             display=display(name),
@@ -602,7 +608,7 @@ class _Told:
             share_of_span=sums.total / span,
             gap_before_ns=self.course.gaps.get(at),
             last=self._build_launch(self.dispatches.last[at]),
-            variants=tuple(self._build_launch(one) for one in kinds[:VARIANTS]),
+            variants=tuple(self._build_launch(launch) for launch in kinds[:VARIANTS]),
         )
 
     def _build_launch(self, at: int) -> Launched:
@@ -632,8 +638,8 @@ def build_launch(
     )
 
 
-def _axes(told: Sequence[int | None]) -> Axes | None:
-    x, y, z = told
+def _axes(sizes: Sequence[int | None]) -> Axes | None:
+    x, y, z = sizes
     return None if x is None or y is None or z is None or min(x, y, z) < 1 else (x, y, z)
 
 

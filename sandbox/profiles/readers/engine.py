@@ -102,8 +102,8 @@ def _explain(path: Path) -> Iterator[None]:
         yield
     except (duckdb.Error, UnicodeDecodeError) as error:
         text = str(error)
-        found = _LINE.search(text)
-        raise RecordingError(path, _mend(text), line=int(found.group(1)) if found else None) from error
+        match = _LINE.search(text)
+        raise RecordingError(path, _mend(text), line=int(match.group(1)) if match else None) from error
 
 
 def _mend(text: str) -> str:

@@ -64,8 +64,8 @@ class Head:
 
     def place(self, column: str) -> int | None:
         """The index of one of our columns; None when the file has none under any of its names."""
-        wanted = ALIASES[column]
-        return next((self.lower.index(name) for name in wanted if name in self.lower), None)
+        aliases = ALIASES[column]
+        return next((self.lower.index(name) for name in aliases if name in self.lower), None)
 
     def has(self, *columns: str) -> bool:
         """Whether all of these columns of ours are there."""
@@ -100,9 +100,9 @@ def header(path: Path) -> Head:
         raise RecordingError(path, "is UTF-16, as some shells and spreadsheets save; convert it to UTF-8", line=1)
     ends = [end for end in (raw.find(b"\n"), raw.find(b"\r")) if end >= 0]
     try:
-        first = raw[: min(ends, default=len(raw))].decode("utf-8-sig")
-        delimiter = max(",;\t", key=first.count)
-        names = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+        first_line = raw[: min(ends, default=len(raw))].decode("utf-8-sig")
+        delimiter = max(",;\t", key=first_line.count)
+        names = next(csv.reader([first_line], delimiter=delimiter, strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise RecordingError(path, "the first line is no header of a CSV file", line=1) from error
     return Head(tuple(names), delimiter, is_packed(path))

@@ -111,34 +111,40 @@ def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = 
 
     Rates are bytes over `duration_ns` where it is given, else ncu's own, which stand for its clocks and flushed caches.
     """
-    told = {metric.name: metric.value for metric in metrics}
-    said = [*_list(told, SHARES, 0.01), *_list(told, PLAIN, 1.0), *_ratios(told), *_busiest(told), *_spills(told)]
-    said += _sums(told, {item.name: item for item in said}, duration_ns)
-    return tuple(item.model_copy(update={"source": f"{tool}: {item.source}"}) for item in said)
+    values = {metric.name: metric.value for metric in metrics}
+    entries = [
+        *_list(values, SHARES, 0.01),
+        *_list(values, PLAIN, 1.0),
+        *_ratios(values),
+        *_busiest(values),
+        *_spills(values),
+    ]
+    entries += _sums(values, {item.name: item for item in entries}, duration_ns)
+    return tuple(item.model_copy(update={"source": f"{tool}: {item.source}"}) for item in entries)
 
 
 def limiter(metrics: Sequence[Named]) -> Limiter | None:
     """What bounds the blocks per SM; the grid, where it does not fill the GPU once. None where no limit is told."""
-    told = {metric.name: metric.value for metric in metrics}
-    limits = [(value, name) for name, names in LIMITS if (value := _first_metric(told, names)) is not None]
+    values = {metric.name: metric.value for metric in metrics}
+    limits = [(value, name) for name, names in LIMITS if (value := _first_metric(values, names)) is not None]
     if not limits:
         return None
-    fill = _first_metric(told, PLAIN["occ.fill_waves"])
+    fill = _first_metric(values, PLAIN["occ.fill_waves"])
     return "grid" if fill is not None and fill < 1 else min(limits, key=lambda limit: limit[0])[1]
 
 
 def stalls(metrics: Sequence[Named]) -> tuple[StallShare, ...]:
     """Shares by class, largest first: a reason over the sum of all reasons. Empty where none was recorded."""
     for basis, pattern in REASONS:
-        found: dict[str, float] = {}
+        by_reason: dict[str, float] = {}
         for metric in metrics:
             if (match := pattern.fullmatch(metric.name)) and not metric.name.removesuffix(".sum").endswith(
                 "_not_issued"
             ):
                 reason = next(group for group in match.groups() if group)
-                found[reason] = metric.value
-        if (whole := sum(found.values())) > 0:
-            return _classify(found, whole, basis)
+                by_reason[reason] = metric.value
+        if (total := sum(by_reason.values())) > 0:
+            return _classify(by_reason, total, basis)
     return ()
 
 
@@ -147,78 +153,80 @@ def duration(metrics: Mapping[str, float]) -> float | None:
     return _first_metric(metrics, DURATION)
 
 
-def _classify(found: Mapping[str, float], whole: float, basis: Basis) -> tuple[StallShare, ...]:
+def _classify(by_reason: Mapping[str, float], total: float, basis: Basis) -> tuple[StallShare, ...]:
     classes: dict[Stall, list[str]] = {}
-    for reason in sorted(found, key=lambda name: -found[name]):
-        if found[reason] > 0:
+    for reason in sorted(by_reason, key=lambda name: -by_reason[name]):
+        if by_reason[reason] > 0:
             classes.setdefault(STALLS.get(reason, "other"), []).append(reason)
     shares = [
-        StallShare(stall=name, share=sum(found[reason] for reason in raw) / whole, basis=basis, raw_names=tuple(raw))
+        StallShare(
+            stall=name, share=sum(by_reason[reason] for reason in raw) / total, basis=basis, raw_names=tuple(raw)
+        )
         for name, raw in classes.items()
     ]
     return tuple(sorted(shares, key=lambda item: -item.share))
 
 
-def _first_metric(told: Mapping[str, float], names: Sequence[str]) -> float | None:
-    return next((told[name] for name in names if name in told), None)
+def _first_metric(values: Mapping[str, float], names: Sequence[str]) -> float | None:
+    return next((values[name] for name in names if name in values), None)
 
 
 def _say(name: str, value: float, source: str) -> Said:
     return Said(name=name, value=value, source=source, rung="counters")
 
 
-def _list(told: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[Said]:
+def _list(values: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[Said]:
     return [
-        _say(field, told[name] * factor, name)
+        _say(field, values[name] * factor, name)
         for field, names in table.items()
-        if (name := next((name for name in names if name in told), None)) is not None
+        if (name := next((name for name in names if name in values), None)) is not None
     ]
 
 
-def _ratios(told: Mapping[str, float]) -> list[Said]:
+def _ratios(values: Mapping[str, float]) -> list[Said]:
     return [
-        _say(field, told[top] / told[bottom], f"{top} / {bottom}")
+        _say(field, values[top] / values[bottom], f"{top} / {bottom}")
         for field, top, bottom in RATIOS
-        if top in told and told.get(bottom, 0) > 0
+        if top in values and values.get(bottom, 0) > 0
     ]
 
 
-def _busiest(told: Mapping[str, float]) -> list[Said]:
-    pipes = [(told[name], name) for name in VECTOR if name in told]
+def _busiest(values: Mapping[str, float]) -> list[Said]:
+    pipes = [(values[name], name) for name in VECTOR if name in values]
     return (
         [_say("comp.vector_busy", max(pipes)[0] * 0.01, f"{max(pipes)[1]}, the busiest of its kind")] if pipes else []
     )
 
 
-def _spills(told: Mapping[str, float]) -> list[Said]:
+def _spills(values: Mapping[str, float]) -> list[Said]:
     for names in SPILLS:
-        if all(name in told for name in names):
-            return [_say("regs.spill_ops", sum(told[name] for name in names), " + ".join(names))]
+        if all(name in values for name in names):
+            return [_say("regs.spill_ops", sum(values[name] for name in names), " + ".join(names))]
     return []
 
 
-def _sums(told: Mapping[str, float], known: Mapping[str, Said], duration_ns: float | None) -> list[Said]:
+def _sums(values: Mapping[str, float], by_name: Mapping[str, Said], duration_ns: float | None) -> list[Said]:
     sums = []
     for field, parts in (
         ("shared.total_bytes", ("shared.static_bytes", "shared.dynamic_bytes")),
         ("mem.bytes", ("mem.read_bytes", "mem.write_bytes")),
     ):
-        if all(part in known for part in parts):
+        if all(part in by_name for part in parts):
             sums.append(
-                _say(field, sum(known[part].value for part in parts), " + ".join(known[p].source for p in parts))
+                _say(field, sum(by_name[part].value for part in parts), " + ".join(by_name[p].source for p in parts))
             )
-    if "dram__bytes.sum" in told and all(item.name != "mem.bytes" for item in sums):
-        sums.append(_say("mem.bytes", told["dram__bytes.sum"], "dram__bytes.sum"))
-    return [*sums, *_rate(told, next((item for item in sums if item.name == "mem.bytes"), None), duration_ns)]
+    if "dram__bytes.sum" in values and all(item.name != "mem.bytes" for item in sums):
+        sums.append(_say("mem.bytes", values["dram__bytes.sum"], "dram__bytes.sum"))
+    return [*sums, *_rate(values, next((item for item in sums if item.name == "mem.bytes"), None), duration_ns)]
 
 
-def _rate(told: Mapping[str, float], moved: Said | None, duration_ns: float | None) -> list[Said]:
-    if moved is not None and duration_ns:
-        return [_say("mem.gbps", moved.value / duration_ns, f"({moved.source}) / median of the timing run")]
-    name = next((name for name in BYTES_PER_SECOND if name in told), None)
+def _rate(values: Mapping[str, float], traffic: Said | None, duration_ns: float | None) -> list[Said]:
+    if traffic is not None and duration_ns:
+        return [_say("mem.gbps", traffic.value / duration_ns, f"({traffic.source}) / median of the timing run")]
+    name = next((name for name in BYTES_PER_SECOND if name in values), None)
     if name is not None:
-        return [_say("mem.gbps", told[name] / 1e9, f"{name}, at ncu's clocks")]
-    own = duration(told)
-    if moved is not None and own:
-        return [_say("mem.gbps", moved.value / own, f"({moved.source}) / ncu's own duration")]
+        return [_say("mem.gbps", values[name] / 1e9, f"{name}, at ncu's clocks")]
+    ncu_duration_ns = duration(values)
+    if traffic is not None and ncu_duration_ns:
+        return [_say("mem.gbps", traffic.value / ncu_duration_ns, f"({traffic.source}) / ncu's own duration")]
     return []

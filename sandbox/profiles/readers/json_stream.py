@@ -37,10 +37,10 @@ def elements(path: Path, *, into: int = 2) -> Iterator[tuple[Path_, Any]]:
 
 
 def _walk(text: "_Text", keys: Path_, into: int) -> Iterator[tuple[Path_, Any]]:
-    first = text.peek()
-    if len(keys) >= _DEPTH or first not in "{[":
+    opening = text.peek()
+    if len(keys) >= _DEPTH or opening not in "{[":
         yield keys, text.value()
-    elif first == "[":
+    elif opening == "[":
         yield from _members(text, keys, into, "]")
     else:
         yield from _members(text, keys, into, "}")
@@ -119,7 +119,7 @@ class _Text:
         size = CHUNK
         while True:
             try:
-                found, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if not self._more(size):
                     raise self.fault(error.msg) from error
@@ -127,5 +127,5 @@ class _Text:
                 # a number at the buffer's end may go on behind it
                 if end < len(self._text) or not self._more(size):
                     self._at = min(end, len(self._text)) if end < len(self._text) else len(self._text)
-                    return found
+                    return value
             size *= 2

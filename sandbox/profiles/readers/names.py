@@ -50,17 +50,17 @@ def _without_arguments(text: str) -> str:
 
 
 def _without_templates(text: str) -> str:
-    kept: list[str] = []
+    pieces: list[str] = []
     depth = 0
     for letter in text.replace("(anonymous namespace)::", ""):
         if letter == "<":
             depth += 1
-            kept.extend("<...>" if depth == 1 else "")
+            pieces.extend("<...>" if depth == 1 else "")
         elif letter == ">" and depth:
             depth -= 1
         elif not depth:
-            kept.append(letter)
-    return "".join(kept) if not depth else text
+            pieces.append(letter)
+    return "".join(pieces) if not depth else text
 
 
 # A function's own name, which every profiler tells, however much of the signature it writes around it.
@@ -83,7 +83,7 @@ def own_name(name: str) -> str:
 
 def _outside(text: str) -> str:
     """What stands outside all brackets, up to the first one that opens arguments."""
-    kept: list[str] = []
+    pieces: list[str] = []
     open_: list[str] = []
     for sign in text:
         if open_:
@@ -96,5 +96,5 @@ def _outside(text: str) -> str:
         elif sign in _PAIRS:
             open_.append(_PAIRS[sign])
         else:
-            kept.append(sign)
-    return "".join(kept)
+            pieces.append(sign)
+    return "".join(pieces)

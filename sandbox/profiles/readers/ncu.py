@@ -87,35 +87,37 @@ def table(path: Path) -> Table:
         NothingProfiled: no table, or the words that say so.
         RecordingError: unreadable, not text, or cut inside a row.
     """
-    said: list[str] = []
-    kept = _Kept(path, said)
+    notes: list[str] = []
+    table_lines = _TableLines(path, notes)
     csv.field_size_limit(MAX_CELL)
-    reader = csv.reader(kept.lines(), strict=True)
+    reader = csv.reader(table_lines.lines(), strict=True)
     rows: list[Row] = []
     try:
-        rows.extend((kept.number, row) for row in reader if row)
+        rows.extend((table_lines.number, row) for row in reader if row)
     except csv.Error as error:
-        raise RecordingError(path, f"cut or damaged table ({error}); record it again", line=kept.number) from error
+        raise RecordingError(
+            path, f"cut or damaged table ({error}); record it again", line=table_lines.number
+        ) from error
     except UnicodeError as error:
         raise RecordingError(
-            path, "not text in UTF-8 or UTF-16; record it again with --log-file", line=kept.number + 1
+            path, "not text in UTF-8 or UTF-16; record it again with --log-file", line=table_lines.number + 1
         ) from error
     if len(rows) < 2:
-        raise _nothing(path, kept, said)
-    if kept.foreign:
-        said.append(f"{kept.foreign} lines of other output between the rows of the table were left out")
-    return Table(rows=tuple(rows), warnings=tuple(dict.fromkeys(said))[:MAX_WARNINGS])
+        raise _nothing(path, table_lines, notes)
+    if table_lines.foreign:
+        notes.append(f"{table_lines.foreign} lines of other output between the rows of the table were left out")
+    return Table(rows=tuple(rows), warnings=tuple(dict.fromkeys(notes))[:MAX_WARNINGS])
 
 
-class _Kept:
+class _TableLines:
     """Passes on the lines of the tables; keeps the warnings, counts the rest."""
 
-    def __init__(self, path: Path, said: list[str]) -> None:
+    def __init__(self, path: Path, notes: list[str]) -> None:
         self.path = path
         self.number = 0
         self.foreign = 0
         self.text = ""
-        self._said = said
+        self._notes = notes
         self._open = False
         self._quoted: bool | None = None
         """Whether the table quotes its cells; None before its header."""
@@ -149,7 +151,7 @@ class _Kept:
     def _remark(self, line: str) -> None:
         mark, _, rest = line.partition(" ")
         if mark in ("==WARNING==", "==ERROR=="):
-            self._said.append(f"ncu: {rest.strip()}")
+            self._notes.append(f"ncu: {rest.strip()}")
         self.text += line[:400] if len(self.text) < SNIFFED else ""
 
     def _foreign(self, line: str) -> None:
@@ -164,24 +166,24 @@ def _encoding(path: Path) -> str:
         return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
-def _nothing(path: Path, kept: _Kept, said: Sequence[str]) -> RecordingError:
-    if "ERR_NVGPUCTRPERM" in kept.text:
+def _nothing(path: Path, table_lines: _TableLines, notes: Sequence[str]) -> RecordingError:
+    if "ERR_NVGPUCTRPERM" in table_lines.text:
         return CountersForbidden(
             path,
             "ERR_NVGPUCTRPERM: this user may not read the GPU's counters; run as administrator, or load the driver "
             "with NVreg_RestrictProfilingToAdminUsers=0, or do with times alone",
         )
-    if "No kernels were profiled" in kept.text:
+    if "No kernels were profiled" in table_lines.text:
         return NothingProfiled(path, "no kernels were profiled: mend --kernel-name, --launch-skip or --launch-count")
-    if any("LibraryNotLoaded" in line for line in (kept.text, *said)):
+    if any("LibraryNotLoaded" in line for line in (table_lines.text, *notes)):
         return CountersForbidden(
             path, "ncu could not load the driver's profiling library; counters are not to be had here"
         )
-    if "==PROF==" in kept.text:
+    if "==PROF==" in table_lines.text:
         return NothingProfiled(path, "ncu's log without a table; pass --csv, and --page raw")
-    if kept.number == 0:
+    if table_lines.number == 0:
         return RecordingError(path, "empty; record it again")
-    return RecordingError(path, "no table of ncu with at least one row; record it with --csv", line=kept.number)
+    return RecordingError(path, "no table of ncu with at least one row; record it with --csv", line=table_lines.number)
 
 
 def locale_of(cells: Iterable[tuple[str, str]], path: Path) -> tuple[Locale, str]:
@@ -230,9 +232,9 @@ def base(unit: str) -> tuple[float, str]:
     factor = 1.0
     if bottom in TIMES:  # a rate: per second
         factor, bottom = 1e9 / TIMES[bottom], "s"
-    if found := UNIT.fullmatch(top):
-        factor *= PREFIXES[found["prefix"].lower()]
-        top = found["unit"].lower() if found["unit"] != "B" else "byte"
+    if match := UNIT.fullmatch(top):
+        factor *= PREFIXES[match["prefix"].lower()]
+        top = match["unit"].lower() if match["unit"] != "B" else "byte"
     elif top.lower() == "hz":
         top = "hz"
     return factor, f"{top}{slash}{bottom}"
@@ -298,8 +300,10 @@ def raw(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
 def details(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
     """Launches of a page with one row per kernel and metric, and a warning about the locale or an empty text."""
     table = list(_long(rows, path))
-    kept = [line for line in table if line.get("Metric Name")]
-    pairs = ((_total(line["Metric Value"]), line["Metric Unit"]) for line in kept if line["Metric Name"] not in LISTS)
+    metric_lines = [line for line in table if line.get("Metric Name")]
+    pairs = (
+        (_total(line["Metric Value"]), line["Metric Unit"]) for line in metric_lines if line["Metric Name"] not in LISTS
+    )
     mark, warning = locale_of(pairs, path)
     launches: dict[tuple[str, ...], Launch] = {}
     for line in table:
@@ -337,8 +341,8 @@ def read_metric_list(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str
 
 def triple(text: str) -> Axes | None:
     """`(256, 1, 1)` as numbers; None for anything else."""
-    found = TRIPLE.fullmatch(text.strip())
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    match = TRIPLE.fullmatch(text.strip())
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def _wide(rows: Sequence[Row], path: Path) -> Iterator[tuple[list[str], list[str], Row]]:
@@ -398,17 +402,17 @@ def _add(launch: Launch, name: str, cell: tuple[str, str], mark: Locale) -> None
 
 
 def _total(text: str) -> str:
-    found = INSTANCES.match(text)
-    return found[1] if found else text
+    match = INSTANCES.match(text)
+    return match[1] if match else text
 
 
 def mean(launches: Iterable[Launch]) -> dict[str, float]:
     """Each metric's mean over the launches that told it."""
-    told: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for launch in launches:
         for name, value in launch.metrics.items():
-            told.setdefault(name, []).append(value)
-    return {name: math.fsum(values) / len(values) for name, values in told.items()}
+            by_name.setdefault(name, []).append(value)
+    return {name: math.fsum(values) / len(values) for name, values in by_name.items()}
 
 
 # ncu's source page: where the samples of each kernel fell, per instruction, and what the warps waited for there.
@@ -454,13 +458,13 @@ def listings(rows: Sequence[Row], path: Path) -> tuple[list[Listing], str]:
 
     Raises RecordingError for a page without instructions, a cut row, or a count that is no number.
     """
-    found: dict[str, Listing] = {}
+    by_name: dict[str, Listing] = {}
     mark, warning = locale_of(((cell, "inst") for _, row in rows for cell in row[2:]), path)
     header: list[str] = []
     listing: Listing | None = None
     for line, row in rows:
         if row[0] == "Kernel Name":
-            listing, header = found.setdefault(row[1], Listing(name=row[1])), []
+            listing, header = by_name.setdefault(row[1], Listing(name=row[1])), []
             listing.sections += 1
         elif "Source" in row and not header:
             header = row
@@ -469,21 +473,21 @@ def listings(rows: Sequence[Row], path: Path) -> tuple[list[Listing], str]:
         else:
             cells = dict(zip(header, row, strict=True))
             _count(listing, cells, {name: number(text, mark) for name, text in cells.items()})
-    kept = [listing for listing in found.values() if listing.lines]
-    if not kept:
+    with_lines = [listing for listing in by_name.values() if listing.lines]
+    if not with_lines:
         raise RecordingError(path, "a source page without an instruction; profile with --set full or SourceCounters")
-    return sorted(kept, key=lambda listing: -listing.samples), warning
+    return sorted(with_lines, key=lambda listing: -listing.samples), warning
 
 
 def hotspots(listing: Listing) -> tuple[Hotspot, ...]:
     """The instructions with the most samples, at most 20."""
-    whole = listing.samples
+    total = listing.samples
     ranked = sorted(listing.lines.items(), key=lambda item: -item[1]["samples"])[:TOP]
     return tuple(
         Hotspot(
             isa=isa,
             pc=int(address, 16) if address.startswith("0x") else None,
-            share=line["samples"] / whole,
+            share=line["samples"] / total,
             stall=_main_stall(line),
             hits=int(line["hits"]) or None,
             kernel=listing.name,
@@ -555,23 +559,23 @@ def read(path: Path) -> Recording:
     """
     if path.is_file() and _is_report(path):
         raise RecordingError(path, "ncu's binary report; convert it: ncu -i REPORT --csv --page raw > OUT.csv")
-    found = table(path)
-    first_line, header = found.rows[0]
+    sheet = table(path)
+    first_line, header = sheet.rows[0]
     if header[0] == "metric":
-        return _recording(path, "ncu_values", found, read_metric_list(found.rows, path))
+        return _recording(path, "ncu_values", sheet, read_metric_list(sheet.rows, path))
     if header[:2] != ["ID", "Process ID"]:
-        return _source(path, found)
+        return _source(path, sheet)
     if "Metric Value" not in header:
-        return _recording(path, "ncu_raw", found, raw(found.rows, path))
+        return _recording(path, "ncu_raw", sheet, raw(sheet.rows, path))
     if not {"Metric Name", "Metric Unit", "Section Name"} <= set(header):
         raise RecordingError(path, "metrics without a column of names, units or sections", line=first_line)
-    sections = {row[header.index("Section Name")] for _, row in found.rows[1:] if len(row) == len(header)}
+    sections = {row[header.index("Section Name")] for _, row in sheet.rows[1:] if len(row) == len(header)}
     layout = "ncu_metrics" if sections == {COMMAND_LINE} else "ncu_details"
-    return _recording(path, layout, found, details(found.rows, path))
+    return _recording(path, layout, sheet, details(sheet.rows, path))
 
 
-def _recording(path: Path, layout: str, found: Table, told: tuple[list[Launch], str]) -> Recording:
-    launches, warning = told
+def _recording(path: Path, layout: str, sheet: Table, page: tuple[list[Launch], str]) -> Recording:
+    launches, warning = page
     kernels = _kernels(launches)
     device = next((launch.device for launch in launches if launch.device), None)
     arches = {_arch(launch.capability) for launch in launches if launch.capability}
@@ -590,14 +594,14 @@ def _recording(path: Path, layout: str, found: Table, told: tuple[list[Launch], 
         sum_ns=total,
         files=(str(path),),
         warnings=_warnings(
-            launches, (*found.warnings, *((warning,) if warning else ()), *((SAID_ONCE,) if total else ()))
+            launches, (*sheet.warnings, *((warning,) if warning else ()), *((SAID_ONCE,) if total else ()))
         ),
     )
 
 
-def _source(path: Path, found: Table) -> Recording:
-    kept, warning = listings(found.rows, path)
-    kernels = tuple(_listed_kernel(listing) for listing in kept)
+def _source(path: Path, sheet: Table) -> Recording:
+    ranked, warning = listings(sheet.rows, path)
+    kernels = tuple(_listed_kernel(listing) for listing in ranked)
     hottest = kernels[0].metrics
     notes = (f"stalls are those of {kernels[0].display}; hotspots name their kernel",) if len(kernels) > 1 else ()
     return Recording(
@@ -606,10 +610,10 @@ def _source(path: Path, found: Table) -> Recording:
         vendor="nvidia",
         kernels=kernels,
         stalls=hopper.stalls(hottest),
-        hotspots=tuple(spot for listing in kept[:KERNELS_WITH_HOTSPOTS] for spot in hotspots(listing)),
-        rows=sum(len(listing.lines) for listing in kept),
+        hotspots=tuple(spot for listing in ranked[:KERNELS_WITH_HOTSPOTS] for spot in hotspots(listing)),
+        rows=sum(len(listing.lines) for listing in ranked),
         files=(str(path),),
-        warnings=(*found.warnings, *((warning,) if warning else ()), *notes),
+        warnings=(*sheet.warnings, *((warning,) if warning else ()), *notes),
     )
 
 
@@ -629,12 +633,12 @@ def _kernels(launches: Sequence[Launch]) -> tuple[KernelCalls, ...]:
     by_name: dict[str, list[Launch]] = {}
     for launch in launches:
         by_name.setdefault(launch.name, []).append(launch)
-    whole = math.fsum(time for launch in launches if (time := hopper.duration(launch.metrics)) is not None)
-    kernels = [_kernel(name, group, whole) for name, group in by_name.items()]
+    all_kernels_ns = math.fsum(time for launch in launches if (time := hopper.duration(launch.metrics)) is not None)
+    kernels = [_kernel(name, group, all_kernels_ns) for name, group in by_name.items()]
     return tuple(sorted(kernels, key=lambda kernel: -(kernel.total_ns or 0)))
 
 
-def _kernel(name: str, group: Sequence[Launch], whole: float) -> KernelCalls:
+def _kernel(name: str, group: Sequence[Launch], all_kernels_ns: float) -> KernelCalls:
     times = [time for launch in group if (time := hopper.duration(launch.metrics)) is not None]
     if len(times) < len(group):
         times = []  # a sum over some of the launches would be no sum
@@ -653,7 +657,7 @@ def _kernel(name: str, group: Sequence[Launch], whole: float) -> KernelCalls:
         min_ns=min(times, default=None),
         max_ns=max(times, default=None),
         stdev_ns=statistics.stdev(times) if len(times) > 1 else None,
-        share=total / whole if total is not None and whole else None,
+        share=total / all_kernels_ns if total is not None and all_kernels_ns else None,
         last=_read_launch(group[-1]).model_copy(update={"calls": len(group)}),
         variants=tuple(
             shape.model_copy(update={"calls": len(members)})
@@ -665,8 +669,8 @@ def _kernel(name: str, group: Sequence[Launch], whole: float) -> KernelCalls:
 
 
 def _read_launch(launch: Launch) -> Launched:
-    told = {said.name: said.value for said in hopper.numbers(_name(launch.metrics), tool="ncu")}
-    shared, registers = told.get("shared.total_bytes"), told.get("regs.total_per_thread")
+    by_name = {number.name: number.value for number in hopper.numbers(_name(launch.metrics), tool="ncu")}
+    shared, registers = by_name.get("shared.total_bytes"), by_name.get("regs.total_per_thread")
     return Launched(
         calls=1,
         grid=launch.grid,
@@ -692,16 +696,19 @@ def _facts(metrics: dict[str, float]) -> tuple[Named, ...]:
     return tuple(facts)
 
 
-def _warnings(launches: Sequence[Launch], said: tuple[str, ...]) -> tuple[str, ...]:
+def _warnings(launches: Sequence[Launch], warnings: tuple[str, ...]) -> tuple[str, ...]:
     unknown = sorted(set().union(*(launch.unknown for launch in launches)))
     if unknown:
-        said = (*said, f"not available on this device, so unknown here: {', '.join(unknown[:8])}")
+        warnings = (*warnings, f"not available on this device, so unknown here: {', '.join(unknown[:8])}")
     swapped = [launch for launch in launches if _contradicts(launch)]
     if swapped:
-        said = (*said, f"{len(swapped)} launches: Block Size and launch__block_size differ; check the recording")
+        warnings = (
+            *warnings,
+            f"{len(swapped)} launches: Block Size and launch__block_size differ; check the recording",
+        )
     if launches and all(not launch.metrics for launch in launches):
-        said = (*said, "no metric of any launch could be read")
-    return said
+        warnings = (*warnings, "no metric of any launch could be read")
+    return warnings
 
 
 def _contradicts(launch: Launch) -> bool:

@@ -65,8 +65,8 @@ def read_samples(folder: Path) -> tuple[Counter[Sample], bool]:
             kernel = source or isa[2:].strip()
             continue
         address, issued, stalled = files.read_integers([row[p] for p in places[2:5]], path, f"counts of row {number}")
-        told = files.sequence(row[places[5]], path, f"Stall_Reasons of row {number}")
-        reasons = files.read_integers(told, path, f"Stall_Reasons of row {number}")
+        reason_cells = files.sequence(row[places[5]], path, f"Stall_Reasons of row {number}")
+        reasons = files.read_integers(reason_cells, path, f"Stall_Reasons of row {number}")
         at = Sample(isa=isa, source=source, reason="", address=address, kernel=kernel)
         if len(reasons) > len(REASONS) or sum(reasons) > stalled:
             raise RecordingError(path, f"row {number} has {sum(reasons)} reasons for {stalled} stalled samples")
@@ -166,7 +166,7 @@ def _sampled_kernel(name: str) -> KernelCalls:
 
 def _count(path: Path) -> _Counted:
     number = 1
-    seen: Counter[tuple[str, ...]] = Counter()
+    key_counts: Counter[tuple[str, ...]] = Counter()
     dispatches = set[str]()
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -177,9 +177,9 @@ def _count(path: Path) -> _Counted:
             dispatch = columns.index("dispatch_id")
             for number, cells in rows:
                 key = pick(cells)
-                if key not in seen:
+                if key not in key_counts:
                     _check(path, key, number)
-                seen[key] += 1
+                key_counts[key] += 1
                 dispatches.add(cells[dispatch])
     except OSError as error:
         raise RecordingError(path, f"cannot be read: {error.strerror}") from error
@@ -187,7 +187,7 @@ def _count(path: Path) -> _Counted:
         raise RecordingError(path, f"is not UTF-8: {error.reason}", line=number + 1) from error
     except csv.Error as error:
         raise RecordingError(path, f"is cut or damaged: {error}", line=number + 1) from error
-    return _sum(path, seen, dispatches, stochastic)
+    return _sum(path, key_counts, dispatches, stochastic)
 
 
 def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -207,17 +207,17 @@ def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         yield reader.line_num, cells
 
 
-def _sum(path: Path, seen: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
+def _sum(path: Path, key_counts: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
     counted = _Counted(dispatches=dispatches, stochastic=stochastic)
-    for (mask, isa, source, *told), count in seen.items():
+    for (mask, isa, source, *reason_cells), count in key_counts.items():
         if not isa.strip():
             # the sampled address was in code that the tool could not decode
             counted.rejected += count
             continue
         counted.rows += count
         counted.lanes += int(mask).bit_count() * count
-        counted.waves += int(told[2]) * count if told else 0
-        counted.samples[Sample(isa=isa, source=source, reason=_reason(told) if told else "")] += count
+        counted.waves += int(reason_cells[2]) * count if reason_cells else 0
+        counted.samples[Sample(isa=isa, source=source, reason=_reason(reason_cells) if reason_cells else "")] += count
     if not counted.rows:
         raise RecordingError(path, "holds no usable sample; sample longer or with a smaller interval", line=1)
     return counted
@@ -241,22 +241,22 @@ def _is_stochastic(path: Path, columns: Sequence[str]) -> bool:
 
 
 def _check(path: Path, key: tuple[str, ...], number: int) -> None:
-    mask, _, _, *told = key
+    mask, _, _, *reason_cells = key
     if not (mask.isdecimal() and len(mask) <= 20 and int(mask) < 2**64):
         raise RecordingError(path, f"exec_mask is {mask[:40]!r}, not a 64-bit number", line=number)
-    if not told:
+    if not reason_cells:
         return
-    if not (told[2].isdecimal() and len(told[2]) < 6):
-        raise RecordingError(path, f"wave_count is {told[2][:40]!r}, not a whole number", line=number)
-    if _reason(told) not in ("ISSUED", *REASONS):
-        raise RecordingError(path, f"neither issued nor a known reason: {told[1][:80]!r}", line=number)
+    if not (reason_cells[2].isdecimal() and len(reason_cells[2]) < 6):
+        raise RecordingError(path, f"wave_count is {reason_cells[2][:40]!r}, not a whole number", line=number)
+    if _reason(reason_cells) not in ("ISSUED", *REASONS):
+        raise RecordingError(path, f"neither issued nor a known reason: {reason_cells[1][:80]!r}", line=number)
 
 
-def _reason(told: Sequence[str]) -> str:
-    issued = told[0].strip().lower()
+def _reason(reason_cells: Sequence[str]) -> str:
+    issued = reason_cells[0].strip().lower()
     if issued in ("1", "true"):
         return "ISSUED"
-    return told[1].strip().removeprefix(PREFIX) if issued in ("0", "false") else ""
+    return reason_cells[1].strip().removeprefix(PREFIX) if issued in ("0", "false") else ""
 
 
 def _class(sample: Sample, stochastic: bool) -> Stall:
@@ -301,11 +301,11 @@ def _hotspots(samples: Counter[Sample], stochastic: bool) -> tuple[Hotspot, ...]
 
 
 def _warnings(stochastic: bool, rejected: int, *, ended: bool = True) -> tuple[str, ...]:
-    found = [] if stochastic else [
+    warnings = [] if stochastic else [
         "host-trap samples lean towards waits and do not tell waiting from issuing: only waits are classed"
     ]  # fmt: skip
     if rejected:
-        found.append(f"{rejected} samples left out: their instruction was not decoded")
+        warnings.append(f"{rejected} samples left out: their instruction was not decoded")
     if not ended:
-        found.append("the last line has no end: more samples may have been cut off")
-    return tuple(found)
+        warnings.append("the last line has no end: more samples may have been cut off")
+    return tuple(warnings)

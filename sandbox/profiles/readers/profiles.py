@@ -43,7 +43,7 @@ class Seen:
 
     recording: Recording
     kernel: KernelCalls
-    own: str
+    function: str
     """The function's own name."""
 
     @property
@@ -69,37 +69,42 @@ def profile(
     Raises re.error for an expression that is none.
     """
     recordings = _complete(recordings)
-    groups = _group([seen for recording in recordings for seen in _list_seen(recording)])
+    groups = _group([entry for recording in recordings for entry in _list_seen(recording)])
     if target is not None:
-        wanted = re.compile(target)
-        groups = [group for group in groups if any(wanted.search(_words(seen.kernel)) for seen in group)]
+        pattern = re.compile(target)
+        groups = [group for group in groups if any(pattern.search(_words(entry.kernel)) for entry in group)]
     else:
         groups = [group for group in groups if group[0].kernel.category == "compute"] or groups
     profiles = (_profile(group, recordings) for group in groups[:most])
-    return tuple(_against(one, (bandwidths or {}).get(one.device or "")) for one in profiles)
+    return tuple(
+        _against(kernel_profile, (bandwidths or {}).get(kernel_profile.device or "")) for kernel_profile in profiles
+    )
 
 
 def _complete(recordings: Sequence[Recording]) -> Sequence[Recording]:
     """Recordings that do not tell their architecture get that of the others, where all others agree."""
-    arches = {(one.vendor, one.arch) for one in recordings if one.arch}
-    told = dict(arches)
-    if len(told) < len(arches):
+    arches = {(recording.vendor, recording.arch) for recording in recordings if recording.arch}
+    arch_by_vendor = dict(arches)
+    if len(arch_by_vendor) < len(arches):
         return recordings
     return [
-        one
-        if one.arch or one.vendor not in told
-        else one.model_copy(
-            update={"arch": told[one.vendor], "kernels": registers(one.kernels, told[one.vendor])}
-            if one.vendor == "amd"
-            else {"arch": told[one.vendor]}
+        recording
+        if recording.arch or recording.vendor not in arch_by_vendor
+        else recording.model_copy(
+            update={
+                "arch": arch_by_vendor[recording.vendor],
+                "kernels": registers(recording.kernels, arch_by_vendor[recording.vendor]),
+            }
+            if recording.vendor == "amd"
+            else {"arch": arch_by_vendor[recording.vendor]}
         )
-        for one in recordings
+        for recording in recordings
     ]
 
 
 def _against(profile: KernelProfile, peak: Named | None) -> KernelProfile:
     """With the share of a stated peak, where no counter told one."""
-    rate = next((said for said in profile.numbers if said.name == "mem.gbps"), None)
+    rate = next((number for number in profile.numbers if number.name == "mem.gbps"), None)
     if peak is None or rate is None or profile.number("mem.pct_of_peak") is not None:
         return profile
     share = rate.model_copy(
@@ -121,65 +126,74 @@ def _list_seen(recording: Recording) -> list[Seen]:
     kernels = recording.kernels
     if not kernels and recording.att is not None:
         kernels = (_kernel_named(recording.att.kernel),)
-    return [Seen(recording=recording, kernel=kernel, own=own_name(kernel.name)) for kernel in kernels]
+    return [Seen(recording=recording, kernel=kernel, function=own_name(kernel.name)) for kernel in kernels]
 
 
 def _kernel_named(name: str) -> KernelCalls:
     return KernelCalls(name=name, display=display(name), category=category(name), calls=1, last=Launched(calls=1))
 
 
-def _group(seen: Sequence[Seen]) -> list[list[Seen]]:
+def _group(entries: Sequence[Seen]) -> list[list[Seen]]:
     """What belongs to one kernel, best time first; kernels with most time first, untimed ones last.
 
     By whole name; else, between two tools, by the function's own name where each tool has it only once. Two kernels of
     one recording are never one.
     """
-    counts = Counter((id(one.recording), one.own) for one in seen)
+    counts = Counter((id(entry.recording), entry.function) for entry in entries)
     groups: list[list[Seen]] = []
-    known: dict[str, list[list[Seen]]] = {}
-    for one in sorted(seen, key=lambda item: (item.rank, -(item.kernel.total_ns or 0.0))):
-        home = next((group for group in known.get(one.own, []) if _same(group, one, counts)), None)
+    by_function: dict[str, list[list[Seen]]] = {}
+    for entry in sorted(entries, key=lambda item: (item.rank, -(item.kernel.total_ns or 0.0))):
+        home = next((group for group in by_function.get(entry.function, []) if _same(group, entry, counts)), None)
         if home is not None:
-            home.append(one)
+            home.append(entry)
         else:
-            groups.append([one])
-            known.setdefault(one.own, []).append(groups[-1])
+            groups.append([entry])
+            by_function.setdefault(entry.function, []).append(groups[-1])
     return groups
 
 
-def _same(group: Sequence[Seen], one: Seen, counts: Counter[tuple[int, str]]) -> bool:
-    if any(other.recording is one.recording for other in group):
+def _same(group: Sequence[Seen], entry: Seen, counts: Counter[tuple[int, str]]) -> bool:
+    if any(member.recording is entry.recording for member in group):
         return False
-    first = group[0]
-    alone = all(counts[id(item.recording), item.own] == 1 for item in (first, one))
-    return alone or first.kernel.name == one.kernel.name
+    best = group[0]
+    alone = all(counts[id(item.recording), item.function] == 1 for item in (best, entry))
+    return alone or best.kernel.name == entry.kernel.name
 
 
 def _profile(group: Sequence[Seen], recordings: Sequence[Recording]) -> KernelProfile:
-    first = group[0]
-    kernel = next((one.kernel for one in group if one.kernel.last.workgroup), first.kernel)
-    mine = [one.recording for one in group]
-    arch = next((one.arch for one in (*mine, *recordings) if one.arch and one.vendor == first.recording.vendor), None)
-    facts = {fact.name: fact.value for one in reversed((*mine, *recordings)) for fact in one.facts}
-    said, limiter = _numbers(group, arch, facts)
-    traced = next((one.att for one in mine if one.att is not None and _is(one.att.kernel, first)), None)
+    best = group[0]
+    kernel = next((entry.kernel for entry in group if entry.kernel.last.workgroup), best.kernel)
+    mine = [entry.recording for entry in group]
+    arch = next(
+        (
+            recording.arch
+            for recording in (*mine, *recordings)
+            if recording.arch and recording.vendor == best.recording.vendor
+        ),
+        None,
+    )
+    facts = {fact.name: fact.value for recording in reversed((*mine, *recordings)) for fact in recording.facts}
+    numbers, limiter = _numbers(group, arch, facts)
+    traced = next(
+        (recording.att for recording in mine if recording.att is not None and _is(recording.att.kernel, best)), None
+    )
     return KernelProfile(
-        vendor=first.recording.vendor,
+        vendor=best.recording.vendor,
         arch=arch,
-        device=next((one.device for one in (*mine, *recordings) if one.device), None),
-        kernel=first.kernel.name,
-        display=first.kernel.display,
+        device=next((recording.device for recording in (*mine, *recordings) if recording.device), None),
+        kernel=best.kernel.name,
+        display=best.kernel.display,
         key=_key(kernel),
-        category=first.kernel.category,
+        category=best.kernel.category,
         launched=kernel.last,
-        calls=first.kernel.calls,
-        grade=first.recording.grade if first.kernel.total_ns is not None else None,
-        numbers=said,
+        calls=best.kernel.calls,
+        grade=best.recording.grade if best.kernel.total_ns is not None else None,
+        numbers=numbers,
         limiter=limiter,
-        stalls=_stalls(group, first),
-        hotspots=_hotspots(group, first),
+        stalls=_stalls(group, best),
+        hotspots=_hotspots(group, best),
         validators=traced.validators if traced is not None else (),
-        warnings=tuple(dict.fromkeys(warning for one in mine for warning in one.warnings))[:WARNINGS],
+        warnings=tuple(dict.fromkeys(warning for recording in mine for warning in recording.warnings))[:WARNINGS],
     )
 
 
@@ -187,88 +201,94 @@ def _numbers(
     group: Sequence[Seen], arch: str | None, facts: dict[str, float]
 ) -> tuple[tuple[Said, ...], Limiter | None]:
     """All numbers, each name once: what was counted before what was computed from resources."""
-    first = group[0]
-    timed = first.recording.grade in DECIDES and first.kernel.median_ns is not None
+    best = group[0]
+    timed = best.recording.grade in DECIDES and best.kernel.median_ns is not None
     metrics = _metrics(group)
-    fitting = next((one for one in group if one.kernel.last.workgroup and one.kernel.vgpr_total is not None), first)
+    fitting = next(
+        (entry for entry in group if entry.kernel.last.workgroup and entry.kernel.vgpr_total is not None), best
+    )
     computed, limiter = residency(fitting.kernel, arch, facts.get("units"))
-    said = (
-        *(times(first.kernel, first.recording) if first.kernel.total_ns is not None else ()),
-        *_counter_numbers(first, metrics, arch, facts, first.kernel.median_ns if timed else None),
-        *(number for one in group for number in resources(one.kernel, one.recording)),
-        *_trace_numbers(group, first),
+    numbers = (
+        *(times(best.kernel, best.recording) if best.kernel.total_ns is not None else ()),
+        *_counter_numbers(best, metrics, arch, facts, best.kernel.median_ns if timed else None),
+        *(number for entry in group for number in resources(entry.kernel, entry.recording)),
+        *_trace_numbers(group, best),
         *computed,
     )
     unique: dict[str, Said] = {}
-    for number in said:
+    for number in numbers:
         unique.setdefault(number.name, number)
     return tuple(unique.values()), hopper.limiter(metrics) or limiter
 
 
 def _metrics(group: Sequence[Seen]) -> tuple[Named, ...]:
     """Metrics of all recordings, each name once: passes of counters add up to one list."""
-    return tuple({metric.name: metric for one in reversed(group) for metric in one.kernel.metrics}.values())
+    return tuple({metric.name: metric for entry in reversed(group) for metric in entry.kernel.metrics}.values())
 
 
 def _counter_numbers(
-    first: Seen, metrics: tuple[Named, ...], arch: str | None, facts: dict[str, float], duration_ns: float | None
+    best: Seen, metrics: tuple[Named, ...], arch: str | None, facts: dict[str, float], duration_ns: float | None
 ) -> tuple[Said, ...]:
     if not metrics:
         return ()
-    if first.recording.vendor == "nvidia":
+    if best.recording.vendor == "nvidia":
         return hopper.numbers(metrics, tool="ncu", duration_ns=duration_ns)
-    known = tuple(Named(name=name, value=value) for name, value in facts.items())
-    counted = cdna.numbers(metrics, arch, known, duration_ns or first.kernel.median_ns)
+    constants = tuple(Named(name=name, value=value) for name, value in facts.items())
+    counted = cdna.numbers(metrics, arch, constants, duration_ns or best.kernel.median_ns)
     if duration_ns is not None:
         return counted
-    return tuple(one.model_copy(update={"corrected": COUNTED}) if one.name in RATES else one for one in counted)
+    return tuple(
+        number.model_copy(update={"corrected": COUNTED}) if number.name in RATES else number for number in counted
+    )
 
 
-def _trace_numbers(group: Sequence[Seen], first: Seen) -> tuple[Said, ...]:
-    for one in group:
-        trace = one.recording.att
-        if trace is not None and _is(trace.kernel, first):
-            source = f"{place(one.recording)}: thread trace"
-            known = (
+def _trace_numbers(group: Sequence[Seen], best: Seen) -> tuple[Said, ...]:
+    for entry in group:
+        trace = entry.recording.att
+        if trace is not None and _is(trace.kernel, best):
+            source = f"{place(entry.recording)}: thread trace"
+            rows = (
                 ("comp.matrix_busy", trace.matrix_busy, "a lower bound, of the traced units"),
                 ("time.clock_mhz", trace.clock_mhz, ""),
             )
             return tuple(
                 Said(name=name, value=value, source=source, rung="trace", corrected=note)
-                for name, value, note in known
+                for name, value, note in rows
                 if value is not None
             )
     return ()
 
 
-def _stalls(group: Sequence[Seen], first: Seen) -> tuple[StallShare, ...]:
+def _stalls(group: Sequence[Seen], best: Seen) -> tuple[StallShare, ...]:
     """Of a thread trace, else of samples, else of counters: what was seen per instruction before what was summed."""
-    for one in group:
-        if one.recording.att is not None and _is(one.recording.att.kernel, first):
-            return one.recording.att.by_class
-    if first.recording.vendor == "nvidia":
+    for entry in group:
+        if entry.recording.att is not None and _is(entry.recording.att.kernel, best):
+            return entry.recording.att.by_class
+    if best.recording.vendor == "nvidia":
         return hopper.stalls(_metrics(group))
-    sampled = (one for one in group if one.recording.stalls and one.recording.kernels[:1] in ((), (one.kernel,)))
-    return next((one.recording.stalls for one in sampled), ())
+    sampled = (
+        entry for entry in group if entry.recording.stalls and entry.recording.kernels[:1] in ((), (entry.kernel,))
+    )
+    return next((entry.recording.stalls for entry in sampled), ())
 
 
-def _hotspots(group: Sequence[Seen], first: Seen) -> tuple[Hotspot, ...]:
-    for one in group:
-        trace = one.recording.att
-        spots = trace.hotspots if trace is not None and _is(trace.kernel, first) else one.recording.hotspots
-        mine = [spot for spot in spots if spot.kernel in ("", one.kernel.name)]
+def _hotspots(group: Sequence[Seen], best: Seen) -> tuple[Hotspot, ...]:
+    for entry in group:
+        trace = entry.recording.att
+        spots = trace.hotspots if trace is not None and _is(trace.kernel, best) else entry.recording.hotspots
+        mine = [spot for spot in spots if spot.kernel in ("", entry.kernel.name)]
         if mine:
             return tuple(mine[:HOTSPOTS])
     return ()
 
 
-def _is(traced: str, first: Seen) -> bool:
-    return traced == first.kernel.name or own_name(traced) == first.own
+def _is(traced: str, best: Seen) -> bool:
+    return traced == best.kernel.name or own_name(traced) == best.function
 
 
 def _key(kernel: KernelCalls) -> str:
-    last = kernel.last
-    words = (kernel.name, last.grid, last.workgroup, kernel.vgpr_total, last.sgpr)
+    launch = kernel.last
+    words = (kernel.name, launch.grid, launch.workgroup, kernel.vgpr_total, launch.sgpr)
     return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
@@ -295,47 +315,49 @@ def times(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
     """Durations and shares of `kernel`, as `recording` has them; its grade says what they may decide."""
     where = place(recording)
     rung = stands(recording)
-    said = [Said(name="time.calls", value=kernel.calls, source=f"{where}: calls", rung=rung)]
+    numbers = [Said(name="time.calls", value=kernel.calls, source=f"{where}: calls", rung=rung)]
     for name, field in TIMES:
         if (value := getattr(kernel, field)) is not None:
             note = HOST_SLOWED if name == "time.gap_before_ns" and recording.tool == TORCH else ""
             source = f"{where}: {field} of {kernel.calls} calls"
-            said.append(Said(name=name, value=value, source=source, rung=rung, corrected=note))
+            numbers.append(Said(name=name, value=value, source=source, rung=rung, corrected=note))
     if recording.span_ns and recording.busy_ns is not None:
         busy = recording.busy_ns / recording.span_ns
-        said.append(Said(name="time.busy_of_span", value=busy, source=f"{where}: busy / span", rung=rung))
-        helpers = sum(other.total_ns or 0.0 for other in recording.kernels if other.category != "compute")
+        numbers.append(Said(name="time.busy_of_span", value=busy, source=f"{where}: busy / span", rung=rung))
+        helpers = sum(helper.total_ns or 0.0 for helper in recording.kernels if helper.category != "compute")
         share = helpers / recording.span_ns
-        said.append(Said(name="time.helpers_of_span", value=share, source=f"{where}: helper kernels / span", rung=rung))
-    return tuple(said)
+        numbers.append(
+            Said(name="time.helpers_of_span", value=share, source=f"{where}: helper kernels / span", rung=rung)
+        )
+    return tuple(numbers)
 
 
 def resources(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
     """Registers, shared memory and scratch of the last launch."""
-    last, where = kernel.last, place(recording)
+    launch, where = kernel.last, place(recording)
     rung = stands(recording)
     estimated = next((metric.value for metric in kernel.metrics if metric.name == ESTIMATED), None)
 
-    def said(name: str, value: float | None, note: str = "") -> Iterator[Said]:
+    def number(name: str, value: float | None, note: str = "") -> Iterator[Said]:
         if value is not None:
             yield Said(name=name, value=value, source=f"{where}: last launch", rung=rung, corrected=note)
 
     amd = recording.vendor == "amd"
     return (
-        *said("regs.arch", last.arch_vgpr if amd else None),
-        *said("regs.accum", last.accum_vgpr),
-        *said("regs.total_per_thread", kernel.vgpr_total, kernel.corrected),
-        *said("regs.scalar", last.sgpr),
-        *said("regs.scratch_bytes_per_thread", last.scratch_bytes),
-        *said(
-            "shared.static_bytes" if last.lds_static_only else "shared.total_bytes",
-            last.lds_bytes,
-            STATIC_ONLY if last.lds_static_only else "",
+        *number("regs.arch", launch.arch_vgpr if amd else None),
+        *number("regs.accum", launch.accum_vgpr),
+        *number("regs.total_per_thread", kernel.vgpr_total, kernel.corrected),
+        *number("regs.scalar", launch.sgpr),
+        *number("regs.scratch_bytes_per_thread", launch.scratch_bytes),
+        *number(
+            "shared.static_bytes" if launch.lds_static_only else "shared.total_bytes",
+            launch.lds_bytes,
+            STATIC_ONLY if launch.lds_static_only else "",
         ),
-        *said("launch.threads_per_block", float(prod(last.workgroup)) if last.workgroup else None),
-        *said("launch.blocks", float(prod(last.blocks)) if last.blocks else None),
-        *said("launch.variants", float(len(kernel.variants)) if len(kernel.variants) > 1 else None),
-        *said("occ.estimated", None if estimated is None else estimated / 100, COMPUTED),
+        *number("launch.threads_per_block", float(prod(launch.workgroup)) if launch.workgroup else None),
+        *number("launch.blocks", float(prod(launch.blocks)) if launch.blocks else None),
+        *number("launch.variants", float(len(kernel.variants)) if len(kernel.variants) > 1 else None),
+        *number("occ.estimated", None if estimated is None else estimated / 100, COMPUTED),
     )
 
 
@@ -344,12 +366,12 @@ def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tup
 
     Nothing where the architecture, the registers or the block are not known.
     """
-    last = kernel.last
+    launch = kernel.last
     fits = _fits(kernel, arch)
-    if fits is None or not last.workgroup:
+    if fits is None or not launch.workgroup:
         return (), None
-    note = "an upper bound: dynamic shared memory is not known" if last.lds_static_only else ""
-    said = [
+    note = "an upper bound: dynamic shared memory is not known" if launch.lds_static_only else ""
+    numbers = [
         Said(
             name="occ.theoretical",
             value=fits.share,
@@ -359,12 +381,12 @@ def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tup
         )
     ]
     limiter = fits.limiter
-    if last.blocks and units and fits.blocks_per_unit:
-        fill = prod(last.blocks) / (units * fits.blocks_per_unit)
+    if launch.blocks and units and fits.blocks_per_unit:
+        fill = prod(launch.blocks) / (units * fits.blocks_per_unit)
         source = f"blocks / ({units:g} units * {fits.blocks_per_unit} blocks per unit)"
-        said.append(Said(name="occ.fill_waves", value=fill, source=source, rung="analytic", corrected=note))
+        numbers.append(Said(name="occ.fill_waves", value=fill, source=source, rung="analytic", corrected=note))
         limiter = "grid" if fill < 1 else limiter
-    return tuple(said), limiter
+    return tuple(numbers), limiter
 
 
 def stands(recording: Recording) -> Rung:
@@ -381,14 +403,14 @@ def place(recording: Recording) -> str:
 
 
 def _fits(kernel: KernelCalls, arch: str | None) -> Occupancy | None:
-    last = kernel.last
+    launch = kernel.last
     if arch not in KNOWN or kernel.vgpr_total is None:
         return None
-    held = Resources(
-        arch_vgpr=last.arch_vgpr,
+    usage = Resources(
+        arch_vgpr=launch.arch_vgpr,
         vgpr_total=kernel.vgpr_total,
-        sgpr=last.sgpr,
-        lds_bytes=last.lds_bytes,
-        threads=prod(last.workgroup) if last.workgroup else None,
+        sgpr=launch.sgpr,
+        lds_bytes=launch.lds_bytes,
+        threads=prod(launch.workgroup) if launch.workgroup else None,
     )
-    return occupancy(target_of(arch), held)
+    return occupancy(target_of(arch), usage)

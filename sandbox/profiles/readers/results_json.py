@@ -43,7 +43,7 @@ def read(path: Path) -> tuple[Recording, ...]:
 
     Raises `RecordingError` when the text is cut or damaged, or the document tells of nothing.
     """
-    found: list[Recording] = []
+    recordings: list[Recording] = []
     with open_engine(path) as engine, ExitStack() as files:
         processes: list[_Process] = []
         writers: list[tuple[Any, Any]] = []
@@ -51,7 +51,7 @@ def read(path: Path) -> tuple[Recording, ...]:
             if keys == (ROOT, "[]"):
                 processes.append(_Process())
                 paths = [engine.room / f"{kind}{len(processes) - 1}.csv" for kind in ("dispatches", "counters")]
-                streams = [files.enter_context(one.open("w", encoding="utf-8", newline="")) for one in paths]
+                streams = [files.enter_context(file.open("w", encoding="utf-8", newline="")) for file in paths]
                 writers.append((csv.writer(streams[0]), csv.writer(streams[1])))
                 writers[-1][0].writerow(dispatches.DISPATCH)
                 writers[-1][1].writerow(dispatches.COUNTER)
@@ -59,10 +59,10 @@ def read(path: Path) -> tuple[Recording, ...]:
                 _take(path, processes[-1], writers[-1], keys[2:], value)
         files.close()
         for at, process in enumerate(processes):
-            found += _finish(path, process, engine.room, at)
-    if not found:
+            recordings += _finish(path, process, engine.room, at)
+    if not recordings:
         raise RecordingError(path, "holds no dispatch, no counter and no GPU: nothing was recorded", line=1)
-    return tuple(sorted(found, key=lambda one: -(one.sum_ns or 0)))
+    return tuple(sorted(recordings, key=lambda recording: -(recording.sum_ns or 0)))
 
 
 def _take(path: Path, process: _Process, writers: tuple[Any, Any], keys: tuple[str, ...], value: Any) -> None:
@@ -72,8 +72,8 @@ def _take(path: Path, process: _Process, writers: tuple[Any, Any], keys: tuple[s
             case ("kernel_symbols", "[]"):
                 process.symbols[str(value["kernel_id"])] = _symbol(value)
             case ("agents", "[]"):
-                found = agents.agent(value, (str(value["id"]["handle"]),))
-                process.gpus += [found] if found else []
+                gpu = agents.agent(value, (str(value["id"]["handle"]),))
+                process.gpus += [gpu] if gpu else []
             case ("counters", "[]"):
                 process.counters[value["id"]["handle"]] = value["name"]
             case ("buffer_records", "kernel_dispatch", "[]"):
@@ -88,32 +88,33 @@ def _take(path: Path, process: _Process, writers: tuple[Any, Any], keys: tuple[s
         raise RecordingError(path, f"{'.'.join(keys)} holds a record of another shape: {error!r}") from error
 
 
-def _symbol(told: Mapping[str, Any]) -> Symbol:
+def _symbol(record: Mapping[str, Any]) -> Symbol:
     name = next(
-        (told[key] for key in ("formatted_kernel_name", "demangled_kernel_name", "kernel_name") if told.get(key)), ""
+        (record[key] for key in ("formatted_kernel_name", "demangled_kernel_name", "kernel_name") if record.get(key)),
+        "",
     )
-    counts = [int(told[key]) for key in ("arch_vgpr_count", "accum_vgpr_count", "sgpr_count")]
+    counts = [int(record[key]) for key in ("arch_vgpr_count", "accum_vgpr_count", "sgpr_count")]
     return Symbol(str(name), counts[0], counts[1], counts[2])
 
 
-def _dispatch(told: Mapping[str, Any]) -> Sequence[object]:
-    info = told["dispatch_info"]
+def _dispatch(record: Mapping[str, Any]) -> Sequence[object]:
+    info = record["dispatch_info"]
     workgroup, grid = info["workgroup_size"], info["grid_size"]
     packed = (
         info["kernel_id"], info["agent_id"]["handle"], info["queue_id"]["handle"],
         info["group_segment_size"], info["private_segment_size"],
         workgroup["x"], workgroup["y"], workgroup["z"], grid["x"], grid["y"], grid["z"],
     )  # fmt: skip
-    return " ".join(map(str, packed)), told["start_timestamp"], told["end_timestamp"]
+    return " ".join(map(str, packed)), record["start_timestamp"], record["end_timestamp"]
 
 
-def _count(process: _Process, told: Mapping[str, Any]) -> list[Sequence[object]]:
+def _count(process: _Process, dispatch: Mapping[str, Any]) -> list[Sequence[object]]:
     """Rows of one dispatch: a counter's records, one for each hardware instance, are summed."""
-    data = told["dispatch_data"]
+    data = dispatch["dispatch_data"]
     info = data["dispatch_info"]
     grid = info["grid_size"]
     sums: dict[int, float] = {}
-    for record in told["records"]:
+    for record in dispatch["records"]:
         handle = record["counter_id"]["handle"]
         sums[handle] = sums.get(handle, 0.0) + float(record["value"])
     return [
@@ -124,18 +125,18 @@ def _count(process: _Process, told: Mapping[str, Any]) -> list[Sequence[object]]
 
 
 def _finish(path: Path, process: _Process, room: Path, at: int) -> list[Recording]:
-    found: list[Recording] = []
+    recordings: list[Recording] = []
     if process.dispatches:
-        found += _time_rows(path, process, room / f"dispatches{at}.csv")
+        recordings += _time_rows(path, process, room / f"dispatches{at}.csv")
     if process.counted:
-        found += _with_counters(path, process, room / f"counters{at}.csv")
-    if not found and process.gpus:
+        recordings += _with_counters(path, process, room / f"counters{at}.csv")
+    if not recordings and process.gpus:
         alone = agents.recording(path, process.gpus)
         why = "no dispatch record"
         if process.thread_traces:
             why = f"a thread trace run: no dispatch record, {process.thread_traces} trace files beside it"
-        found.append(alone.model_copy(update={"format": FORMAT, "warnings": (*alone.warnings, why)}))
-    return found
+        recordings.append(alone.model_copy(update={"format": FORMAT, "warnings": (*alone.warnings, why)}))
+    return recordings
 
 
 def _time_rows(path: Path, process: _Process, rows: Path) -> list[Recording]:
@@ -143,20 +144,20 @@ def _time_rows(path: Path, process: _Process, rows: Path) -> list[Recording]:
         loaded = load(
             engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=process.symbols)
         )
-        told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
-    return [_place(process, one) for one in told]
+        by_gpu = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
+    return [_place(process, recording) for recording in by_gpu]
 
 
 def _with_counters(path: Path, process: _Process, rows: Path) -> list[Recording]:
     cells = rocprof_csv.cells(path, rows, dispatches.head(dispatches.COUNTER), process.symbols)
-    told = rocprof_csv.counter_recordings(cells, files=(str(path),))
-    return [_place(process, one.model_copy(update={"format": FORMAT})) for one in told]
+    by_gpu = rocprof_csv.counter_recordings(cells, files=(str(path),))
+    return [_place(process, recording.model_copy(update={"format": FORMAT})) for recording in by_gpu]
 
 
 def _place(process: _Process, recording: Recording) -> Recording:
     handle = (recording.device or "").removeprefix("Agent ")
-    agent = agents.chosen(process.gpus, handle)
+    agent = agents.choose(process.gpus, handle)
     if agent is None:
         return recording
-    named = next((one for one in agent.ids if one.startswith("Agent ")), recording.device)
-    return on_device(recording.model_copy(update={"device": named if handle in agent.ids else None}), agent)
+    device = next((name for name in agent.ids if name.startswith("Agent ")), recording.device)
+    return on_device(recording.model_copy(update={"device": device if handle in agent.ids else None}), agent)

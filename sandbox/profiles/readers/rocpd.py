@@ -47,10 +47,10 @@ def codes(columns: Sequence[str], kinds: Sequence[Sequence[object]]) -> Codes | 
     """
     rows: list[tuple[int, ...]] = []
     for kind in kinds:
-        whole = tuple(cell for cell in kind if isinstance(cell, int))
-        if len(whole) != len(columns):
+        integers = tuple(cell for cell in kind if isinstance(cell, int))
+        if len(integers) != len(columns):
             return None
-        rows.append(whole)
+        rows.append(integers)
     terms, at, step = ["0"], [0] * len(rows), 1
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
         least, most = min(cells), max(cells)
@@ -157,12 +157,15 @@ def read(path: Path) -> tuple[Recording, ...]:
         symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
         gpus = _agents(base)
         summed = engine.room / "counters.csv"
-        found = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
+        by_gpu = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
         if base.copied(_COUNTERS, dispatches.COUNTER, summed):
             cells = rocprof_csv.cells(path, summed, dispatches.head(dispatches.COUNTER), symbols)
-            told = rocprof_csv.counter_recordings(cells, files=(str(path),))
-            found = tuple(_with_metrics(one, told) for one in found)
-    return tuple(_place(one.model_copy(update={"warnings": (*one.warnings, *warnings)}), gpus) for one in found)
+            counters = rocprof_csv.counter_recordings(cells, files=(str(path),))
+            by_gpu = tuple(_with_metrics(recording, counters) for recording in by_gpu)
+    return tuple(
+        _place(recording.model_copy(update={"warnings": (*recording.warnings, *warnings)}), gpus)
+        for recording in by_gpu
+    )
 
 
 def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> Dispatches:
@@ -199,10 +202,10 @@ def _one_run(base: _Base) -> str:
 
 
 def _schema(base: _Base) -> tuple[str, ...]:
-    told = [str(row[0]) for row in base.rows("select value from rocpd_metadata where tag = 'schema_version'")]
-    if not told:
+    versions = [str(row[0]) for row in base.rows("select value from rocpd_metadata where tag = 'schema_version'")]
+    if not versions:
         raise RecordingError(base.path, "tells no schema_version: the database is damaged or not finished")
-    unknown = sorted({version for version in told if version.split(".")[0] not in SCHEMAS})
+    unknown = sorted({version for version in versions if version.split(".")[0] not in SCHEMAS})
     if unknown:
         raise RecordingError(base.path, f"has schema version {unknown[0]}; known: {', '.join(SCHEMAS)}")
     return ()
@@ -221,24 +224,24 @@ def _missing(base: _Base) -> tuple[str, ...]:
 
 def _agents(base: _Base) -> tuple[agents.Agent, ...]:
     columns = ("type", "name", "product_name", "absolute_index", "logical_index", "extdata")
-    found = []
+    gpus = []
     for identity, *values in base.rows(f"select guid || ':' || id, {', '.join(columns)} from rocpd_info_agent"):
-        told = dict(zip(columns, values, strict=True))
+        fields = dict(zip(columns, values, strict=True))
         try:
-            more = json.loads(told.pop("extdata") or "{}")
+            more = json.loads(fields.pop("extdata") or "{}")
         except ValueError as error:
             raise RecordingError(base.path, f"rocpd_info_agent.extdata is no JSON: {error}") from error
-        agent = agents.agent({**(more if isinstance(more, dict) else {}), **told}, (str(identity),))
-        found += [agent] if agent else []
-    return tuple(found)
+        agent = agents.agent({**(more if isinstance(more, dict) else {}), **fields}, (str(identity),))
+        gpus += [agent] if agent else []
+    return tuple(gpus)
 
 
-def _with_metrics(recording: Recording, told: Sequence[Recording]) -> Recording:
-    match = next((one for one in told if one.device == recording.device), None)
+def _with_metrics(recording: Recording, candidates: Sequence[Recording]) -> Recording:
+    match = next((candidate for candidate in candidates if candidate.device == recording.device), None)
     if match is None:
         return recording
     metrics = {kernel.name: kernel.metrics for kernel in match.kernels}
-    kernels = [one.model_copy(update={"metrics": metrics.get(one.name, ())}) for one in recording.kernels]
+    kernels = [kernel.model_copy(update={"metrics": metrics.get(kernel.name, ())}) for kernel in recording.kernels]
     warning = "counters were read while these times were taken: they are slower than a run without"
     return recording.model_copy(
         update={
@@ -250,8 +253,8 @@ def _with_metrics(recording: Recording, told: Sequence[Recording]) -> Recording:
 
 
 def _place(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
-    agent = agents.chosen(gpus, recording.device or "")
+    agent = agents.choose(gpus, recording.device or "")
     if agent is None:
         return recording
-    named = next((one for one in agent.ids if one.startswith("Agent ")), None)
-    return on_device(recording.model_copy(update={"device": named}), agent)
+    device = next((name for name in agent.ids if name.startswith("Agent ")), None)
+    return on_device(recording.model_copy(update={"device": device}), agent)

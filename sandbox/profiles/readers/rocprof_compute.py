@@ -91,31 +91,31 @@ def dispatches(path: Path) -> Iterator[Dispatch]:
 
 def kernels_of_wide_table(path: Path) -> list[Kernel]:
     """All kernels of a wide table. Raises RecordingError where it is cut, damaged or empty."""
-    found: dict[str, Kernel] = {}
-    for one in dispatches(path):
-        kernel = found.setdefault(one.kernel, Kernel(name=one.kernel))
-        kernel.launch(read_launch(one.cells))
-        kernel.time(duration(*(one.cells.get(name, "") for name in TIMES)))
-        for name, value in one.counters.items():
+    kernels: dict[str, Kernel] = {}
+    for row in dispatches(path):
+        kernel = kernels.setdefault(row.kernel, Kernel(name=row.kernel))
+        kernel.launch(read_launch(row.cells))
+        kernel.time(duration(*(row.cells.get(name, "") for name in TIMES)))
+        for name, value in row.counters.items():
             kernel.add(name, value)
-        kernel.left_out |= one.left_out
-    return list(found.values())
+        kernel.left_out |= row.left_out
+    return list(kernels.values())
 
 
 def _levels(folder: Path) -> dict[tuple[str, str], dict[str, float]]:
     """Counters of the level files, where the accumulator's meaning is the file's name."""
-    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    by_dispatch: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for stem in _LEVEL_FILES:
         path = folder / f"{stem}.csv"
         if not path.is_file():
             continue
         for cells, counters, _ in wide(path):
             accumulated = counters.pop("SQ_ACCUM_PREV_HIRES", None)
-            known = found[cells["dispatch_id"], cells["gpu_id"]]
-            known |= {name: value for name, value in counters.items() if name not in known}
+            counts = by_dispatch[cells["dispatch_id"], cells["gpu_id"]]
+            counts |= {name: value for name, value in counters.items() if name not in counts}
             if accumulated is not None:
-                known[f"{stem}_ACCUM"] = accumulated
-    return found
+                counts[f"{stem}_ACCUM"] = accumulated
+    return by_dispatch
 
 
 def duration(start: str, end: str) -> float:
@@ -184,12 +184,12 @@ def _kernels(table: Path) -> list[Kernel]:
     if missing:
         raise RecordingError(table, f"its header lacks {', '.join(missing)}", line=1)
     read_kernels = kernels_of_long_table if is_long(titles) else kernels_of_wide_table
-    found = read_kernels(table)
-    if not found:
+    kernels = read_kernels(table)
+    if not kernels:
         raise RecordingError(table, "has a header and no dispatch: nothing was profiled", line=1)
-    if not any(kernel.sums for kernel in found):
+    if not any(kernel.sums for kernel in kernels):
         raise RecordingError(table, "holds no counter that is not 0: counters were not collected", line=2)
-    return found
+    return kernels
 
 
 def _is_database(path: Path) -> bool:
@@ -198,13 +198,13 @@ def _is_database(path: Path) -> bool:
 
 
 def _list(kernels: Sequence[Kernel], arch: str | None) -> tuple[KernelCalls, ...]:
-    whole = math.fsum(time for kernel in kernels for time in kernel.times)
+    all_kernels_ns = math.fsum(time for kernel in kernels for time in kernel.times)
     complete = not any(kernel.ruined for kernel in kernels)
-    listed = [_kernel(kernel, whole if complete else None) for kernel in kernels]
-    return registers(sorted(listed, key=lambda one: (-(one.total_ns or 0), one.name)), arch)
+    listed = [_kernel(kernel, all_kernels_ns if complete else None) for kernel in kernels]
+    return registers(sorted(listed, key=lambda calls: (-(calls.total_ns or 0), calls.name)), arch)
 
 
-def _kernel(kernel: Kernel, whole: float | None) -> KernelCalls:
+def _kernel(kernel: Kernel, all_kernels_ns: float | None) -> KernelCalls:
     times = kernel.times
     total = math.fsum(times) if times and not kernel.ruined else None
     variants = sorted(kernel.launches.values(), key=lambda launched: -launched.calls)[:VARIANTS]
@@ -213,24 +213,24 @@ def _kernel(kernel: Kernel, whole: float | None) -> KernelCalls:
         calls=kernel.calls, total_ns=total, mean_ns=math.fsum(times) / len(times) if times else None,
         median_ns=median(times) if times else None, min_ns=min(times, default=None), max_ns=max(times, default=None),
         stdev_ns=stdev(times) if len(times) > 1 else None,
-        share=total / whole if total is not None and whole else None, last=kernel.last, variants=tuple(variants),
+        share=total / all_kernels_ns if total is not None and all_kernels_ns else None, last=kernel.last, variants=tuple(variants),
         metrics=tuple(Named(name=name, value=value) for name, value in sorted(kernel.means().items())),
     )  # fmt: skip
 
 
 def _warnings(kernels: Sequence[Kernel], listed: Sequence[KernelCalls]) -> list[str]:
-    found = ["grid and workgroup are told as products over their axes: blocks is their number, not their shape"]
+    warnings = ["grid and workgroup are told as products over their axes: blocks is their number, not their shape"]
     ruined = sum(kernel.ruined for kernel in kernels)
     if ruined:
-        found.append(
-            f"{ruined} of {sum(one.calls for one in listed)} dispatches have no usable time: end is not after start, "
+        warnings.append(
+            f"{ruined} of {sum(entry.calls for entry in listed)} dispatches have no usable time: end is not after start, "
             "or a spreadsheet rounded both"
         )
     absent = sorted({name for kernel in kernels for name in kernel.left_out})
     if absent:
         more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
-        found.append(f"left out because 0 means that it was not collected: {', '.join(absent[:8])}{more}")
-    return found
+        warnings.append(f"left out because 0 means that it was not collected: {', '.join(absent[:8])}{more}")
+    return warnings
 
 
 # The device and tool that rocprof-compute names in sysinfo.csv, where what it could not find stays unknown.
@@ -272,23 +272,23 @@ def system(path: Path) -> System:
         raise RecordingError(path, f"is cut or damaged: {error}") from error
     if len(rows) < 2 or len(rows[1]) != len(rows[0]) or not is_ended(path):
         raise RecordingError(path, "is cut: not as many values as columns, or no end of the last line", line=2)
-    told = {name.strip().lower(): value.strip() for name, value in zip(rows[0], rows[1], strict=True)}
-    return describe_system(told, path)
+    fields = {name.strip().lower(): value.strip() for name, value in zip(rows[0], rows[1], strict=True)}
+    return describe_system(fields, path)
 
 
-def describe_system(told: Mapping[str, str], path: Path) -> System:
+def describe_system(fields: Mapping[str, str], path: Path) -> System:
     """The same from column -> value, however it was stored."""
-    arch = told.get("gpu_arch", "").split(":")[0]
-    found = {name: value for name, column in FACTS.items() if (value := _positive(told.get(column)))}
-    waves, simds = _positive(told.get("max_waves_per_cu")), found.get("simds_per_unit")
+    arch = fields.get("gpu_arch", "").split(":")[0]
+    facts = {name: value for name, column in FACTS.items() if (value := _positive(fields.get(column)))}
+    waves, simds = _positive(fields.get("max_waves_per_cu")), facts.get("simds_per_unit")
     if waves and simds:
-        found["max_waves_per_simd"] = waves / simds
-    unknown = [column for name, column in FACTS.items() if name not in found]
+        facts["max_waves_per_simd"] = waves / simds
+    unknown = [column for name, column in FACTS.items() if name not in facts]
     return System(
         arch=arch if arch.startswith("gfx") else None,
-        device=told.get("gpu_model") or None,
-        version=told.get("version") or None,
-        facts=tuple(Named(name=name, value=value) for name, value in found.items()),
+        device=fields.get("gpu_model") or None,
+        version=fields.get("version") or None,
+        facts=tuple(Named(name=name, value=value) for name, value in facts.items()),
         files=(str(path),),
         warnings=(f"{path.name} does not know {', '.join(unknown)}",) if unknown else (),
     )
@@ -352,13 +352,15 @@ def read_database(path: Path) -> Recording:
         about = _system(base, path)
     if not times:
         raise RecordingError(path, "holds no dispatch with a time: nothing was profiled")
-    whole = math.fsum(time for taken in times.values() for time in taken)
-    kernels = [_database_kernel(name, taken, whole, metrics.get(name, {})) for name, taken in times.items()]
+    all_kernels_ns = math.fsum(time for durations in times.values() for time in durations)
+    kernels = [
+        _database_kernel(name, durations, all_kernels_ns, metrics.get(name, {})) for name, durations in times.items()
+    ]
     return Recording(
         format="rocprof_compute_db", tool="rocprof-compute", tool_version=version, vendor="amd", arch=about.arch,
         device=about.device, grade="serialised", facts=about.facts, warnings=(*about.warnings, *_notes(ruined)),
-        kernels=tuple(sorted(kernels, key=lambda one: (-(one.total_ns or 0), one.name))),
-        rows=sum(len(taken) for taken in times.values()), rejected=ruined, sum_ns=whole, files=(str(path),),
+        kernels=tuple(sorted(kernels, key=lambda kernel: (-(kernel.total_ns or 0), kernel.name))),
+        rows=sum(len(durations) for durations in times.values()), rejected=ruined, sum_ns=all_kernels_ns, files=(str(path),),
     )  # fmt: skip
 
 
@@ -382,8 +384,8 @@ def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _has_tables(base: sqlite3.Connection) -> bool:
-    found = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return set(_TABLES) <= found
+    tables = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return set(_TABLES) <= tables
 
 
 def _version(base: sqlite3.Connection, path: Path) -> str | None:
@@ -407,7 +409,7 @@ def _times(base: sqlite3.Connection, path: Path) -> tuple[dict[str, list[float]]
 
 
 def _metrics(base: sqlite3.Connection, path: Path) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    by_kernel: dict[str, dict[str, float]] = defaultdict(dict)
     for kernel, table, part, metric, unit, kind, value in base.execute(_METRICS, KEPT):
         if not isinstance(value, float | int):
             raise RecordingError(path, f"the value of {str(metric)[:60]!r} is no number: damaged")
@@ -415,8 +417,8 @@ def _metrics(base: sqlite3.Connection, path: Path) -> dict[str, dict[str, float]
             continue  # the tool divided by a 0 that it did not know: not told
         where = str(table) if part in (None, table) else f"{table} / {part}"
         suffix = f" ({unit})" if unit else ""
-        found[str(kernel)][f"{where} / {metric} [{kind}]{suffix}"] = float(value)
-    return found
+        by_kernel[str(kernel)][f"{where} / {metric} [{kind}]{suffix}"] = float(value)
+    return by_kernel
 
 
 def _system(base: sqlite3.Connection, path: Path) -> System:
@@ -424,19 +426,19 @@ def _system(base: sqlite3.Connection, path: Path) -> System:
     if row is None or row[0] is None:
         return System(warnings=("the database does not tell the device",))
     try:
-        told = json.loads(row[0])
+        fields = json.loads(row[0])
     except (ValueError, TypeError, RecursionError) as error:
         raise RecordingError(path, f"its description of the system is damaged: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise RecordingError(path, "its description of the system is no object: damaged")
-    return describe_system({str(name): "" if value is None else str(value) for name, value in told.items()}, path)
+    return describe_system({str(name): "" if value is None else str(value) for name, value in fields.items()}, path)
 
 
-def _database_kernel(name: str, times: list[float], whole: float, metrics: Mapping[str, float]) -> KernelCalls:
+def _database_kernel(name: str, times: list[float], all_kernels_ns: float, metrics: Mapping[str, float]) -> KernelCalls:
     return KernelCalls(
         name=name, display=names.display(name), category=names.category(name), calls=len(times),
         total_ns=math.fsum(times), mean_ns=math.fsum(times) / len(times), median_ns=median(times), min_ns=min(times),
-        max_ns=max(times), stdev_ns=stdev(times) if len(times) > 1 else None, share=math.fsum(times) / whole,
+        max_ns=max(times), stdev_ns=stdev(times) if len(times) > 1 else None, share=math.fsum(times) / all_kernels_ns,
         last=_launch_of(len(times), metrics),
         metrics=tuple(Named(name=metric, value=value) for metric, value in sorted(metrics.items())),
     )  # fmt: skip
@@ -445,9 +447,9 @@ def _database_kernel(name: str, times: list[float], whole: float, metrics: Mappi
 def _launch_of(calls: int, metrics: Mapping[str, float]) -> Launched:
     """From the metrics of the wavefront's launch, where every dispatch had the same."""
     place = "Wavefront / Wavefront Launch Stats"
-    told = {name: metrics.get(f"{place} / {metric} [Avg] ({unit})") for name, (metric, unit) in LAUNCH.items()}
-    whole = {name: int(value) for name, value in told.items() if value is not None and value.is_integer()}
-    return Launched.model_validate({"calls": calls, **whole})
+    values = {name: metrics.get(f"{place} / {metric} [Avg] ({unit})") for name, (metric, unit) in LAUNCH.items()}
+    integers = {name: int(value) for name, value in values.items() if value is not None and value.is_integer()}
+    return Launched.model_validate({"calls": calls, **integers})
 
 
 # Cells of rocprof-compute's tables: which columns are counters, which zeros mean that nothing was collected.
@@ -477,15 +479,15 @@ def wide(path: Path) -> Iterator[tuple[Row, dict[str, float], set[str]]]:
             continue
         row = pick(cells)
         check(path, row, number)
-        told = {name: number_of(path, cells[at], name, number) for at, name in columns if cells[at].strip()}
-        yield row, *fold_channels(told)
+        values = {name: number_of(path, cells[at], name, number) for at, name in columns if cells[at].strip()}
+        yield row, *fold_channels(values)
 
 
-def fold_channels(told: Mapping[str, float]) -> tuple[dict[str, float], set[str]]:
+def fold_channels(counts: Mapping[str, float]) -> tuple[dict[str, float], set[str]]:
     """Counters with channels folded into `_sum`, without zeros that mean `not collected`; and the names of those."""
     channels: dict[str, list[float]] = defaultdict(list)
     summed: dict[str, float] = {}
-    for name, value in told.items():
+    for name, value in counts.items():
         match = _CHANNEL.match(name)
         if match:
             channels[match.group(1) + "_sum"].append(value)
@@ -499,14 +501,14 @@ def fold_channels(told: Mapping[str, float]) -> tuple[dict[str, float], set[str]
 
 def counters(titles: Sequence[str]) -> list[tuple[int, str]]:
     """Places of counters; `X_1` beside `X` is the same column of another pass."""
-    named = {name.strip() for name in titles}
-    found = []
+    names = {name.strip() for name in titles}
+    places = []
     for at, text in enumerate(titles):
         name = text.strip()
         repeat = _REPEAT.match(name)
-        if _COUNTER.match(name) and name.lower() not in KEYS and not (repeat and repeat.group(1) in named):
-            found.append((at, name))
-    return found
+        if _COUNTER.match(name) and name.lower() not in KEYS and not (repeat and repeat.group(1) in names):
+            places.append((at, name))
+    return places
 
 
 def picker(path: Path, titles: Sequence[str]) -> Callable[[Sequence[str]], Row]:
@@ -598,17 +600,17 @@ def kernels_of_long_table(path: Path) -> list[Kernel]:
             "select kernel_name, counter_name, count(*), count(counter_value), fsum(counter_value), "
             f"min(counter_value), max(counter_value) {source} group by all order by all"
         )
-        taken = engine.rows(_dispatches(source, titles))
+        dispatch_rows = engine.rows(_dispatches(source, titles))
     if not files.is_ended(path):
         raise RecordingError(path, "is cut: its last line has no end")
-    found: dict[str, Kernel] = {}
-    for name, counter, *told in counted:
-        _count(path, found.setdefault(str(name or ""), Kernel(name=str(name or ""))), str(counter or ""), told)
-    _launch(path, found, titles, taken)
-    for one in found.values():
-        kept, left_out = fold_channels(one.means())
-        one.sums, one.counts, one.left_out = dict(kept), dict.fromkeys(kept, 1), left_out
-    return list(found.values())
+    kernels: dict[str, Kernel] = {}
+    for name, counter, *sums in counted:
+        _count(path, kernels.setdefault(str(name or ""), Kernel(name=str(name or ""))), str(counter or ""), sums)
+    _launch(path, kernels, titles, dispatch_rows)
+    for kernel in kernels.values():
+        values, left_out = fold_channels(kernel.means())
+        kernel.sums, kernel.counts, kernel.left_out = dict(values), dict.fromkeys(values, 1), left_out
+    return list(kernels.values())
 
 
 def _source(engine: Engine, path: Path, titles: Sequence[str]) -> str:
@@ -629,8 +631,8 @@ def _dispatches(source: str, titles: Sequence[str]) -> str:
     return f"select kernel_name, dispatch_id, gpu_id, {times}, {launch} {source} group by all"
 
 
-def _count(path: Path, kernel: Kernel, counter: str, told: Sequence[float | None]) -> None:
-    rows, values, total, least, most = told
+def _count(path: Path, kernel: Kernel, counter: str, sums: Sequence[float | None]) -> None:
+    rows, values, total, least, most = sums
     if rows != values or not counter or total is None or least is None or most is None:
         raise RecordingError(path, f"{kernel.name[:80]!r} has a row without a counter or its value")
     if not 0 <= least <= most < LARGEST:
@@ -638,19 +640,26 @@ def _count(path: Path, kernel: Kernel, counter: str, told: Sequence[float | None
     kernel.sums[counter], kernel.counts[counter] = total, int(values or 0)
 
 
-def _launch(path: Path, found: dict[str, Kernel], titles: Sequence[str], taken: Sequence[Sequence[object]]) -> None:
+def _launch(
+    path: Path, kernels: dict[str, Kernel], titles: Sequence[str], dispatch_rows: Sequence[Sequence[object]]
+) -> None:
     """A dispatch is replayed once per pass of counters: its time is the mean over its passes."""
-    told = [name for name in _LAUNCH if name in titles]
+    columns = [name for name in _LAUNCH if name in titles]
     times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for row in sorted(taken, key=_order):
+    for row in sorted(dispatch_rows, key=_order):
         name, dispatch, gpu, start, end, *cells = (str(cell or "") for cell in row)
         if (name, dispatch, gpu) not in times:
-            one = {"kernel_name": name, "dispatch_id": dispatch, "gpu_id": gpu, **dict(zip(told, cells, strict=True))}
-            check(path, one, None)
-            found[name].launch(read_launch(one))
+            launch_cells = {
+                "kernel_name": name,
+                "dispatch_id": dispatch,
+                "gpu_id": gpu,
+                **dict(zip(columns, cells, strict=True)),
+            }
+            check(path, launch_cells, None)
+            kernels[name].launch(read_launch(launch_cells))
         times[name, dispatch, gpu].append(duration(start, end))
     for (name, _, _), passes in times.items():
-        found[name].time(math.fsum(passes) / len(passes) if all(passes) else 0.0)
+        kernels[name].time(math.fsum(passes) / len(passes) if all(passes) else 0.0)
 
 
 def _order(row: Sequence[object]) -> tuple[int, str, list[str]]:

@@ -44,14 +44,14 @@ def sniff_calls(head: Head) -> bool:
 
 def read_kernel_stats(path: Path, head: Head) -> tuple[Recording, ...]:
     """The statistics of one file; no medians, which sums cannot tell. `RecordingError` when damaged or empty."""
-    told = [_row(path, head, line, cells) for line, cells in rows(path, head)]
-    if not told:
+    table_rows = [_row(path, head, line, cells) for line, cells in rows(path, head)]
+    if not table_rows:
         raise RecordingError(path, "has a header and no rows: 0 kernels were counted", line=1)
-    if all(_DOMAIN.fullmatch(row.name) for row in told):
-        return (_sums(path, "domain_stats", told),)
-    if all(_API.fullmatch(row.name) for row in told):
-        return (_sums(path, "api_stats", told),)
-    return (_kernels(path, told),)
+    if all(_DOMAIN.fullmatch(row.name) for row in table_rows):
+        return (_sums(path, "domain_stats", table_rows),)
+    if all(_API.fullmatch(row.name) for row in table_rows):
+        return (_sums(path, "api_stats", table_rows),)
+    return (_kernels(path, table_rows),)
 
 
 def _row(path: Path, head: Head, line: int, cells: Sequence[str]) -> _Row:
@@ -69,21 +69,25 @@ def _row(path: Path, head: Head, line: int, cells: Sequence[str]) -> _Row:
     )
 
 
-def _kernels(path: Path, told: Sequence[_Row]) -> Recording:
-    total = sum(row.total for row in told)
+def _kernels(path: Path, table_rows: Sequence[_Row]) -> Recording:
+    total = sum(row.total for row in table_rows)
     if not total:
         raise RecordingError(path, "every duration is 0: the times are damaged", line=2)
-    off = [row for row in told if row.percent is not None and abs(row.percent - 100 * row.total / total) > _AGREE]
+    off = [row for row in table_rows if row.percent is not None and abs(row.percent - 100 * row.total / total) > _AGREE]
     warnings = [f"line {row.line}: Percentage {row.percent:g} is not the share of the sum; ours is" for row in off[:1]]
-    if len({row.name for row in told}) < len(told):
+    if len({row.name for row in table_rows}) < len(table_rows):
         warnings.append("a kernel name stands in several rows: several runs in one file")
     return Recording(
         format="kernel_stats",
         tool="rocprofv3",
         vendor="amd",
         grade="trace",
-        kernels=tuple(sorted((_kernel(row, total) for row in told), key=lambda one: (-(one.total_ns or 0), one.name))),
-        rows=len(told),
+        kernels=tuple(
+            sorted(
+                (_kernel(row, total) for row in table_rows), key=lambda kernel: (-(kernel.total_ns or 0), kernel.name)
+            )
+        ),
+        rows=len(table_rows),
         sum_ns=total,
         files=(str(path),),
         warnings=tuple(warnings),
@@ -106,14 +110,14 @@ def _kernel(row: _Row, total: float) -> KernelCalls:
     )
 
 
-def _sums(path: Path, form: str, told: Sequence[_Row]) -> Recording:
-    return _name(path, form, [(row.name, row.calls, row.total) for row in told], len(told))
+def _sums(path: Path, form: str, table_rows: Sequence[_Row]) -> Recording:
+    return _name(path, form, [(row.name, row.calls, row.total) for row in table_rows], len(table_rows))
 
 
-def _name(path: Path, form: str, told: Sequence[tuple[str, int, float]], count: int) -> Recording:
+def _name(path: Path, form: str, sums: Sequence[tuple[str, int, float]], count: int) -> Recording:
     pairs = [
         pair
-        for name, calls, total in told
+        for name, calls, total in sums
         for pair in (Named(name=f"{name}.calls", value=calls), Named(name=f"{name}.total_ns", value=total))
     ]
     return Recording(format=form, tool="rocprofv3", vendor="amd", counters=tuple(pairs), rows=count, files=(str(path),))
@@ -141,8 +145,8 @@ def read_calls(path: Path, head: Head) -> tuple[Recording, ...]:
         raise RecordingError(path, "has a header and no rows: nothing was called while it recorded", line=1)
     if any(name is None or time is None or time < 0 for name, _, time in sums):
         raise RecordingError(path, "calls without a name or a time, or that end before they start")
-    told = [(str(name), int(calls), float(time)) for name, calls, time in sums]
-    return (_name(path, "api_trace", told, sum(calls for _, calls, _ in told)),)
+    entries = [(str(name), int(calls), float(time)) for name, calls, time in sums]
+    return (_name(path, "api_trace", entries, sum(calls for _, calls, _ in entries)),)
 
 
 # kernel_trace.csv of rocprofv3: one row per dispatch, in each of the layouts that versions 6.1 to 7.x wrote.
@@ -159,8 +163,8 @@ def is_kernel_trace(head: Head) -> bool:
 
 def is_surely_kernel_trace(path: Path) -> bool:
     """Whether the header, of plain text, can be nothing else."""
-    found = columns(path)
-    return found[:1] == SURE[:1] and set(SURE) <= set(found) and "counter_name" not in found
+    titles = columns(path)
+    return titles[:1] == SURE[:1] and set(SURE) <= set(titles) and "counter_name" not in titles
 
 
 def read_kernel_trace(path: Path, head: Head) -> tuple[Recording, ...]:
@@ -214,26 +218,26 @@ def read_counter_collection(path: Path, head: Head) -> tuple[Recording, ...]:
 
     Raises `RecordingError` when a row is damaged, a value is no number, or there is no row.
     """
-    found = cells(path, path, head)
+    cell_rows = cells(path, path, head)
     warnings = ("the last line has no line end: the file may be cut",) if not is_ended(path) else ()
-    return counter_recordings(found, files=(str(path),), warnings=warnings)
+    return counter_recordings(cell_rows, files=(str(path),), warnings=warnings)
 
 
 def cells(path: Path, rows: Path, head: Head, symbols: Mapping[str, Symbol] | None = None) -> list[Cell]:
     """What the CSV `rows` holds, errors being about `path`; `symbols` where the names are numbers of kernels."""
     with open_engine(path) as engine:
-        found = [_cell(row, symbols) for row in engine.rows(_sql(engine, rows, head))]
-    if not found:
+        cell_rows = [_cell(row, symbols) for row in engine.rows(_sql(engine, rows, head))]
+    if not cell_rows:
         raise RecordingError(path, "has a header and no rows: 0 kernels were counted", line=1)
-    bad = sum(cell.unread for cell in found)
-    if bad or any(not cell.name or not cell.counter for cell in found):
+    bad = sum(cell.unread for cell in cell_rows)
+    if bad or any(not cell.name or not cell.counter for cell in cell_rows):
         raise RecordingError(path, f"{bad} rows without a kernel, a counter or a value: the file is damaged")
-    return found
+    return cell_rows
 
 
 def _sql(engine: Engine, path: Path, head: Head) -> str:
-    whole = {head.place(column) for column in (*_LAUNCH, "start", "end")}
-    kinds = dict.fromkeys(whole, "BIGINT") | {head.place("value"): "DOUBLE"}
+    integers = {head.place(column) for column in (*_LAUNCH, "start", "end")}
+    kinds = dict.fromkeys(integers, "BIGINT") | {head.place("value"): "DOUBLE"}
     types = ", ".join(f"'c{at}': '{kinds.get(at, 'VARCHAR')}'" for at in range(len(head.names)))
 
     def at(column: str) -> str:
@@ -241,11 +245,11 @@ def _sql(engine: Engine, path: Path, head: Head) -> str:
         return "NULL" if place is None else f"c{place}"
 
     time = f"{at('end')} - {at('start')}" if head.has("start", "end") else "NULL::BIGINT"
-    last = ", ".join(f"any_value({at(column)})" for column in _LAUNCH)
+    launch_columns = ", ".join(f"any_value({at(column)})" for column in _LAUNCH)
     return (
         f"select {at('agent')}, {at('name')}, {at('counter')}, count(*), avg({at('value')}), max(abs({at('value')})), "
         f"count(*) filter ({at('value')} is null or not isfinite({at('value')})), "
-        f"sum({time}), min({time}), max({time}), {last}, count(distinct {at('grid')}) "
+        f"sum({time}), min({time}), max({time}), {launch_columns}, count(distinct {at('grid')}) "
         f"from read_csv('{engine.linked(path)}', header=true, auto_detect=false, delim='{head.delimiter}', quote='\"', "
         f"escape='\"', compression='{'gzip' if head.packed else 'none'}', columns={{{types}}}) "
         "group by all order by 2, 3"
@@ -257,10 +261,10 @@ def _cell(row: Sequence[object], symbols: Mapping[str, Symbol] | None) -> Cell:
     times = None
     if total is not None and float(str(least)) > 0:
         times = (float(str(total)), float(str(least)), float(str(longest)))
-    whole = [None if one is None else int(str(one)) for one in launch]
+    launch_values = [None if value is None else int(str(value)) for value in launch]
     if symbols is not None:
         symbol = symbols.get(str(name)) or Symbol(f"kernel {name}", None, None, None)
-        name, whole[2:5] = symbol.name, [symbol.vgpr, symbol.accum, symbol.sgpr]
+        name, launch_values[2:5] = symbol.name, [symbol.vgpr, symbol.accum, symbol.sgpr]
     text = str(agent or "")
     return Cell(
         agent=f"Agent {text}" if text.isdecimal() else text,
@@ -271,8 +275,8 @@ def _cell(row: Sequence[object], symbols: Mapping[str, Symbol] | None) -> Cell:
         most=float(str(most)) if most is not None else 0.0,
         unread=int(str(unread)),
         times=times,
-        launch=tuple(whole[:-1]),
-        launches=whole[-1] or 0,
+        launch=tuple(launch_values[:-1]),
+        launches=launch_values[-1] or 0,
     )
 
 
@@ -283,8 +287,8 @@ def counter_recordings(
     by_agent: dict[str, dict[str, list[Cell]]] = {}
     for cell in cells:
         by_agent.setdefault(cell.agent, {}).setdefault(cell.name, []).append(cell)
-    found = [_recording(agent, kernels, files, warnings) for agent, kernels in by_agent.items()]
-    return tuple(sorted(found, key=lambda one: -(one.sum_ns or one.rows)))
+    recordings = [_recording(agent, kernels, files, warnings) for agent, kernels in by_agent.items()]
+    return tuple(sorted(recordings, key=lambda recording: -(recording.sum_ns or recording.rows)))
 
 
 def _recording(
@@ -292,20 +296,22 @@ def _recording(
 ) -> Recording:
     every = [cell for cells in kernels.values() for cell in cells]
     failed = not any(cell.most for cell in every)
-    said = list(warnings)
+    notes = list(warnings)
     if failed:
         names = ", ".join(sorted({cell.counter for cell in every})[:6])
-        said.append(f"every counter is 0 in every kernel ({names}): a failed pass, not a result; nothing of it is kept")
+        notes.append(
+            f"every counter is 0 in every kernel ({names}): a failed pass, not a result; nothing of it is kept"
+        )
     dead = [name for name, cells in kernels.items() if not failed and _is_dead(cells)]
-    said += [f"{display(name)}: counters that cannot be 0 are 0; none of its counters is kept" for name in dead]
-    said += [
+    notes += [f"{display(name)}: counters that cannot be 0 are 0; none of its counters is kept" for name in dead]
+    notes += [
         f"{display(name)}: {cells[0].launches} different grids; counters are means over all of them"
         for name, cells in kernels.items()
         if cells[0].launches > 1
     ]
     times = {name: _times(cells) for name, cells in kernels.items()}
     total = sum(time[0] for time in times.values() if time) or None
-    told = [
+    kernel_calls = [
         _counted_kernel(name, cells, times[name], total, keep=not failed and name not in dead)
         for name, cells in kernels.items()
     ]
@@ -315,12 +321,12 @@ def _recording(
         vendor="amd",
         device=agent or None,
         grade="serialised",
-        kernels=tuple(sorted(told, key=lambda one: (-(one.total_ns or 0), -one.calls, one.name))),
+        kernels=tuple(sorted(kernel_calls, key=lambda calls: (-(calls.total_ns or 0), -calls.calls, calls.name))),
         rows=sum(cell.calls for cell in every),
         rejected=sum(cell.calls for cell in every if failed or cell.name in dead),
         sum_ns=total,
         files=files,
-        warnings=tuple(said),
+        warnings=tuple(notes),
     )
 
 
@@ -340,7 +346,7 @@ def _counted_kernel(
     grid, workgroup, vgpr, accum, sgpr, lds, scratch = most.launch
     metrics = [
         Named(name=cell.counter, value=cell.mean)
-        for cell in sorted(cells, key=lambda one: one.counter)
+        for cell in sorted(cells, key=lambda entry: entry.counter)
         if keep and (cell.most or cell.counter not in _OFTEN_DEAD)
     ]
     return KernelCalls(
@@ -381,20 +387,25 @@ Found = tuple[Recording, ...]
 
 def merge(files: Sequence[tuple[Path, Found]]) -> Found:
     """All recordings of a folder: most compute time first, then those without kernels."""
-    gpus = {path: agents.read_agents(path, header(path)) for path, found in files if _is(found, agents.FORMAT)}
-    kept = [(path, found) for path, found in files if path not in gpus]
-    traced = {_run(path) for path, found in kept if _is(found, "kernel_trace")}
-    kept = [(path, found) for path, found in kept if not (_is(found, "kernel_stats") and _run(path) in traced)]
-    placed = [(path, tuple(_place(one, _beside(path, gpus)) for one in found)) for path, found in kept]
-    found = [*_passes([pair for pair in placed if _is(pair[1], "counter_collection")])]
-    found += [one for _, told in placed if not _is(told, "counter_collection") for one in told]
-    if not found:
-        return tuple(one for _, told in files for one in told)
-    return tuple(sorted(found, key=_rank))
+    gpus = {path: agents.read_agents(path, header(path)) for path, contents in files if _is(contents, agents.FORMAT)}
+    of_kernels = [(path, contents) for path, contents in files if path not in gpus]
+    traced = {_run(path) for path, contents in of_kernels if _is(contents, "kernel_trace")}
+    placed = [
+        (path, tuple(_place(recording, _beside(path, gpus)) for recording in contents))
+        for path, contents in of_kernels
+        if not (_is(contents, "kernel_stats") and _run(path) in traced)
+    ]
+    merged = [*_passes([pair for pair in placed if _is(pair[1], "counter_collection")])]
+    for _, contents in placed:
+        if not _is(contents, "counter_collection"):
+            merged += contents
+    if not merged:
+        return tuple(recording for _, contents in files for recording in contents)
+    return tuple(sorted(merged, key=_rank))
 
 
-def _is(found: Found, form: str) -> bool:
-    return bool(found) and found[0].format == form
+def _is(contents: Found, form: str) -> bool:
+    return bool(contents) and contents[0].format == form
 
 
 def _run(path: Path) -> tuple[str, str]:
@@ -402,54 +413,60 @@ def _run(path: Path) -> tuple[str, str]:
     return str(path.parent), _DOMAINS.sub("", path.name)
 
 
-def _rank(one: Recording) -> tuple[bool, bool, float]:
-    compute = sum(kernel.total_ns or 0 for kernel in one.kernels if kernel.category == "compute")
-    return not one.kernels, one.grade != "trace", -compute
+def _rank(recording: Recording) -> tuple[bool, bool, float]:
+    compute = sum(kernel.total_ns or 0 for kernel in recording.kernels if kernel.category == "compute")
+    return not recording.kernels, recording.grade != "trace", -compute
 
 
 def _beside(path: Path, gpus: Mapping[Path, Sequence[agents.Agent]]) -> Sequence[agents.Agent]:
     """The GPUs that the same process saw; those of the only agent_info of the folder otherwise."""
-    same = [told for one, told in gpus.items() if _run(one) == _run(path)]
+    same = [gpu_list for info_path, gpu_list in gpus.items() if _run(info_path) == _run(path)]
     if same:
         return same[0]
-    kinds = {tuple(told) for told in gpus.values()}
+    kinds = {tuple(gpu_list) for gpu_list in gpus.values()}
     return next(iter(kinds)) if len(kinds) == 1 else ()
 
 
-def _place(one: Recording, gpus: Sequence[agents.Agent]) -> Recording:
-    agent = None if one.arch or one.vendor != "amd" or not one.kernels else agents.chosen(gpus, one.device or "")
-    return on_device(one, agent) if agent is not None else one
+def _place(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
+    agent = (
+        None
+        if recording.arch or recording.vendor != "amd" or not recording.kernels
+        else agents.choose(gpus, recording.device or "")
+    )
+    return on_device(recording, agent) if agent is not None else recording
 
 
 def _passes(files: Sequence[tuple[Path, Found]]) -> Iterable[Recording]:
     """Counters of one GPU, taken in several passes of one program, are one recording."""
     groups: dict[tuple[object, ...], list[Recording]] = {}
-    for path, found in files:
-        folder = next((str(one.parent) for one in path.parents if _PASS.fullmatch(one.name)), str(path.parent))
-        for one in found:
+    for path, contents in files:
+        folder = next((str(parent.parent) for parent in path.parents if _PASS.fullmatch(parent.name)), str(path.parent))
+        for recording in contents:
             # a process number in the name changes from pass to pass; the kernels and how often they ran do not
-            calls = frozenset((kernel.name, kernel.calls) for kernel in one.kernels)
-            groups.setdefault((folder, one.device, one.arch, calls), []).append(one)
+            calls = frozenset((kernel.name, kernel.calls) for kernel in recording.kernels)
+            groups.setdefault((folder, recording.device, recording.arch, calls), []).append(recording)
     return [joined for group in groups.values() for joined in _join(group)]
 
 
 def _join(group: Sequence[Recording]) -> Iterable[Recording]:
     """The passes as one; recordings that counted the same things are of several processes, and stay apart."""
-    first, *rest = group
-    counted = [frozenset(metric.name for kernel in one.kernels for metric in kernel.metrics) for one in group]
+    base, *rest = group
+    counted = [
+        frozenset(metric.name for kernel in recording.kernels for metric in kernel.metrics) for recording in group
+    ]
     if not rest or len(set(counted)) < len(counted):
         return group
-    kernels = {kernel.name: kernel for kernel in first.kernels}
-    for one in rest:
-        kernels |= {kernel.name: _with(kernels[kernel.name], kernel.metrics) for kernel in one.kernels}
+    kernels = {kernel.name: kernel for kernel in base.kernels}
+    for recording in rest:
+        kernels |= {kernel.name: _with(kernels[kernel.name], kernel.metrics) for kernel in recording.kernels}
     return [
-        first.model_copy(
+        base.model_copy(
             update={
                 "kernels": tuple(kernels.values()),
-                "rows": sum(one.rows for one in group),
-                "rejected": sum(one.rejected for one in group),
-                "files": tuple(name for one in group for name in one.files),
-                "warnings": tuple(dict.fromkeys(warning for one in group for warning in one.warnings)),
+                "rows": sum(recording.rows for recording in group),
+                "rejected": sum(recording.rejected for recording in group),
+                "files": tuple(name for recording in group for name in recording.files),
+                "warnings": tuple(dict.fromkeys(warning for recording in group for warning in recording.warnings)),
             }
         )
     ]
@@ -457,5 +474,7 @@ def _join(group: Sequence[Recording]) -> Iterable[Recording]:
 
 def _with(kernel: KernelCalls, metrics: Sequence[Named]) -> KernelCalls:
     """The kernel with more metrics; the first pass that told one keeps it."""
-    known = {metric.name for metric in kernel.metrics}
-    return kernel.model_copy(update={"metrics": (*kernel.metrics, *(one for one in metrics if one.name not in known))})
+    names = {metric.name for metric in kernel.metrics}
+    return kernel.model_copy(
+        update={"metrics": (*kernel.metrics, *(extra for extra in metrics if extra.name not in names))}
+    )

@@ -66,39 +66,39 @@ class _Trace:
     events: int = 0
     hip: bool = False
 
-    def take(self, told: Any) -> Sequence[object] | None:
+    def take(self, event: Any) -> Sequence[object] | None:
         """The row of one event on a GPU; None of any other event. Raises RecordingError where it is damaged."""
         self.events += 1
-        if not isinstance(told, dict):
+        if not isinstance(event, dict):
             raise self.fault("is no object")
-        kind = str(told.get("cat", "")).lower()
+        kind = str(event.get("cat", "")).lower()
         if kind in CALLS:
-            self.hip = self.hip or str(told.get("name", "")).startswith("hip")
-        if kind not in ON_GPU or told.get("ph") != "X":
+            self.hip = self.hip or str(event.get("name", "")).startswith("hip")
+        if kind not in ON_GPU or event.get("ph") != "X":
             return None
-        args = told.get("args", {})
-        if not isinstance(args, dict) or not isinstance(told.get("name"), str):
+        args = event.get("args", {})
+        if not isinstance(args, dict) or not isinstance(event.get("name"), str):
             raise self.fault("is an event of the GPU without a name or with damaged args")
-        start, took = (self._nanoseconds(told, key) for key in ("ts", "dur"))
-        device = str(args.get("device", told.get("pid", "")))
-        one = _Kind(
+        start, took = (self._nanoseconds(event, key) for key in ("ts", "dur"))
+        device = str(args.get("device", event.get("pid", "")))
+        launch = _Kind(
             device=device,
-            stream=str(args.get("stream", told.get("tid", ""))),
-            name=told["name"],
+            stream=str(args.get("stream", event.get("tid", ""))),
+            name=event["name"],
             grid=self._axes(args, "grid"),
             block=self._axes(args, "block"),
             registers=self._whole(args, "registers per thread"),
             shared=self._whole(args, "shared memory"),
         )
-        self._estimate(device, told["name"], args)
-        return self.kinds.setdefault(one, len(self.kinds)), start, start + took
+        self._estimate(device, event["name"], args)
+        return self.kinds.setdefault(launch, len(self.kinds)), start, start + took
 
     def fault(self, what: str) -> RecordingError:
         """The place is the event's: lines of such a file say little."""
         return RecordingError(self.path, f"{LIST}[{self.events - 1}] {what}: the file is damaged")
 
-    def _nanoseconds(self, told: Mapping[str, Any], key: str) -> int:
-        value = told.get(key)
+    def _nanoseconds(self, event: Mapping[str, Any], key: str) -> int:
+        value = event.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
             raise self.fault(f"has {key} {str(value)[:40]!r}, not a time in microseconds")
         return round(value * 1000)
@@ -115,7 +115,7 @@ class _Trace:
         value = args.get(key)
         if value is None:
             return None
-        if not isinstance(value, list) or len(value) != 3 or not all(type(one) is int and one >= 0 for one in value):
+        if not isinstance(value, list) or len(value) != 3 or not all(type(size) is int and size >= 0 for size in value):
             raise self.fault(f"has {key} {str(value)[:40]!r}, not three whole numbers")
         return (value[0], value[1], value[2]) if min(value) > 0 else None
 
@@ -151,8 +151,8 @@ def read(path: Path) -> tuple[Recording, ...]:
             raise RecordingError(path, f"none of its {trace.events} events ran on a GPU: the program used none")
         kinds = [kind.key() for kind in trace.kinds]
         loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: kinds[int(text)])
-        told = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
-    return tuple(_place(trace, one) for one in told)
+        by_gpu = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
+    return tuple(_place(trace, recording) for recording in by_gpu)
 
 
 def _look(trace: _Trace, keys: tuple[str, ...], value: Any, writer: Any) -> None:
@@ -166,28 +166,28 @@ def _look(trace: _Trace, keys: tuple[str, ...], value: Any, writer: Any) -> None
         trace.hip = True
 
 
-def _place(trace: _Trace, one: Recording) -> Recording:
+def _place(trace: _Trace, recording: Recording) -> Recording:
     """With the vendor's words, the device's constants, and grids as the tool counts them."""
-    number = (one.device or "").removeprefix("Agent ")
+    number = (recording.device or "").removeprefix("Agent ")
     card = next((card for card in trace.cards if str(card.get("id")) == number), {})
     vendor = _vendor(trace, card)
     product = str(card.get("name") or "")
-    kernels = tuple(_kernel(trace, number, kernel, vendor) for kernel in one.kernels)
+    kernels = tuple(_kernel(trace, number, kernel, vendor) for kernel in recording.kernels)
     untold = all(kernel.last.arch_vgpr is None for kernel in kernels if kernel.last.grid)
     facts = (
         Named(name=fact, value=float(value))
         for fact, key in FACTS.items()
         if isinstance(value := card.get(key), int | float) and value > 0
     )
-    return one.model_copy(
+    return recording.model_copy(
         update={
             "tool": TORCH,
             "vendor": vendor,
             "arch": _arch(card, vendor),
             "device": product or (f"GPU {number}" if number else None),
             "kernels": kernels,
-            "facts": (*one.facts, *facts),
-            "warnings": (*one.warnings, *((NO_REGISTERS,) if untold else ())),
+            "facts": (*recording.facts, *facts),
+            "warnings": (*recording.warnings, *((NO_REGISTERS,) if untold else ())),
         }
     )
 
@@ -209,12 +209,12 @@ def _kernel(trace: _Trace, device: str, kernel: KernelCalls, vendor: Vendor) -> 
     return kernel.model_copy(
         update={
             "last": _in_blocks(kernel.last),
-            "variants": tuple(_in_blocks(one) for one in kernel.variants),
+            "variants": tuple(_in_blocks(launch) for launch in kernel.variants),
             "vgpr_total": kernel.last.arch_vgpr if vendor == "nvidia" else None,
             "metrics": (Named(name=ESTIMATED, value=estimated[0] / estimated[1]),) if estimated else (),
         }
     )
 
 
-def _in_blocks(one: Launched) -> Launched:
-    return one.model_copy(update={"grid": one.blocks})
+def _in_blocks(launch: Launched) -> Launched:
+    return launch.model_copy(update={"grid": launch.blocks})
