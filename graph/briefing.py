@@ -107,6 +107,8 @@ class Draft(Value):
     edits: tuple[FileEdit, ...]
     explanation: str = ""
     refusal: str = ""
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left, where the planner says so in place of edits: the campaign ends."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
 

@@ -146,6 +146,8 @@ class Reflection(Value):
     does_not_apply: str = ""
     dropped: Annotated[str, Field(exclude_if=lambda said: not said)] = ""
     """Why a lesson that was given is not kept: the rounds deny it."""
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left, where the planner says so when it looks back: the campaign ends."""
     prompts: Prompts = ()
     cost: Cost = Cost()
 
@@ -177,6 +179,8 @@ class RoundClosed(Value):
     closed_at: str
     cost: Cost
     decisions: Decisions = ()
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left, as the planner said while this round was open; empty where it did not."""
 
     @property
     def accepted(self) -> bool:

@@ -302,6 +302,15 @@ def categories(answer: str) -> dict[str, Aspect] | Wrong:
     return first
 
 
+def read_end(answer: str) -> str:
+    """Why nothing is left, where an answer of any kind says `{"exhausted": "why"}` and nothing else; else empty."""
+    if not answer.lstrip().startswith(("{", "```")):
+        return ""
+    found = json_of(answer)
+    why = found["exhausted"] if isinstance(found, dict) and set(found) == {"exhausted"} else ""
+    return _words(why).strip() if isinstance(why, str) else ""
+
+
 def nothing_left(answer: str) -> str:
     """Why a review sees nothing worth a round; empty where it names directions, or cannot be read."""
     found = json_of(answer)
@@ -357,6 +366,8 @@ def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[Roun
 
     A lesson that `rounds`, those before this one, or this round itself deny is dropped, and why is recorded.
     """
+    if why := read_end(answer):
+        return plain.model_copy(update={"exhausted": why})
     said = read_lessons(answer)
     if isinstance(said, Wrong):
         return said
@@ -416,11 +427,11 @@ def found_of(answer: str, checks: Checks, line: Line) -> Found:
             return Found(why=chosen.why) if isinstance(chosen, Wrong) else _partly(chosen)
         case "edits":
             assert checks.contract is not None
-            return _read_whole(apply_answer(answer, dict(checks.texts), checks.contract))
+            return _read_whole(read_end(answer) or apply_answer(answer, dict(checks.texts), checks.contract))
         case "review":
             return _read_whole(nothing_left(answer) or categories(answer))
         case "reflect":
-            return _read_whole(read_lessons(answer))
+            return _read_whole(read_end(answer) or read_lessons(answer))
 
 
 def _partly(chosen: Chosen) -> Found:

@@ -329,11 +329,16 @@ class ModelPlanner:
         tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
         question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
         question = self._mailed(question, lambda: of_edits(texts, contract))
-        heard: Heard[Edited] = talk(self._model, question, lambda text: apply_answer(text, texts, contract))
+        heard: Heard[Edited | str] = talk(
+            self._model, question, lambda text: answers.read_end(text) or apply_answer(text, texts, contract)
+        )
         prompts = self._wording.identities(name, tools=bool(tools))
         if isinstance(heard.value, Wrong):
             why = f"the answer could not be used, twice: {heard.value.why}"
             return Draft(edits=(), refusal=why, prompts=prompts, cost=heard.cost)
+        if isinstance(heard.value, str):
+            why = f"nothing is left: {heard.value}"
+            return Draft(edits=(), refusal=why, exhausted=heard.value, prompts=prompts, cost=heard.cost)
         changed = {edit.path: edit.text for edit in heard.value.edits if edit.text is not None}
         edits = seen.against_best(briefing, {**texts, **changed})
         if not edits:

@@ -172,6 +172,8 @@ def check_answer(text: bytes, asked: Asked, *, source: str) -> str:
     if not asked.ask.answer_schema:
         return kept
     found = _object(kept, source)
+    if isinstance(found, dict) and set(found) == {"exhausted"} and isinstance(found["exhausted"], str):
+        return json.dumps(found, ensure_ascii=False, indent=1)  # nothing is left: an answer to every question
     if why := problem(found, json.loads(asked.ask.answer_schema)):
         raise UserError(f"{source}: {why} (request {asked.number:03d} shows the form)")
     return json.dumps(found, ensure_ascii=False, indent=1)
@@ -251,7 +253,8 @@ def _how(number: int, ask: Ask, tries: str) -> str:
         f"Write {kind}, and nothing else, into a file; then run `ridgeline answer CAMPAIGN FILE` with this campaign's"
         f" folder. It checks {checked} and refuses at once what cannot be used: that costs no try, the request stays"
         f" open. {tries} It names the next question where nothing has to be measured before it (`--resume` measures"
-        f" too). `{number:03d}.request.json` is the same for programs."
+        f" too). `{number:03d}.request.json` is the same for programs. Where nothing is left that is worth a round, answer"
+        f' `{{"exhausted": "why"}}` instead: the campaign then concludes.'
     )
 
 

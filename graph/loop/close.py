@@ -70,6 +70,7 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
             "commit": commit if one is trial else None,
             "tree": made.tree if made and reached else fold.standing(before).tree,
             "decisions": tuple(state["decisions"]) if number == 0 else (),  # a checkpoint gives a list back
+            "exhausted": (state["exhausted"] or body.reflection.exhausted) if one is trial else "",
         }
         bodies.append(body.model_copy(update=update))
     ports.ledger.append(*bodies)
@@ -137,7 +138,7 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     last = known.rounds[-1].round if known.rounds else 1
     mark = f"{last}.{len(known.restarts)}"
     began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
-    exhausted = state["exhausted"] or _read_review_end(known, ports)
+    exhausted = state["exhausted"] or _read_end(ports)
     stopped = _find_stop(known, ports, exhausted, last)
     minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), known.rounds)
     checks = evaluate_stop_checks(
@@ -146,10 +147,15 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     return {"checks": checks, "exhausted": exhausted}
 
 
-def _read_review_end(known: History, ports: Ports) -> str:
-    """What the review said that was closed last: a kill after it loses nothing of it."""
-    last = ports.ledger.lines()[-1].body
-    return last.exhausted if isinstance(last, Reviewed) else ""
+def _read_end(ports: Ports) -> str:
+    """Why nothing is left, as the round or review says that was closed last: a kill after it loses nothing of it."""
+    for line in reversed(ports.ledger.lines()):
+        match line.body:
+            case Reviewed() | RoundClosed() as closed:
+                return closed.exhausted
+            case Restarted():
+                return ""
+    return ""
 
 
 def _find_stop(known: History, ports: Ports, exhausted: str, last: int) -> str:

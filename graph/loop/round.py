@@ -162,7 +162,8 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
         detail = answer.refusal or "the planner gave no edits"
         # a refusal was asked for too: what it cost stays with the round
         paid = {"cost": trial.cost + answer.cost, "prompts": (*trial.prompts, *answer.prompts)}
-        return {"trial": Failed(reached=trial.model_copy(update=paid), reason="no_edit", detail=detail)}
+        failed = Failed(reached=trial.model_copy(update=paid), reason="no_edit", detail=detail)
+        return {"trial": failed, "exhausted": answer.exhausted}
     drafted = Drafted(
         proposed=trial,
         edits=answer.edits,
@@ -313,7 +314,7 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
         detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
         reached = _with_draft(trial, drafted.model_copy(update={"repairs": (*drafted.repairs, asked)}))
         reason: Literal["incorrect", "build_failed"] = "incorrect" if isinstance(trial, Broken) else "build_failed"
-        return {"trial": Failed(reached=reached, reason=reason, detail=detail)}
+        return {"trial": Failed(reached=reached, reason=reason, detail=detail), "exhausted": answer.exhausted}
     update = {
         "edits": answer.edits,
         "explanation": answer.explanation or drafted.explanation,
@@ -435,7 +436,7 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
     verdict = acceptance.decide_verdict(
         refused, fold.standing(known), limits, best_profile=read_best_counters(state, known)
     )
-    return {"trial": Judged(trial=refused, verdict=verdict)}
+    return {"trial": Judged(trial=refused, verdict=verdict), "exhausted": answer.exhausted}
 
 
 # Format the changed files; what will be committed is what gets measured again.

@@ -13,7 +13,7 @@ from ridgeline.agent.providers.base import Ask, Message, StopAsked
 from ridgeline.agent.providers.budget import open_model
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.briefing import Briefing, Proposal, Review
+from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.values import Cost
 from ridgeline.sandbox.store.campaign_folder import StopFile, request_stop
 from tests.builders import make_limits
@@ -204,3 +204,38 @@ def test_a_model_ends_it_in_a_review(tmp_path):
     assert reason(made) == "T8 search exhausted: every category was tried"
     assert len(made.history().rounds) == 2
     assert made.history().reviews[-1].exhausted == "every category was tried"
+
+
+class Ender(ScriptedPlanner):
+    """A planner that says at one kind of question that nothing is left."""
+
+    def __init__(self, kind: str, *moves: str):
+        super().__init__(*moves)
+        self.kind = kind
+
+    def draft(self, briefing, proposal):
+        if self.kind == "draft":
+            return Draft(edits=(), refusal="nothing is left: bytes are at the roof", exhausted="bytes are at the roof")
+        return super().draft(briefing, proposal)
+
+    def repair(self, briefing, broken, attempt):
+        return Draft(edits=(), refusal="nothing is left: bytes are at the roof", exhausted="bytes are at the roof")
+
+    def reflect(self, briefing, judged):
+        reflection = super().reflect(briefing, judged)
+        return reflection.model_copy(update={"exhausted": "bytes are at the roof" if self.kind == "reflect" else ""})
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(("kind", "first"), [("draft", "speed 90"), ("repair", "wrong"), ("reflect", "speed 90")])
+def test_a_model_ends_it_at_any_question(tmp_path, kind, first, killed):
+    made = campaign(tmp_path, planner=Ender(kind, first, "speed 80", "speed 70"), max_restarts=0)
+    on_tape(made, tmp_path)
+    made.drive()
+    assert reason(made) == "T8 search exhausted: bytes are at the roof"
+    (closed,) = made.history().rounds
+    assert closed.exhausted == "bytes are at the roof"
+    if killed:  # what ended it is on record: a resume from the ledger alone asks nothing
+        made.saver = saver()
+        made.drive()
+        assert len(made.history().rounds) == 1

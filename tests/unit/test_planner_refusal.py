@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from ridgeline.agent.errors import UserError
 from ridgeline.agent.planner.checks import LOOKED_UP, Checks, of_edits, of_planning
-from ridgeline.agent.planner.directions import found_of
+from ridgeline.agent.planner.directions import found_of, read_end
 from ridgeline.agent.planner.model import ModelPlanner
-from ridgeline.agent.providers.base import Ask
+from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.mailbox import Asked, check_answer
 from ridgeline.graph.briefing import Proposal
 from tests.builders import make_contract, make_hypothesis, make_judged, make_limits, make_profiled, make_traced
 from tests.catalog_briefs import brief, naive
@@ -114,3 +116,29 @@ def test_checks_of_a_long_campaign_stay_small():
     checks = of_edits({"kernel.c": "int x;"}, make_contract())
     assert Checks.model_validate_json(checks.model_dump_json()) == checks
     assert len(checks.model_dump_json()) < 5000
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ('{"exhausted": "bytes are at the roof"}', "bytes are at the roof"),
+        ('```json\n{"exhausted": "done"}\n```', "done"),
+        ('{"exhausted": "done", "directions": []}', ""),
+        ('{"exhausted": 3}', ""),
+        ('kernel.c\n<<<<<<< SEARCH\n{"exhausted": "x"}\n=======\n', ""),
+        ("", ""),
+    ],
+)
+def test_an_answer_to_any_question_may_say_that_nothing_is_left(answer, why):
+    assert read_end(answer) == why
+
+
+def test_the_mailbox_takes_the_end_as_an_answer_whatever_form_was_asked_for():
+    schema = '{"type": "object", "required": ["attribution"], "properties": {"attribution": {"type": "string"}}}'
+    ask = Ask(
+        purpose="round-2 reflect 1", messages=(Message(role="user", text="what was learnt?"),), answer_schema=schema
+    )
+    asked = Asked(number=1, digest="0" * 64, ask=ask)
+    assert "roof" in check_answer(b'{"exhausted": "at the roof"}', asked, source="answer.json")
+    with pytest.raises(UserError):
+        check_answer(b'{"nothing": "at the roof"}', asked, source="answer.json")
