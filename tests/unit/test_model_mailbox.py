@@ -118,9 +118,9 @@ def test_an_answer_is_judged_before_it_is_stored(tmp_path):
         (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"x" * (LONGEST + 1), "at most"),
         (b"Sure! {}", "line 1: is not JSON"),
-        (b"{}", "lacks 'items'"),
-        (b'{"items": [{}]}', r"\$.items\[0\]: lacks 'name'"),
-        (b'{"items": [], "kind": "left"}', "expected one of"),
+        (b"{}", "'items' is a required property"),
+        (b'{"items": [{}]}', r"\$.items\[0\]: 'name' is a required property"),
+        (b'{"items": [], "kind": "left"}', "is not one of"),
         (b"[" * 100_000, "is not JSON|nested too deeply"),
     ],
 )
