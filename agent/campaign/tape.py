@@ -86,7 +86,7 @@ class Tape:
     def answer(self, key: str) -> Any:
         return self._answers[key]
 
-    def outdated(self, key: str, port: str) -> bool:
+    def is_outdated(self, key: str, port: str) -> bool:
         """Whether a resumed campaign asks again: an earlier process was told that nobody had asked to stop."""
         again = self.mode == "live" and port == "signals" and self._answers[key] is False and key in self._earlier
         self._earlier.discard(key)
@@ -136,7 +136,7 @@ def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape
         if tape.mode == "replay" and port == "signals" and not tape.known(key):
             key = _key(port, method, args, {})  # recorded before the question told its repetitions apart
         adapter = _adapter(port, method)
-        if tape.known(key) and (tape.mode == "replay" or not (port in ASKED_AFRESH or tape.outdated(key, port))):
+        if tape.known(key) and (tape.mode == "replay" or not (port in ASKED_AFRESH or tape.is_outdated(key, port))):
             return adapter.validate_python(tape.answer(key), strict=False)
         about = _about(kwargs, args)
         if tape.mode == "replay" or call is None:
