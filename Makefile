@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test check bench adversarial smoke-llm wheels clean
+.PHONY: help install dev demo test check docs bench adversarial smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,10 @@ check: $(VENV)/.dev ## format, lint, types, import direction
 	@$(BIN)/ruff check -q .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.dev ## the pages of docs/ as a site, into dist/site; fails for a dead link
+	@$(BIN)/python -m tests.reference_pages
+	@$(BIN)/zensical build --clean --strict
 
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -105,6 +105,7 @@ class Task(Value):
     task: Literal[1] = 1
     """Version of this format."""
     name: str = Field(pattern=r"^[a-z0-9_]+$")
+    """Small letters, digits and `_`."""
     language: Language
     source: tuple[str, ...] = Field(min_length=1)
     """The candidate's files, relative to this file's folder; nothing else of the folder reaches it."""
@@ -116,6 +117,7 @@ class Task(Value):
     reference: str = "reference.py"
     """Trusted Python with `reference(inputs...)` and the outputs as its result, in NumPy or PyTorch."""
     convention: Convention = "out"
+    """`out`: outputs are given to the kernel, after the inputs. `return`: it returns new ones (never in C)."""
     inputs: tuple[Input, ...] = Field(min_length=1)
     outputs: tuple[Output, ...] = ()
     """None where the kernel only changes inputs that are `mutated`."""
@@ -123,11 +125,15 @@ class Task(Value):
     """Public sizes; the timed ones are measured."""
     drawn: Drawn = Drawn()
     precision: Precision = "strict"
+    """fp32 work: exact to fp32 rounding; TF32 products allowed; splits into lower-precision products allowed."""
     library: Library = "reported"
+    """Whether the result may come from a vendor library or the framework's own operators."""
     cache: Literal["cold", "warm"] = "warm"
+    """Whether timed calls find their inputs in the last cache."""
     bytes: str | None = None
     """Least bytes that one call must move, as arithmetic over the dimensions."""
     flops: str | None = None
+    """Operations of one call, as arithmetic over the dimensions."""
     build: Build = Build()
     threads: int = Field(default=1, ge=1)
 

@@ -14,6 +14,7 @@ from ridgeline.agent.cli.application import application
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "graph", "prompts", "knowledge", "sandbox", "evals")
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 MACHINE_PATH = re.compile(r"(?<![\w.$-])/(home/\w+|Users/\w+|root)/")
 UNFINISHED = re.compile(r"\b(todo|fixme|xxx|notimplemented\w*|for now(?!:)|stub)\b", re.IGNORECASE)
 
@@ -130,7 +131,7 @@ def documented(text: str) -> set[str]:
     return {line.strip() for line in (*spans, *runs)}
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_documents_show_only_commands_that_exist(name):
     known = commands()
     for line in documented((ROOT / name).read_text(encoding="utf-8")):
@@ -144,15 +145,15 @@ def test_documents_show_only_commands_that_exist(name):
         assert options <= known[command], f"{name}: ridgeline {line}"
 
 
-def test_the_readme_names_every_command():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_commands_names_every_command():
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     groups = {name.split()[0] for name in commands()}
     assert {name for name in groups if f"`ridgeline {name}" not in text} == set()
 
 
 def test_make_targets_of_the_documents_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
+    for name in (*PAGES, "CONTRIBUTING.md", "ARCHITECTURE.md"):
         shown = set(re.findall(r"(?:`|^|\s)make ([a-z]+)`?", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
         assert {
             word for word in shown if word in ("install", "demo", "test", "check", "bench", "clean", "dev")
