@@ -272,7 +272,7 @@ def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> 
 
 
 def _end(built: BuildResult) -> str:
-    return "no build command ran" if built.exit is None else in_a_line(built.exit, last=BUILD_LINES)
+    return "no build command ran" if built.exit is None else in_a_line(built.exit, last_lines=BUILD_LINES)
 
 
 # Two command lines of the user's own.
@@ -337,11 +337,11 @@ class CommandLab:
                 break
             self._twins.append(self._versus.pair(number, twins=True))
             tell(number + 1)
-        return self._versus.compared(self._twins, machine=self._fingerprint, twins=True)
+        return self._versus.compare(self._twins, machine=self._fingerprint, twins=True)
 
     def pair(self, number: int) -> Comparison | BenchmarkFailed:
         self._pairs.append(self._versus.pair(number))
-        return self._versus.compared(self._pairs[-1:], machine=self._fingerprint)
+        return self._versus.compare(self._pairs[-1:], machine=self._fingerprint)
 
     def raw(self) -> dict[str, object]:
         return {"calibration": json.loads(encode_pairs(self._twins)), "pairs": json.loads(encode_pairs(self._pairs))}

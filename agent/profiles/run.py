@@ -99,7 +99,7 @@ def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> N
     )
     if not ended.ok:
         raise UserError(
-            f"{loaded.path}: rebuild.command: {in_a_line(ended, last=BUILD_LINES)}; make the unmodified kernel build"
+            f"{loaded.path}: rebuild.command: {in_a_line(ended, last_lines=BUILD_LINES)}; make the unmodified kernel build"
         )
 
 

@@ -101,9 +101,9 @@ class CampaignFiles:
         path = self.tips_path(gpu, op, backend)
         text = entry.strip()
         with lock_file(path.with_name(".lock")):
-            known = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-            if text not in known:
-                gap = "" if not known else "\n" if known.endswith("\n") else "\n\n"
+            present = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+            if text not in present:
+                gap = "" if not present else "\n" if present.endswith("\n") else "\n\n"
                 append_whole(path, f"{gap}{text}\n".encode())
 
     def tips_path(self, gpu: str, op: str, backend: str) -> Path:
@@ -128,8 +128,8 @@ def _present(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except IsADirectoryError as error:
-        told = f"{path}: is a folder, but a file of that name must be written; move it away"
-        raise FilesConflict(told) from error
+        problem = f"{path}: is a folder, but a file of that name must be written; move it away"
+        raise FilesConflict(problem) from error
 
 
 def _grow(path: Path, present: bytes, data: bytes) -> None:
@@ -179,6 +179,6 @@ def request_stop(campaign_dir: Path, *, why: str = "") -> Path:
 def withdraw_stop(campaign_dir: Path) -> bool:
     """Take a request back; whether there was one."""
     path = campaign_dir / NAME
-    found = path.exists()
+    present = path.exists()
     path.unlink(missing_ok=True)
-    return found
+    return present

@@ -134,9 +134,9 @@ class Unsynced:
         """Bring them to the disk, all at once. Raises DiskFull; a file that is gone is nobody's loss."""
         places = (*self._paths, *self._folders)
         sent = [_syncing().submit(_brought, place) for place in places]
-        for place, done in zip(places, sent, strict=True):
+        for place, task in zip(places, sent, strict=True):
             with full_disk_named(place):
-                done.result()
+                task.result()
         self._paths.clear()
         self._folders.clear()
 
@@ -193,8 +193,8 @@ def cache_folder(part: str) -> Path | None:
 
     None for a user without a home.
     """
-    if own := os.environ.get("RIDGELINE_CACHE"):
-        return Path(own) / part
+    if override := os.environ.get("RIDGELINE_CACHE"):
+        return Path(override) / part
     shared = os.environ.get("XDG_CACHE_HOME", "")
     try:
         root = Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache"

@@ -46,7 +46,7 @@ class JsonlLedger:
         with lock_file(self._path):
             self._cut_torn_line()
             lines = self.lines()
-            known, data = len(lines), b""
+            count_before, data = len(lines), b""
             for body in bodies:
                 same = next((line for line in lines if line.key == key(body)), None)
                 if same is None:
@@ -55,7 +55,7 @@ class JsonlLedger:
                     lines = (*lines, line)
                 elif same.body != body:
                     logger.warning("%s: %s is already recorded otherwise; the first is kept", self._path, same.key)
-            if len(lines) == known:
+            if len(lines) == count_before:
                 return
             if self._rests_on is not None:
                 self._rests_on.sync()
@@ -71,10 +71,10 @@ class JsonlLedger:
         size = self._size()
         if size != self._read:
             data = self._path.read_bytes() if size else b""
-            whole = data[: data.rfind(b"\n") + 1]
-            if len(whole) < len(data):
-                logger.warning("%s: a last line of %d bytes was cut short", self._path, len(data) - len(whole))
-            self._lines = _parse(whole, self._path)
+            whole_lines = data[: data.rfind(b"\n") + 1]
+            if len(whole_lines) < len(data):
+                logger.warning("%s: a last line of %d bytes was cut short", self._path, len(data) - len(whole_lines))
+            self._lines = _parse(whole_lines, self._path)
             self._read = len(data)
         return self._lines
 
@@ -108,14 +108,14 @@ def verify(path: Path) -> Verification:
     if not path.exists():
         return Verification(ok=False, lines=0, problem=f"{path}: does not exist")
     data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
+    whole_lines = data[: data.rfind(b"\n") + 1]
     try:
-        lines = _parse(whole, path)
+        lines = _parse(whole_lines, path)
     except LedgerCorrupt as error:
         return Verification(ok=False, lines=error.line - 1, problem=str(error))
     except SchemaMismatch as error:
         return Verification(ok=False, lines=0, problem=str(error))
-    if len(whole) < len(data):
+    if len(whole_lines) < len(data):
         return Verification(ok=True, lines=len(lines), problem="the last line was cut short and will be set aside")
     return Verification(ok=True, lines=len(lines))
 
@@ -132,20 +132,20 @@ def _parse(data: bytes, path: Path) -> tuple[Line, ...]:
 
 def _line(raw: bytes, path: Path, number: int) -> Line:
     try:
-        found = json.loads(raw)
+        fields = json.loads(raw)
     except ValueError as error:
         raise LedgerCorrupt(str(path), line=number, why="is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise LedgerCorrupt(str(path), line=number, why="is not a JSON object")
-    if (version := found.get("schema_version")) != SCHEMA:
+    if (version := fields.get("schema_version")) != SCHEMA:
         raise SchemaMismatch(
             f"{path}: line {number}: schema_version is {version!r}, this Ridgeline reads {SCHEMA};"
             " use the version that wrote it, or start a new campaign"
         )
-    if found.get("sha256") != _seal(found):
+    if fields.get("sha256") != _seal(fields):
         raise LedgerCorrupt(str(path), line=number, why="was changed after it was written (its sha256 differs)")
     try:
-        return Line.model_validate(found)
+        return Line.model_validate(fields)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise LedgerCorrupt(str(path), line=number, why=f"field {where} is not valid") from error

@@ -23,18 +23,18 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         """The mapping. Raises `yaml.constructor.ConstructorError` with the place of the second key."""
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen and not isinstance(key.value, list):
+            if key.value in keys and not isinstance(key.value, list):
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
-            seen.add(str(key.value))
+            keys.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
 def document(file: Path, *, empty: str) -> dict[str, object]:
     """The file's fields. `empty` is the mend for a file that holds nothing. Raises `NotReadable`."""
     try:
-        found = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+        content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError as error:
         raise NotReadable(f"{file.name}: byte {error.start} is not UTF-8; save the file as UTF-8 text") from None
     except yaml.MarkedYAMLError as error:
@@ -42,13 +42,13 @@ def document(file: Path, *, empty: str) -> dict[str, object]:
         where = f"{file.name}:{mark.line + 1}:{mark.column + 1}" if mark else file.name
         raise NotReadable(f"{where}: is not YAML: {error.problem}; correct that line") from None
     except yaml.YAMLError as error:
-        said = str(error).splitlines()[0]
-        raise NotReadable(f"{file.name}: is not YAML: {said}; remove what YAML cannot hold") from None
-    if found is None:
+        reason = str(error).splitlines()[0]
+        raise NotReadable(f"{file.name}: is not YAML: {reason}; remove what YAML cannot hold") from None
+    if content is None:
         raise NotReadable(f"{file.name}: is empty; {empty}")
-    if not isinstance(found, dict):
-        raise NotReadable(f"{file.name}: is a {type(found).__name__}, not a mapping; write `field: value` lines")
-    return {str(name): value for name, value in found.items()}
+    if not isinstance(content, dict):
+        raise NotReadable(f"{file.name}: is a {type(content).__name__}, not a mapping; write `field: value` lines")
+    return {str(name): value for name, value in content.items()}
 
 
 def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -76,12 +76,12 @@ def fields_of_lines(lines: list[str]) -> set[str]:
 
 def explain_errors(error: ValidationError) -> Iterator[str]:
     """One line per field; the alternatives of a field that may be several things are told together."""
-    said: dict[str, list[str]] = {}
+    by_field: dict[str, list[str]] = {}
     for problem in error.errors(include_url=False):
         # pydantic names the member of a union in the path, for example `tuple[str, ...]`
         where = ".".join(str(part) for part in problem["loc"] if "[" not in str(part))
-        said.setdefault(where, []).append(_say(problem))
-    for where, problems in said.items():
+        by_field.setdefault(where, []).append(_say(problem))
+    for where, problems in by_field.items():
         text = " or ".join(dict.fromkeys(problems))
         yield f"{where}: {text}" if where else text
 
@@ -91,7 +91,7 @@ def _nest(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple):
-        return next((found for part in typing.get_args(annotation) if (found := _nest(part))), None)
+        return next((model for part in typing.get_args(annotation) if (model := _nest(part))), None)
     return None
 
 
@@ -118,8 +118,8 @@ def _show(value: object) -> str:
 # Name the thing that a mistyped word most likely meant.
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """`did you mean 'x'?`, or the list of what is known when nothing is close."""
-    choices = sorted(known)
+    choices = sorted(names)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(choices)}"

@@ -69,11 +69,11 @@ def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | 
     output = contract.benchmark_output
     if not times:
         return Problem(reason="zero_rows", detail="the task has no timed size")
-    if tuple(output.columns) != (found := columns_of(times[0])):
-        return Problem(reason="schema_drift", detail=difference(header(output.columns), header(found)))
+    if tuple(output.columns) != (columns := columns_of(times[0])):
+        return Problem(reason="schema_drift", detail=difference(header(output.columns), header(columns)))
     rows: list[Row] = []
-    for one in times:
-        row = _row(_cells(one), contract)
+    for size_time in times:
+        row = _row(_cells(size_time), contract)
         if isinstance(row, Problem):
             return row
         rows.append(row)
@@ -85,7 +85,7 @@ def csv_of(times: Sequence[SizeTime]) -> bytes:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns_of(times[0]) if times else (), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_cells(one) for one in times)
+    writer.writerows(_cells(size_time) for size_time in times)
     return out.getvalue().encode()
 
 
@@ -107,9 +107,9 @@ def table(data: bytes | None, columns: Sequence[str]) -> list[Cells] | Problem:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return Problem(reason="schema_drift", detail=f"the CSV is not UTF-8: byte {error.start}")
-    found = text.split("\n", 1)[0].removesuffix("\r")
-    if found != (expected := header(columns)):
-        return Problem(reason="schema_drift", detail=difference(expected, found))
+    first_line = text.split("\n", 1)[0].removesuffix("\r")
+    if first_line != (expected := header(columns)):
+        return Problem(reason="schema_drift", detail=difference(expected, first_line))
     rows: list[Cells] = []
     names, *lines = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     for line, row in enumerate(lines, start=2):
@@ -129,13 +129,13 @@ def header(columns: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def difference(expected: str, found: str) -> str:
+def difference(expected: str, actual: str) -> str:
     """Where two headers part, with the column on both sides."""
-    at = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), None)
+    at = next((i for i, (a, b) in enumerate(zip(expected, actual, strict=False)) if a != b), None)
     if at is None:
-        at = min(len(expected), len(found))
+        at = min(len(expected), len(actual))
     column = expected[:at].count(",") + 1
-    return f"header differs at character {at + 1} (column {column}): expected {expected!r}, found {found!r}"
+    return f"header differs at character {at + 1} (column {column}): expected {expected!r}, found {actual!r}"
 
 
 def _wrong_labels(labels: list[str], requested: Sequence[str], exact: bool) -> Problem | None:
@@ -293,7 +293,7 @@ class Stopwatch:
                     timed=True,
                 )
             data = path.read_bytes() if path.is_file() else None
-        return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_seen(core, card))
+        return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_gather_conditions(core, card))
 
     def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "Judged[T]":
         """Ask the judge, which works in this process: under the lease, pinned and watched as a timed command is.
@@ -312,7 +312,9 @@ class Stopwatch:
             began = time.monotonic()
             answer = question()
             seconds = time.monotonic() - began
-        return Judged(answer=answer, tampered=guard.tampered, conditions=_seen(core, card), seconds=seconds)
+        return Judged(
+            answer=answer, tampered=guard.tampered, conditions=_gather_conditions(core, card), seconds=seconds
+        )
 
     @contextlib.contextmanager
     def _watching(self, bound: Bound | None) -> Iterator[CardWatch | None]:
@@ -352,12 +354,12 @@ def _watch(commands: Commands, watch: CoreWatch) -> Commands:
     return _Watched(**same, watch=watch)
 
 
-def _seen(core: CoreWatch, card: CardWatch | None) -> Conditions:
-    seen = core.seen()
+def _gather_conditions(core: CoreWatch, card: CardWatch | None) -> Conditions:
+    conditions = core.conditions()
     if card is None:
-        return seen
-    of_card, notes = card.seen(seen.load.began_us, seen.load.ended_us)
-    return seen.model_copy(update={"card": of_card, "notes": (*seen.notes, *notes)})
+        return conditions
+    of_card, notes = card.seen(conditions.load.began_us, conditions.load.ended_us)
+    return conditions.model_copy(update={"card": of_card, "notes": (*conditions.notes, *notes)})
 
 
 def unusable(problem: Problem, commit: str, *, who: str, seconds: float) -> BenchmarkFailed:

@@ -66,11 +66,11 @@ class ByRegex:
     pattern: re.Pattern[str]
 
     def read(self, output: str, file: bytes | None) -> Reported:
-        found: list[str] = self.pattern.findall(output)
-        if len(found) != 1:
-            times = "nothing" if not found else f"{len(found)} places"
+        matches: list[str] = self.pattern.findall(output)
+        if len(matches) != 1:
+            times = "nothing" if not matches else f"{len(matches)} places"
             raise Unreadable(f"--metric-regex matches {times} of what the command printed; make it match one")
-        return Reported(numbers=(("all", _number(found[0], "--metric-regex")),))
+        return Reported(numbers=(("all", _number(matches[0], "--metric-regex")),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +114,8 @@ def _of_file(data: bytes, column: str) -> list[list[str]]:
         raise Unreadable(f"--csv {column}: the file is not UTF-8: byte {error.start}") from None
     rows = _cells(text)
     if not rows or column not in rows[0]:
-        said = f"the header is {', '.join(rows[0])}" if rows else "the file is empty"
-        raise Unreadable(f"--csv {column}: no such column; {said}")
+        problem = f"the header is {', '.join(rows[0])}" if rows else "the file is empty"
+        raise Unreadable(f"--csv {column}: no such column; {problem}")
     return _complete(rows, column)
 
 
@@ -158,14 +158,14 @@ def _check(header: Sequence[str], body: Sequence[Sequence[str]], names: Sequence
 def _engine(header: Sequence[str], body: Sequence[Sequence[str]]) -> Engine | None:
     if ENGINE not in header:
         return None
-    found = {row[header.index(ENGINE)] for row in body}
-    named: list[Engine] = [engine for engine in get_args(Engine) if engine in found]
-    if len(found) != 1 or not named:
-        known = ", ".join(get_args(Engine))
+    values = {row[header.index(ENGINE)] for row in body}
+    engines: list[Engine] = [engine for engine in get_args(Engine) if engine in values]
+    if len(values) != 1 or not engines:
+        choices = ", ".join(get_args(Engine))
         raise Unreadable(
-            f"--csv: the column {ENGINE} says {', '.join(sorted(found))}; all rows must say one of {known}"
+            f"--csv: the column {ENGINE} says {', '.join(sorted(values))}; all rows must say one of {choices}"
         )
-    return named[0]
+    return engines[0]
 
 
 def _number(text: str, where: str) -> float:
@@ -262,33 +262,33 @@ class Runs:
             file = Path(folder) / "out.csv"
             watch = CoreWatch(self._conduct.core)
             with watch:
-                done = self._start(tuple(word.replace("{csv}", str(file)) for word in argv))
-            _ended_well(done, name, self._conduct.timeout_s)
+                process = self._start(tuple(word.replace("{csv}", str(file)) for word in argv))
+            _ended_well(process, name, self._conduct.timeout_s)
             if self._metric.reader is None:
-                return done.seconds, watch.seen(), (("all", 1e6 * done.seconds),)
+                return process.seconds, watch.conditions(), (("all", 1e6 * process.seconds),)
             try:
-                said = self._metric.reader.read(done.output, file.read_bytes() if file.is_file() else None)
+                report = self._metric.reader.read(process.output, file.read_bytes() if file.is_file() else None)
             except Unreadable as error:
-                raise CommandFailed(f"{name}: {error}", done.output) from None
-        return done.seconds, watch.seen(), self._costs(name, said)
+                raise CommandFailed(f"{name}: {error}", process.output) from None
+        return process.seconds, watch.conditions(), self._costs(name, report)
 
-    def _costs(self, name: str, said: Reported) -> tuple[tuple[str, float], ...]:
+    def _costs(self, name: str, report: Reported) -> tuple[tuple[str, float], ...]:
         """Smaller is better: a rate stands as its inverse, whose ratio is the same."""
-        labels = tuple(label for label, _ in said.numbers)
+        labels = tuple(label for label, _ in report.numbers)
         if self._labels and sorted(labels) != sorted(self._labels):
             raise CommandFailed(
                 f"{name}: reports {', '.join(labels)}, the runs before it {', '.join(self._labels)};"
                 " both commands must report the same rows in every run"
             )
-        engine = said.engine or self._metric.engine
+        engine = report.engine or self._metric.engine
         if self._engine is not None and engine != self._engine:
             raise EnginesDiffer(
                 f"{name}: its numbers are by engine {engine}, those before by {self._engine};"
                 " numbers of two engines are never compared"
             )
         self._labels, self._engine = self._labels or labels, engine
-        found = {label: 1 / value if self._metric.higher_is_better else value for label, value in said.numbers}
-        return tuple((label, found[label]) for label in self._labels)
+        costs = {label: 1 / value if self._metric.higher_is_better else value for label, value in report.numbers}
+        return tuple((label, costs[label]) for label in self._labels)
 
     def _start(self, argv: tuple[str, ...]) -> Exit:
         # the user's own command: it may use the network, and is told everything but what is named like a secret
@@ -362,13 +362,13 @@ class Versus:
         assert isinstance(timed, Timed), "a command that fails raises"
         return timed
 
-    def compared(self, pairs: Sequence[Timed], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
+    def compare(self, pairs: Sequence[Timed], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
         """What these pairs amount to; BenchmarkFailed when the machine disturbed too much of them."""
         question = self._question("A", "A" if twins else "B")
-        kept = fit(pairs, question, limit=self._limit)
-        if isinstance(kept, BenchmarkFailed):
-            return kept
-        shapes = shapes_of(kept.pairs, {})
+        selection = fit(pairs, question, limit=self._limit)
+        if isinstance(selection, BenchmarkFailed):
+            return selection
+        shapes = shapes_of(selection.pairs, {})
         assert not isinstance(shapes, Problem), "every run reported a number for every shape"
         raw = encode_pairs(pairs)
         return Comparison(
@@ -377,9 +377,9 @@ class Versus:
             machine=machine,
             engine=self._runs.engine,
             shapes=shapes,
-            dropped_blocks=kept.dropped,
-            taken_blocks=kept.taken,
-            notes=kept.notes,
+            dropped_blocks=selection.dropped,
+            taken_blocks=selection.taken,
+            notes=selection.notes,
             raw=Artifact(sha256=hashlib.sha256(raw).hexdigest(), name="pairs.json", size=len(raw)),
             seconds=sum(pair.seconds for pair in pairs),
         )
@@ -394,11 +394,13 @@ def encode_pairs(pairs: Sequence[Timed]) -> bytes:
     return json.dumps([pair.model_dump(mode="json") for pair in pairs], separators=(",", ":")).encode()
 
 
-def _ended_well(done: Exit, name: str, timeout_s: float) -> None:
-    command = " ".join(done.argv)
-    if done.timed_out:
+def _ended_well(process: Exit, name: str, timeout_s: float) -> None:
+    command = " ".join(process.argv)
+    if process.timed_out:
         raise CommandFailed(f"{name}: `{command}` did not end within {timeout_s:g} s; allow more with --timeout")
-    if not done.ok:
-        lines = [line.strip() for line in done.output.splitlines() if line.strip()]
-        last = f": {lines[-1][:300]}" if lines else ", and printed nothing"
-        raise CommandFailed(f"{name}: `{command}` ended with exit code {done.returncode}{last}", done.output)
+    if not process.ok:
+        lines = [line.strip() for line in process.output.splitlines() if line.strip()]
+        final_line = f": {lines[-1][:300]}" if lines else ", and printed nothing"
+        raise CommandFailed(
+            f"{name}: `{command}` ended with exit code {process.returncode}{final_line}", process.output
+        )

@@ -71,7 +71,7 @@ class Disturbed(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _ProcessConditions:
     """The conditions of one process, and where its slices end, in order."""
 
     conditions: Conditions
@@ -80,9 +80,11 @@ class _Told:
     def loaded(self) -> bool:
         """Whether a block in it can exceed a limit at all: its share lies between those of what it met."""
         return any(
-            one.seconds > 0
-            and ((one.foreign_s or 0) / one.seconds > FOREIGN_SHARE or (one.steal_s or 0) / one.seconds > STEAL_SHARE)
-            for one in (self.conditions.load, *self.conditions.slices)
+            load.seconds > 0
+            and (
+                (load.foreign_s or 0) / load.seconds > FOREIGN_SHARE or (load.steal_s or 0) / load.seconds > STEAL_SHARE
+            )
+            for load in (self.conditions.load, *self.conditions.slices)
         )
 
 
@@ -91,14 +93,14 @@ class _Stretch:
     """What one slot lasted at most: from the end of the one before it to its own."""
 
     span: Span
-    told: _Told
+    process: _ProcessConditions
     began_us: float
     ended_us: float
     exact: bool
 
     @property
     def conditions(self) -> Conditions:
-        return self.told.conditions
+        return self.process.conditions
 
     def loads(self) -> tuple[tuple[Load, float], ...]:
         """The slices it met and for how many seconds; the whole process where it cannot be placed."""
@@ -106,20 +108,24 @@ class _Stretch:
             return ((self.conditions.load, self.conditions.load.seconds),)
         if self.ended_us <= self.began_us:  # the later slots of a block that has one time for all of them
             return ()
-        found: list[tuple[Load, float]] = []
-        slices, ends_us = self.conditions.slices, self.told.ends_us
+        overlaps: list[tuple[Load, float]] = []
+        slices, ends_us = self.conditions.slices, self.process.ends_us
         for place in range(bisect_right(ends_us, self.began_us), len(slices)):
-            one = slices[place]
-            if one.began_us >= self.ended_us:
+            load = slices[place]
+            if load.began_us >= self.ended_us:
                 break
-            met_us = min(ends_us[place], self.ended_us) - max(one.began_us, self.began_us)
-            found.append((one, met_us / 1e6))
-        return tuple(found)
+            met_us = min(ends_us[place], self.ended_us) - max(load.began_us, self.began_us)
+            overlaps.append((load, met_us / 1e6))
+        return tuple(overlaps)
 
     def readings(self) -> tuple[Reading, ...]:
         """Those of the card that fall into it."""
         during = self.conditions.card.during if self.conditions.card else ()
-        return tuple(one for one in during if one.at_us is not None and self.began_us <= one.at_us <= self.ended_us)
+        return tuple(
+            reading
+            for reading in during
+            if reading.at_us is not None and self.began_us <= reading.at_us <= self.ended_us
+        )
 
 
 def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
@@ -128,29 +134,34 @@ def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, h
     `host`: times were taken by the processor (engine wall), so what else it did counts. A device's own clock does not
     care: launches are queued before they are timed.
     """
-    told = tuple(_Told(conditions=seen, ends_us=tuple(one.ended_us for one in seen.slices)) for seen in conditions)
-    host = host and any(one.loaded() for one in told)
-    if not host and not any(seen.card for seen in conditions):
+    processes = tuple(
+        _ProcessConditions(
+            conditions=process_conditions, ends_us=tuple(part.ended_us for part in process_conditions.slices)
+        )
+        for process_conditions in conditions
+    )
+    host = host and any(process.loaded() for process in processes)
+    if not host and not any(process_conditions.card for process_conditions in conditions):
         return ()
     blocks: dict[Block, list[_Stretch]] = {}
-    for stretch in _stretches(spans, told):
+    for stretch in _stretches(spans, processes):
         blocks.setdefault(stretch.span.name, []).append(stretch)
-    found = (_cause(name, stretches, host=host) for name, stretches in blocks.items())
-    return tuple(one for one in found if one is not None)
+    causes = (_cause(name, stretches, host=host) for name, stretches in blocks.items())
+    return tuple(disturbance for disturbance in causes if disturbance is not None)
 
 
-def _stretches(spans: Sequence[Span], told: Sequence[_Told]) -> Iterable[_Stretch]:
+def _stretches(spans: Sequence[Span], processes: Sequence[_ProcessConditions]) -> Iterable[_Stretch]:
     reached: dict[int, float] = {}
     for span in spans:
-        of = told[span.process]
+        of = processes[span.process]
         load = of.conditions.load
         began, end = reached.get(span.process, load.began_us), load.ended_us
         at = _monotonic(span.at_us, load)
         if at is None or not began <= at <= end:  # no time, or one of another clock: it may have been any moment
-            yield _Stretch(span=span, told=of, began_us=load.began_us, ended_us=end, exact=False)
+            yield _Stretch(span=span, process=of, began_us=load.began_us, ended_us=end, exact=False)
             continue
         reached[span.process] = at
-        yield _Stretch(span=span, told=of, began_us=began, ended_us=at, exact=True)
+        yield _Stretch(span=span, process=of, began_us=began, ended_us=at, exact=True)
 
 
 def _monotonic(at_us: float | None, load: Load) -> float | None:
@@ -160,17 +171,17 @@ def _monotonic(at_us: float | None, load: Load) -> float | None:
 
 def _cause(name: Block, stretches: Sequence[_Stretch], *, host: bool) -> Disturbed | None:
     label, block = name
-    cards = [one.conditions.card for one in stretches if one.conditions.card]
+    cards = [stretch.conditions.card for stretch in stretches if stretch.conditions.card]
     if names := _foreign(cards):
         return Disturbed(label=label, block=block, kind="foreign_process", names=names)
     if names := _slowdowns(stretches):
         return Disturbed(label=label, block=block, kind="throttled", names=names)
-    if (apart := _clocks_apart(stretches)) > CLOCK_DIFFERENCE:
-        return Disturbed(label=label, block=block, kind="clock", amount=apart)
+    if (clock_difference := _clocks_apart(stretches)) > CLOCK_DIFFERENCE:
+        return Disturbed(label=label, block=block, kind="clock", amount=clock_difference)
     loads = _loads(stretches) if host else ()
     if (share := _share(loads, "steal_s")) > STEAL_SHARE:
         return Disturbed(label=label, block=block, kind="steal", amount=share)
-    alone = all(one.span.shared is False for one in stretches)
+    alone = all(stretch.span.shared is False for stretch in stretches)
     if not alone and (share := _share(loads, "foreign_s")) > FOREIGN_SHARE:
         return Disturbed(label=label, block=block, kind="foreign_load", amount=share)
     return None
@@ -178,16 +189,20 @@ def _cause(name: Block, stretches: Sequence[_Stretch], *, host: bool) -> Disturb
 
 def _loads(stretches: Sequence[_Stretch]) -> tuple[tuple[Load, float], ...]:
     """What the block met and for how long; nothing when its processes were too short to tell."""
-    whole = {one.span.process: one.conditions.load.seconds for one in stretches}
-    return tuple(met for one in stretches for met in one.loads()) if sum(whole.values()) >= LEAST_TOLD_S else ()
+    seconds_by_process = {stretch.span.process: stretch.conditions.load.seconds for stretch in stretches}
+    return (
+        tuple(met for stretch in stretches for met in stretch.loads())
+        if sum(seconds_by_process.values()) >= LEAST_TOLD_S
+        else ()
+    )
 
 
 def _share(loads: Iterable[tuple[Load, float]], field: Literal["steal_s", "foreign_s"]) -> float:
     """Of the seconds where it is known; 0 where it is not, which drops nothing."""
     used = weight = 0.0
     for load, seconds in loads:
-        if (taken := getattr(load, field)) is not None and load.seconds > 0:
-            used, weight = used + taken / load.seconds * seconds, weight + seconds
+        if (busy_s := getattr(load, field)) is not None and load.seconds > 0:
+            used, weight = used + busy_s / load.seconds * seconds, weight + seconds
     return max(0.0, used / weight) if weight > 0 else 0.0
 
 
@@ -197,15 +212,15 @@ def _foreign(cards: Iterable[Card]) -> tuple[str, ...]:
 
 def _slowdowns(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
     """Seen while the block ran, or counted by the card at an unknown moment of its process."""
-    found: dict[str, None] = {}
-    for one in stretches:
-        card = one.conditions.card
+    names: dict[str, None] = {}
+    for stretch in stretches:
+        card = stretch.conditions.card
         if card is None:
             continue
-        seen = dict.fromkeys(name for reading in one.readings() for name in reading.slowdowns or ())
+        during = dict.fromkeys(name for reading in stretch.readings() for name in reading.slowdowns or ())
         placed = {name for reading in card.during for name in reading.slowdowns or ()}
-        found |= seen | {name: None for name in _count(card) if name not in placed}
-    return tuple(name for name in found if name != POWER_CAP)
+        names |= during | {name: None for name in _count(card) if name not in placed}
+    return tuple(name for name in names if name != POWER_CAP)
 
 
 def _count(card: Card) -> tuple[str, ...]:
@@ -222,11 +237,11 @@ def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
     Readings of an idle card say nothing, and under the power cap the clock is what each version earns by its draw.
     """
     clocks: dict[str, dict[float, float]] = {}
-    for one in stretches:
-        for reading in one.readings():
+    for stretch in stretches:
+        for reading in stretch.readings():
             mute = reading.idle or POWER_CAP in (reading.slowdowns or ())
             if not mute and reading.sm_mhz and reading.at_us is not None:
-                clocks.setdefault(one.span.side, {})[reading.at_us] = reading.sm_mhz
+                clocks.setdefault(stretch.span.side, {})[reading.at_us] = reading.sm_mhz
     if len(clocks) < 2 or min(len(readings) for readings in clocks.values()) < CLOCK_READINGS:
         return 0.0
     means = [statistics.fmean(readings.values()) for readings in clocks.values()]
@@ -236,20 +251,20 @@ def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
 # What disturbed a measurement, in sentences for people: pure.
 
 
-def left_out(dropped: Sequence[Disturbed], taken: int) -> tuple[str, ...]:
-    """One sentence per kind of disturbance, with how many of the `taken` blocks it cost."""
-    counted = Counter(one.kind for one in dropped)
+def left_out(dropped: Sequence[Disturbed], timed_blocks: int) -> tuple[str, ...]:
+    """One sentence per kind of disturbance, with how many of the `timed_blocks` it cost."""
+    counted = Counter(disturbance.kind for disturbance in dropped)
     return tuple(
-        f"{count} of {taken} blocks left out: {cause([one for one in dropped if one.kind == kind])}"
+        f"{count} of {timed_blocks} blocks left out: {cause([disturbance for disturbance in dropped if disturbance.kind == kind])}"
         for kind, count in counted.most_common()
     )
 
 
 def cause(same: Sequence[Disturbed]) -> str:
     """What disturbed these blocks, which are of one kind: the median of the shares, each name once."""
-    share = statistics.median(one.amount for one in same)
-    names = ", ".join(dict.fromkeys(name for one in same for name in one.names))
-    said: dict[Kind, str] = {
+    share = statistics.median(disturbance.amount for disturbance in same)
+    names = ", ".join(dict.fromkeys(name for disturbance in same for name in disturbance.names))
+    texts: dict[Kind, str] = {
         "foreign_load": f"other processes used {share:.0%} of the timed core",
         "steal": f"the hypervisor gave {share:.0%} of the timed core to other guests",
         "throttled": f"the card was throttled ({names})",
@@ -257,4 +272,4 @@ def cause(same: Sequence[Disturbed]) -> str:
         "clock": f"the card's clock differed by {share:.1%} between the two versions; lock it if you may",
         "harness": "marked invalid by the benchmark itself",
     }
-    return said[same[0].kind]
+    return texts[same[0].kind]

@@ -84,14 +84,14 @@ def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks:
 
     The file has one of `HEADERS`.
     """
-    first = (data or b"").partition(b"\n")[0].rstrip(b"\r")
-    rows = table(data, next((names for names in HEADERS if first == header(names).encode()), HEADER))
+    first_line = (data or b"").partition(b"\n")[0].rstrip(b"\r")
+    rows = table(data, next((names for names in HEADERS if first_line == header(names).encode()), HEADER))
     if isinstance(rows, Problem):
         return rows
-    other: Side = "candidate" if a == "best" else "best"
+    side_b: Side = "candidate" if a == "best" else "best"
     slots: list[Slot] = []
     for line, cells in enumerate(rows, start=2):
-        slot = _slot_of_pair(cells, {"a": a, "b": other}, line)
+        slot = _slot_of_pair(cells, {"a": a, "b": side_b}, line)
         if isinstance(slot, Problem):
             return slot
         slots.append(slot)
@@ -105,9 +105,9 @@ def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePair
         for slot in pair.slots:
             by_label.setdefault(slot.label, [[] for _ in pairs])[number].append(slot)
     shapes: list[ShapePairs] = []
-    for label, found in by_label.items():
+    for label, by_pair in by_label.items():
         ratios: list[tuple[float, ...]] = []
-        for pair, slots in zip(pairs, found, strict=True):
+        for pair, slots in zip(pairs, by_pair, strict=True):
             valid = [block for block in _blocks(slots) if all(slot.time_us is not None for slot in block)]
             if not valid:
                 detail = f"shape {label!r} has no valid block in pair {pair.pair}"
@@ -118,8 +118,8 @@ def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePair
                 label=label,
                 config_class=classes.get(label, "all"),
                 pairs=tuple(ratios),
-                best_us=_median(found, "best"),
-                candidate_us=_median(found, "candidate"),
+                best_us=_median(by_pair, "best"),
+                candidate_us=_median(by_pair, "candidate"),
             )
         )
     return tuple(shapes)
@@ -166,11 +166,13 @@ def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) ->
         return Problem(reason="crash", detail=f"requested shapes were not timed (rule R2): {', '.join(missing)}")
     if extra := [label for label in by_label if requested and label not in requested]:
         return Problem(reason="crash", detail=f"shapes were timed that were not asked for: {', '.join(extra)}")
-    for label, own in by_label.items():
-        found = _blocks(own)
-        if len(found) != blocks:
-            return Problem(reason="crash", detail=f"shape {label!r} has {len(found)} blocks, {blocks} were asked for")
-        for block in found:
+    for label, label_slots in by_label.items():
+        label_blocks = _blocks(label_slots)
+        if len(label_blocks) != blocks:
+            return Problem(
+                reason="crash", detail=f"shape {label!r} has {len(label_blocks)} blocks, {blocks} were asked for"
+            )
+        for block in label_blocks:
             order = "".join("a" if slot.side == block[0].side else "b" for slot in block)
             if order != "abba" or [slot.slot for slot in block] != [block[0].slot + i for i in range(SLOTS)]:
                 detail = f"shape {label!r}, block {block[0].block}: slots are not A B B A or B A A B"
@@ -186,8 +188,8 @@ def _blocks(slots: Iterable[Slot]) -> list[list[Slot]]:
     return [sorted(block, key=_PLACE) for block in blocks.values()]
 
 
-def _median(found: Iterable[Iterable[Slot]], side: Side) -> float:
-    times = [slot.time_us for slots in found for slot in slots if slot.side == side]
+def _median(by_pair: Iterable[Iterable[Slot]], side: Side) -> float:
+    times = [slot.time_us for slots in by_pair for slot in slots if slot.side == side]
     return statistics.median(time for time in times if time is not None)
 
 
@@ -243,7 +245,7 @@ class Timed(Value):
     @property
     def seconds(self) -> float:
         """Of all processes, those of the other tries too."""
-        return sum(process.seconds for process in self.processes) + sum(other.seconds for other in self.others)
+        return sum(process.seconds for process in self.processes) + sum(attempt.seconds for attempt in self.others)
 
 
 class Interleaver(Protocol):
@@ -447,8 +449,8 @@ class Steady:
             tries.append(timed.model_copy(update={"disturbed": find_disturbed_blocks(timed, host=self.host)}))
             if not _time_again(tries[-1].pair.blocks, tries[-1].disturbed, self.limit):
                 break
-        best = min(tries, key=lambda one: len(one.disturbed))
-        return best.model_copy(update={"others": tuple(one for one in tries if one is not best)})
+        best = min(tries, key=lambda timed_pair: len(timed_pair.disturbed))
+        return best.model_copy(update={"others": tuple(timed_pair for timed_pair in tries if timed_pair is not best)})
 
 
 def find_disturbed_blocks(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
@@ -475,25 +477,28 @@ def fit(timed: Sequence[Timed], question: Question, *, limit: float) -> Fit | Be
     """
     pairs: list[Pair] = []
     dropped: list[Disturbed] = []
-    for one in timed:
-        out = {(gone.label, gone.block): gone for gone in (*_marks(one.pair), *one.disturbed)}
-        if lost := _lost_pair(one.pair.blocks, out):
-            why = next(gone for gone in out.values() if gone.label == lost)
-            out = {**{block: _same(why, block) for block in one.pair.blocks}, **out}
+    for timed_pair in timed:
+        out = {(gone.label, gone.block): gone for gone in (*_marks(timed_pair.pair), *timed_pair.disturbed)}
+        if lost_label := _lost_pair(timed_pair.pair.blocks, out):
+            why = next(gone for gone in out.values() if gone.label == lost_label)
+            out = {**{block: _same(why, block) for block in timed_pair.pair.blocks}, **out}
         else:
-            pairs.append(one.pair.without(out))
+            pairs.append(timed_pair.pair.without(out))
         dropped += out.values()
-    taken = sum(len(one.pair.blocks) for one in timed)
-    notes = (*left_out(dropped, taken), *_repeats(timed), *_unseen(timed))
-    if pairs and len(dropped) <= limit * taken:
-        return Fit(pairs=tuple(pairs), dropped=len(dropped), taken=taken, notes=notes)
+    timed_blocks = sum(len(timed_pair.pair.blocks) for timed_pair in timed)
+    notes = (*left_out(dropped, timed_blocks), *_repeats(timed), *_unseen(timed))
+    if pairs and len(dropped) <= limit * timed_blocks:
+        return Fit(pairs=tuple(pairs), dropped=len(dropped), taken=timed_blocks, notes=notes)
     detail = f"the machine did not stay the same (at most {limit:.0%} may be left out): {'; '.join(notes)}"
-    seconds = sum(one.seconds for one in timed)
+    seconds = sum(timed_pair.seconds for timed_pair in timed)
     return BenchmarkFailed(commit=question.candidate, reason="unstable", detail=detail, seconds=seconds)
 
 
-def _time_again(blocks: Sequence[Block], found: Sequence[Disturbed], limit: float) -> bool:
-    return len(found) > limit * len(blocks) or _lost_pair(blocks, {(one.label, one.block) for one in found}) is not None
+def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbed], limit: float) -> bool:
+    return (
+        len(disturbances) > limit * len(blocks)
+        or _lost_pair(blocks, {(disturbance.label, disturbance.block) for disturbance in disturbances}) is not None
+    )
 
 
 def _lost_pair(blocks: Sequence[Block], out: Collection[Block]) -> str | None:
@@ -511,12 +516,16 @@ def _same(why: Disturbed, block: Block) -> Disturbed:
 
 
 def _repeats(timed: Sequence[Timed]) -> tuple[str, ...]:
-    again = [len(one.others) for one in timed if one.others]
-    if not again:
+    extra_tries = [len(timed_pair.others) for timed_pair in timed if timed_pair.others]
+    if not extra_tries:
         return ()
-    tries = f"{sum(again)} more {'try' if sum(again) == 1 else 'tries'}"
-    return (f"{len(again)} of {len(timed)} pairs were disturbed and timed again, {tries} in all",)
+    tries = f"{sum(extra_tries)} more {'try' if sum(extra_tries) == 1 else 'tries'}"
+    return (f"{len(extra_tries)} of {len(timed)} pairs were disturbed and timed again, {tries} in all",)
 
 
 def _unseen(timed: Sequence[Timed]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for one in timed for process in one.processes for note in process.conditions.notes))
+    return tuple(
+        dict.fromkeys(
+            note for timed_pair in timed for process in timed_pair.processes for note in process.conditions.notes
+        )
+    )

@@ -40,7 +40,7 @@ def parse_stat(text: str, cores: Collection[int]) -> Ticks | None:
 
     Columns after the name: user nice system idle iowait irq softirq steal; guests are in user already (proc(5)).
     """
-    busy = steal = found = 0
+    busy = steal = count = 0
     for match in re.finditer(r"^cpu(\d+) (.*)$", text, re.MULTILINE):
         if int(match[1]) not in cores:
             continue
@@ -50,8 +50,8 @@ def parse_stat(text: str, cores: Collection[int]) -> Ticks | None:
         user, nice, system, _, _, irq, softirq, *rest = columns
         busy += user + nice + system + irq + softirq
         steal += rest[0] if rest else 0
-        found += 1
-    return Ticks(busy=busy, steal=steal) if found == len(cores) and found else None
+        count += 1
+    return Ticks(busy=busy, steal=steal) if count == len(cores) and count else None
 
 
 def parse_own(text: str) -> int | None:
@@ -62,11 +62,11 @@ def parse_own(text: str) -> int | None:
 
 def parse_list(text: str) -> frozenset[int]:
     """Numbers of a list such as `0,64` or `0-1,8`, as /sys writes it. Raises ValueError for anything else."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        low, _, high = part.partition("-")
+        numbers |= set(range(int(low), int(high or low) + 1))
+    return frozenset(numbers)
 
 
 def ticks(cores: Collection[int]) -> Ticks | None:
@@ -120,16 +120,16 @@ def children(thread: int) -> tuple[int, ...] | None:
 
 def own_ticks(roots: Collection[int]) -> int | None:
     """Ticks used by these processes and everything under them; None when none of them lives any more."""
-    total, seen, waiting = 0, 0, list(roots)
+    total, live, waiting = 0, 0, list(roots)
     while waiting:
         process = waiting.pop()
         try:
             used = parse_own(_text(f"{PROC}/{process}/stat"))
         except OSError:  # it ended between two looks
             continue
-        total, seen = total + (used or 0), seen + 1
+        total, live = total + (used or 0), live + 1
         waiting += _children(f"{PROC}/{process}/task/{process}") or ()
-    return total if seen else None
+    return total if live else None
 
 
 class TreeUse:
@@ -147,15 +147,15 @@ class TreeUse:
     def ticks(self) -> int:
         """Ticks so far."""
         live = _tree()
-        self._own |= {process: own for process, (own, _) in live.items()}
-        ended = sum(own for process, own in self._own.items() if process not in live)
+        self._own |= {process: ticks for process, (ticks, _) in live.items()}
+        ended = sum(ticks for process, ticks in self._own.items() if process not in live)
         waited = sum(waited for _, waited in live.values()) - self._waited_before
-        return sum(own for own, _ in live.values()) + max(waited, ended)
+        return sum(ticks for ticks, _ in live.values()) + max(waited, ended)
 
 
 def _tree() -> dict[int, tuple[int, int]]:
     """Of this process and all under it: own ticks, and those of children that were waited for."""
-    found: dict[int, tuple[int, int]] = {}
+    ticks: dict[int, tuple[int, int]] = {}
     waiting = [os.getpid()]
     while waiting:
         process = waiting.pop()
@@ -165,9 +165,9 @@ def _tree() -> dict[int, tuple[int, int]]:
         except OSError:  # it ended between two looks
             continue
         user, system, waited_user, waited_system = (int(word) for word in words[11:15])
-        found[process] = user + system, waited_user + waited_system
+        ticks[process] = user + system, waited_user + waited_system
         waiting += [child for thread in threads for child in _children(f"{PROC}/{process}/task/{thread}") or ()]
-    return found
+    return ticks
 
 
 def usable() -> frozenset[int]:
@@ -222,18 +222,18 @@ class _Watcher:
     def end(self) -> list[LoadLook]:
         """What was seen; a look that is under way is nobody's any more."""
         with self._changed:
-            found, self._looks, self._look = self._looks, [], None
+            looks, self._looks, self._look = self._looks, [], None
             self._changed.notify()
-        return found
+        return looks
 
     def _run(self) -> None:
         while True:
             look, looks = self._wait_for_request()
             while self._time_for_another(looks):
-                found = look()
+                sample = look()
                 with self._changed:
                     if self._looks is looks:
-                        looks.append(found)
+                        looks.append(sample)
 
     def _wait_for_request(self) -> tuple[Callable[[], LoadLook], list[LoadLook]]:
         with self._changed:
@@ -252,7 +252,7 @@ _idle: list[_Watcher] = []
 
 
 class CoreWatch:
-    """`with CoreWatch(core) as watch:` around one process; then `watch.seen()`. Used once, by one thread."""
+    """`with CoreWatch(core) as watch:` around one process; then `watch.conditions()`. Used once, by one thread."""
 
     def __init__(self, core: int | None, *, inside: bool = False) -> None:
         """`core` None watches all usable cores. `inside`: what is timed runs in this process and in what it starts."""
@@ -280,23 +280,23 @@ class CoreWatch:
     ) -> None:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         ended_s = used.ru_utime + used.ru_stime - self._used.ru_utime - self._used.ru_stime
-        last = self._look_between() if self._inside else self._look(ended_s)
+        final = self._look_between() if self._inside else self._look(ended_s)
         self._looks += self._watcher.end()
         _idle.append(self._watcher)
-        self._looks = [look for look in self._looks if look.at_s <= last.at_s - SLICE_S / 2 or look is self._looks[0]]
-        self._looks.append(last)
+        self._looks = [look for look in self._looks if look.at_s <= final.at_s - SLICE_S / 2 or look is self._looks[0]]
+        self._looks.append(final)
         self._switches = used.ru_nivcsw - self._used.ru_nivcsw
         self._mhz.append(None if self._core is None else mhz(self._core))
 
-    def seen(self) -> Conditions:
+    def conditions(self) -> Conditions:
         """What was seen, without the card."""
-        whole = _load(self._looks[0], self._looks[-1])
-        known = [look for look in self._looks if look.own_s is not None]
-        notes = () if whole.foreign_s is not None else ("/proc/stat has no line for the timed core: load is not known",)
+        load = _load(self._looks[0], self._looks[-1])
+        looks = [look for look in self._looks if look.own_s is not None]
+        notes = () if load.foreign_s is not None else ("/proc/stat has no line for the timed core: load is not known",)
         return Conditions(
             core=self._core,
-            load=whole,
-            slices=tuple(_load(before, after) for before, after in pairwise(known)),
+            load=load,
+            slices=tuple(_load(before, after) for before, after in pairwise(looks)),
             mhz=(self._mhz[0], self._mhz[-1]),
             switches=self._switches,
             notes=notes,
@@ -413,28 +413,30 @@ def _load_source() -> Source:
 
 
 def _clock() -> Source:
-    found = mhz(pinned_core())
-    if found is None:
+    clock_mhz = mhz(pinned_core())
+    if clock_mhz is None:
         cost = "the record of a measurement lacks the core's clock; no decision rests on it"
         return Source(name="clock of the core", found=False, detail="neither cpufreq nor /proc/cpuinfo", cost=cost)
-    return Source(name="clock of the core", found=True, detail=f"{found:.0f} MHz now", cost="")
+    return Source(name="clock of the core", found=True, detail=f"{clock_mhz:.0f} MHz now", cost="")
 
 
 def _card(smi: Smi) -> Source:
     look = smi.look()
-    told, missing = _list_told(look)
+    available, missing = _list_available(look)
     cost = f"measurements disturbed by it are not told apart: {', '.join(missing)}" if missing else ""
-    detail = "; ".join((f"{smi.tool}: {', '.join(told) or 'nothing'}", *look.notes))
+    detail = "; ".join((f"{smi.tool}: {', '.join(available) or 'nothing'}", *look.notes))
     return Source(name="state of the card", found=look.reading is not None, detail=detail, cost=cost)
 
 
-def _list_told(look: Look) -> tuple[list[str], list[str]]:
+def _list_available(look: Look) -> tuple[list[str], list[str]]:
     reading = look.reading
-    known = {
+    availability = {
         "clock": reading is not None and reading.sm_mhz is not None,
         "temperature": reading is not None and reading.celsius is not None,
         "power": reading is not None and reading.watts is not None,
         "throttling": reading is not None and (reading.slowdowns is not None or bool(reading.counts)),
         "other users": look.foreign is not None,
     }
-    return [name for name, there in known.items() if there], [name for name, there in known.items() if not there]
+    return [name for name, there in availability.items() if there], [
+        name for name, there in availability.items() if not there
+    ]

@@ -45,7 +45,7 @@ KEPT_S = 24 * 3600
 """Oldest answer in seconds: noise belongs to a day's load, temperature and neighbours, not to a machine for ever."""
 
 
-class Asked(Value):
+class CalibrationRequest(Value):
     """What makes two calibrations the same question."""
 
     machine: str
@@ -68,7 +68,7 @@ class Asked(Value):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
-class Kept(Value):
+class StoredCalibration(Value):
     """One file of the cache."""
 
     schema_version: int
@@ -105,59 +105,65 @@ class Calibrations:
         self._folder = folder
         self._now = now
 
-    def find(self, asked: Asked, *, pairs: int, budget_s: float) -> Kept | None:
+    def find(self, request: CalibrationRequest, *, pairs: int, budget_s: float) -> StoredCalibration | None:
         """The answer to that question, not older than a day and with as many pairs as measuring would give."""
-        path = self._path(asked)
+        path = self._path(request)
         if path is None:
             return None
-        kept = self._read(path, asked)
-        return kept if kept is not None and kept.enough(pairs, budget_s) else None
+        answer = self._read(path, request)
+        return answer if answer is not None and answer.enough(pairs, budget_s) else None
 
-    def _read(self, path: Path, asked: Asked) -> Kept | None:
+    def _read(self, path: Path, request: CalibrationRequest) -> StoredCalibration | None:
         """Whatever answers that question and is not too old."""
         try:
-            kept = Kept.model_validate_json(path.read_bytes())
+            answer = StoredCalibration.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
             logger.info("%s: cannot be used, so it is measured again: %s", path, str(error).splitlines()[0])
             return None
-        ours = kept.schema_version == SCHEMA and kept.key == asked.key and kept.comparison.machine == asked.machine
-        return kept if ours and 0 <= self._now() - kept.at <= KEPT_S else None
+        ours = (
+            answer.schema_version == SCHEMA
+            and answer.key == request.key
+            and answer.comparison.machine == request.machine
+        )
+        return answer if ours and 0 <= self._now() - answer.at <= KEPT_S else None
 
-    def keep(self, asked: Asked, comparison: Comparison, raw: str, *, pairs: int, budget_s: float) -> None:
+    def keep(
+        self, request: CalibrationRequest, comparison: Comparison, raw: str, *, pairs: int, budget_s: float
+    ) -> None:
         """Remember an answer; files that are too old go. A folder that cannot be written is no error.
 
         A short answer, such as a canary's, does not take the place of a longer one.
         """
-        path = self._path(asked)
+        path = self._path(request)
         if path is None:
             return
-        kept = Kept(
+        answer = StoredCalibration(
             schema_version=SCHEMA,
-            key=asked.key,
+            key=request.key,
             at=self._now(),
             asked=pairs,
             budget_s=budget_s,
             comparison=comparison,
             raw=raw,
         )
-        known = self._read(path, asked)
-        if known is not None and known.pairs > kept.pairs:
+        earlier = self._read(path, request)
+        if earlier is not None and earlier.pairs > answer.pairs:
             return
         try:
             self._forget_old(path.parent)
-            write_whole(path, kept.model_dump_json().encode())
+            write_whole(path, answer.model_dump_json().encode())
         except (OSError, DiskFull) as error:
             logger.info("%s: not kept: %s", path, error)
 
-    def ago(self, kept: Kept) -> str:
+    def ago(self, answer: StoredCalibration) -> str:
         """How long ago it was measured, for people."""
-        minutes = round((self._now() - kept.at) / 60)
+        minutes = round((self._now() - answer.at) / 60)
         return f"{minutes} min ago" if minutes < 90 else f"{round(minutes / 60)} h ago"
 
-    def _path(self, asked: Asked) -> Path | None:
-        return None if self._folder is None else self._folder / f"{asked.key}.json"
+    def _path(self, request: CalibrationRequest) -> Path | None:
+        return None if self._folder is None else self._folder / f"{request.key}.json"
 
     def _forget_old(self, folder: Path) -> None:
         for old in folder.glob("*.json"):
@@ -327,26 +333,26 @@ class ContractTimer:
         Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs.
         `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
         """
-        asked = self._ask(commit, shapes=shapes, blocks=blocks)
-        if not fresh and (kept := self._calibrations.find(asked, pairs=pairs, budget_s=budget_s)):
-            return self._remember(commit, kept, purpose)
+        request = self._ask(commit, shapes=shapes, blocks=blocks)
+        if not fresh and (answer := self._calibrations.find(request, pairs=pairs, budget_s=budget_s)):
+            return self._remember(commit, answer, purpose)
         question = self._question(commit, self._commands.trees.twin(commit), shapes=shapes, blocks=blocks)
         if isinstance(question, BenchmarkFailed):
             return question.model_copy(update={"commit": commit})
         until = time.monotonic() + budget_s
         numbers = range(pairs)
-        timed = self._time(question, numbers, enough=lambda done: done >= FEWEST_PAIRS and time.monotonic() >= until)
-        found = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
-        if isinstance(found, BenchmarkFailed):
-            return found.model_copy(update={"commit": commit})
-        found = found.model_copy(update={"candidate": commit})
-        raw = self._artifacts.get(found.raw).decode()
-        self._calibrations.keep(asked, found, raw, pairs=pairs, budget_s=budget_s)
-        return found
+        timed = self._time(question, numbers, enough=lambda count: count >= FEWEST_PAIRS and time.monotonic() >= until)
+        comparison = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+        if isinstance(comparison, BenchmarkFailed):
+            return comparison.model_copy(update={"commit": commit})
+        comparison = comparison.model_copy(update={"candidate": commit})
+        raw = self._artifacts.get(comparison.raw).decode()
+        self._calibrations.keep(request, comparison, raw, pairs=pairs, budget_s=budget_s)
+        return comparison
 
-    def _ask(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> Asked:
+    def _ask(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> CalibrationRequest:
         contract = self._commands.contract
-        return Asked(
+        return CalibrationRequest(
             machine=self._device.machine().fingerprint,
             content=self._commands.trees.content(commit),
             commands=(contract.rebuild.command or (), contract.paired_command or contract.quick_command),
@@ -356,11 +362,11 @@ class ContractTimer:
             engine=contract.scoring.engine,
         )
 
-    def _remember(self, commit: str, kept: Kept, purpose: str) -> Comparison:
-        raw = self._artifacts.put(_raw_name(purpose), kept.raw.encode())
-        note = f"measured on this machine {self._calibrations.ago(kept)}, of the same content, commands and shapes"
-        own = {"best": commit, "candidate": commit, "raw": raw, "seconds": 0.0}
-        return kept.comparison.model_copy(update={**own, "notes": (note, *kept.comparison.notes)})
+    def _remember(self, commit: str, answer: StoredCalibration, purpose: str) -> Comparison:
+        raw = self._artifacts.put(_raw_name(purpose), answer.raw.encode())
+        note = f"measured on this machine {self._calibrations.ago(answer)}, of the same content, commands and shapes"
+        changes = {"best": commit, "candidate": commit, "raw": raw, "seconds": 0.0}
+        return answer.comparison.model_copy(update={**changes, "notes": (note, *answer.comparison.notes)})
 
     def _question(
         self, best: str, candidate: str, *, shapes: tuple[str, ...], blocks: int
@@ -396,10 +402,10 @@ class ContractTimer:
         labels = {slot.label for pair in timed for slot in pair.pair.slots}
         if not self._commands.contract.benchmark_output.config_columns or labels <= self._classes.keys():
             return None
-        asked = self.benchmark(
+        quick_run = self.benchmark(
             question.best, level="quick", source="quick", shapes=tuple(sorted(labels)), repeat=0, purpose="classes"
         )
-        return asked if isinstance(asked, BenchmarkFailed) else None
+        return quick_run if isinstance(quick_run, BenchmarkFailed) else None
 
     def _interleaver(self) -> Interleaver:
         contract = self._commands.contract
@@ -442,8 +448,8 @@ def _raw_name(purpose: str) -> str:
 
 def _explain(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:
     """With the end of what the command printed, which often says why its CSV is unusable."""
-    last = "\n".join(output.splitlines()[-10:])
-    return failed.model_copy(update={"detail": f"{failed.detail}\n{last}".rstrip()})
+    final_lines = "\n".join(output.splitlines()[-10:])
+    return failed.model_copy(update={"detail": f"{failed.detail}\n{final_lines}".rstrip()})
 
 
 def _broken(error: BuildBroken) -> BenchmarkFailed:

@@ -102,5 +102,5 @@ def _edit(tree: Path, copy: Path, path: str) -> FileEdit | None:
 
 
 def _warnings(exit: Exit) -> tuple[str, ...]:
-    found = [line.strip() for line in exit.output.splitlines() if WARNING.search(line)]
-    return tuple(dict.fromkeys(found))[:MAX_WARNINGS]
+    lines = [line.strip() for line in exit.output.splitlines() if WARNING.search(line)]
+    return tuple(dict.fromkeys(lines))[:MAX_WARNINGS]

@@ -74,9 +74,9 @@ class ContractChecker:
                 ran = self._commands.guarded(
                     field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s
                 )
-            wanted = any("{csv}" in word for word in command)
+            expects_csv = any("{csv}" in word for word in command)
             data = path.read_bytes() if path.is_file() else None
-        kind, detail = self._judge(ran, data, wanted)
+        kind, detail = self._judge(ran, data, expects_csv)
         result = _result(kind, commit, detail, ran.exit.seconds)
         return result.model_copy(update={"printed": self._printed(ran.exit, data)}) if result.passed else result
 
@@ -87,7 +87,7 @@ class ContractChecker:
         return read_printed(
             exit.output,
             csv=written,
-            own=lambda path: matches(path, contract.editable_globs) and not matches(path, contract.protected),
+            is_editable=lambda path: matches(path, contract.editable_globs) and not matches(path, contract.protected),
             patterns=contract.correctness.exit_patterns,
         )
 
@@ -95,7 +95,7 @@ class ContractChecker:
         """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
         return contextlib.nullcontext() if self._commands.gate is None else self._commands.gate.held()
 
-    def _judge(self, ran: Ran, data: bytes | None, wanted: bool) -> tuple[Kind, str]:
+    def _judge(self, ran: Ran, data: bytes | None, expects_csv: bool) -> tuple[Kind, str]:
         if ran.tampered:
             return "tampered", CHANGED.format(", ".join(ran.tampered))
         if ran.exit.timed_out:
@@ -106,7 +106,7 @@ class ContractChecker:
             return ("incorrect", _evidence(ran.exit, lines)) if lines else ("crash", summarize_exit(ran.exit))
         if rule.kind == "exit":
             return "pass", tail(ran.exit.output)
-        if wanted and data is None:
+        if expects_csv and data is None:
             return "crash", f"the test ended well but wrote no CSV\n{summarize_exit(ran.exit)}"
         try:
             broken = wrong(rule, csv_data=data, output=ran.exit.output)
@@ -119,8 +119,8 @@ def _judge(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestR
     """What the judge says as a test's result; a judgement that does not pass is a wrong result, whatever it is short of."""
     if isinstance(answer, JudgeFailed):
         return _result("timeout" if answer.reason == "timeout" else "crash", commit, answer.detail, seconds)
-    own = "" if answer.correct.answer != "yes" or answer.passed else "the result is not the candidate's own work\n"
-    detail = own + tail("\n".join(answer.lines))
+    caveat = "" if answer.correct.answer != "yes" or answer.passed else "the result is not the candidate's own work\n"
+    detail = caveat + tail("\n".join(answer.lines))
     result = _result("pass" if answer.passed else "incorrect", commit, detail, seconds)
     return result.model_copy(update={"own_work": answer.own_work.answer})
 
@@ -175,8 +175,8 @@ def wrong(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | No
 
 
 def _bound(rule: Correctness) -> tuple[str, float]:
-    given = rule.model_fields_set & {"op", "threshold"}
-    if not given and rule.kind in CUSTOMARY:
+    explicit = rule.model_fields_set & {"op", "threshold"}
+    if not explicit and rule.kind in CUSTOMARY:
         return CUSTOMARY[rule.kind]
     return rule.op, rule.threshold
 
@@ -195,10 +195,10 @@ def _in_csv(data: bytes, column: str) -> list[tuple[str, str]]:
 
 def _in_output(output: str, column: str) -> list[tuple[str, str]]:
     pattern = rf"(?<!\w){re.escape(column)}\s*[=:]\s*([^\s,;]+)"
-    found = re.findall(pattern, output)
-    if not found:
+    cells = re.findall(pattern, output)
+    if not cells:
         raise Unreadable(f"the test printed no {column}=<number> and wrote no CSV")
-    return [(f"occurrence {number}", cell) for number, cell in enumerate(found, start=1)]
+    return [(f"occurrence {number}", cell) for number, cell in enumerate(cells, start=1)]
 
 
 def _value(cell: str) -> float:
@@ -247,21 +247,23 @@ FAILED = re.compile(r"(?<![\d.])[1-9]\d*\s+(?:tests?\s+)?(?:failed|failures?)\b"
 NONE_FAILED = re.compile(r"(?<![\d.])0+\s+(?:\w+\s+)?fail|\bfail\w*\s*[:=]\s*0+(?![\d.])", re.IGNORECASE)
 
 
-def read_printed(output: str, *, csv: str, own: Callable[[str], bool], patterns: tuple[str, ...]) -> Printed:
+def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], patterns: tuple[str, ...]) -> Printed:
     """The lines of a test's output and of the CSV it wrote, masked and counted, in the order of their last place.
 
     Left out is what depends on the candidate's own text and not on how far the test came: builds, warnings and lines
-    that name a file which is the candidate's `own` to change. `patterns`: words that complain, from the contract.
+    that name a file which is the candidate's to change (`is_editable`). `patterns`: words that complain, from the contract.
     """
-    found = Counter[PrintedLine]()
+    counts = Counter[PrintedLine]()
     for line in (*_say(output), *csv.splitlines()):
-        if kept := _mask(line, own):
-            one = PrintedLine(line=kept, complains=_complains(line, patterns))
-            count = found.pop(one, 0)  # put back at the end: the order is that of the last time
-            found[one] = count + 1
-    cut = len(found) > MOST or LEFT_OUT.search(output) is not None
-    last = list(found.items())[-MOST:]
-    return Printed(lines=tuple(one.model_copy(update={"times": times}) for one, times in last), cut=cut)
+        if text := _mask(line, is_editable):
+            printed_line = PrintedLine(line=text, complains=_complains(line, patterns))
+            count = counts.pop(printed_line, 0)  # put back at the end: the order is that of the last time
+            counts[printed_line] = count + 1
+    cut = len(counts) > MOST or LEFT_OUT.search(output) is not None
+    latest = list(counts.items())[-MOST:]
+    return Printed(
+        lines=tuple(printed_line.model_copy(update={"times": times}) for printed_line, times in latest), cut=cut
+    )
 
 
 def _say(output: str) -> Iterator[str]:
@@ -282,9 +284,9 @@ def _say(output: str) -> Iterator[str]:
             yield line
 
 
-def _mask(line: str, own: Callable[[str], bool]) -> str:
+def _mask(line: str, is_editable: Callable[[str], bool]) -> str:
     """The line without what changes; empty where nothing is left that a run could be known by."""
-    if COMMANDS.match(line.lstrip()) or LEFT_OUT.search(line) or _names(line, own):
+    if COMMANDS.match(line.lstrip()) or LEFT_OUT.search(line) or _names(line, is_editable):
         return ""
     short = re.sub(r",?\s*\d+ warnings?", "", line[: 4 * LONGEST])
     for mask, sign in ((LONG_TIMES, ""), (PLACES, "<path>"), (CODES, "#"), (NUMBERS, "#"), (RUNS, r"\1")):
@@ -293,10 +295,10 @@ def _mask(line: str, own: Callable[[str], bool]) -> str:
     return short if any(letter.isalnum() or letter == "#" for letter in short) else ""
 
 
-def _names(line: str, own: Callable[[str], bool]) -> bool:
+def _names(line: str, is_editable: Callable[[str], bool]) -> bool:
     """Whether the line speaks of a file that the candidate may change: `src/kernel.c:12`, `(kern/op.py)`."""
     words = (word.strip("'\"`();,").split(":")[0] for word in line.split() if "." in word)
-    return any(own(word) for word in words if FILE.fullmatch(word))
+    return any(is_editable(word) for word in words if FILE.fullmatch(word))
 
 
 def _complains(line: str, patterns: tuple[str, ...]) -> bool:

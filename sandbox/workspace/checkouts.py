@@ -98,8 +98,8 @@ class Trees:
 
     def pair(self, a: str, b: str) -> tuple[Path, Path]:
         """Checkouts of two commits, both standing; the same folder twice when they are the same commit."""
-        first, second = self.at(a), self.at(b)
-        return first, second
+        tree_a, tree_b = self.at(a), self.at(b)
+        return tree_a, tree_b
 
     def built(self, commit: str) -> bool:
         """Whether the commit is checked out and its build was marked as done there."""
@@ -120,34 +120,34 @@ class Trees:
         slot = self._holding(commit)
         return () if slot is None else tuple(self._stamp(slot).touched)
 
-    def settle(self, commit: str, *, made: bool) -> None:
-        """From now on `tidied` takes away what a run adds to the commit's checkout.
+    def settle(self, commit: str, *, just_built: bool) -> None:
+        """From now on `tidy` takes away what a run adds to the commit's checkout.
 
-        `made`: it was built just now. Otherwise what an earlier process wrote down of that content holds, if it did.
+        `just_built`: it was. Otherwise what an earlier process wrote down of that content holds, if it did.
         """
         slot, content = self._holding(commit), self.tree(commit)
         if slot is None:
             return
-        top, kept = self._dir / slot, self._dir / f"{slot}.files"
-        known = None if made else Standing.read(top, kept, content=content)
-        if known is None:
-            known = Standing.of(top)
-            known.keep(kept, content=content)
-        self._standing[slot] = known
+        top, file = self._dir / slot, self._dir / f"{slot}.files"
+        standing = None if just_built else Standing.read(top, file, content=content)
+        if standing is None:
+            standing = Standing.of(top)
+            standing.keep(file, content=content)
+        self._standing[slot] = standing
 
-    def tidied(self) -> dict[str, tuple[Path, tuple[str, ...]]]:
+    def tidy(self) -> dict[str, tuple[Path, tuple[str, ...]]]:
         """Remove what runs added to every settled checkout: by content its contract folder, and what was removed."""
-        found: dict[str, tuple[Path, tuple[str, ...]]] = {}
+        removals: dict[str, tuple[Path, tuple[str, ...]]] = {}
         for slot, standing in self._standing.items():
             if not self._stands(slot):  # given up
                 continue
             try:
-                found[self._stamp(slot).tree] = self._folder(slot), standing.clear()
+                removals[self._stamp(slot).tree] = self._folder(slot), standing.clear()
             except OSError as error:
                 raise WorldError(
                     f"{error.filename}: what a run left there cannot be removed; remove it by hand"
                 ) from error
-        return found
+        return removals
 
     def restore(self, commit: str) -> tuple[str, ...]:
         """Put back every committed file that a candidate may not edit; the paths that had to be, sorted.
@@ -280,19 +280,19 @@ class Standing:
         return cls(top, folders)
 
     @classmethod
-    def read(cls, top: Path, kept: Path, *, content: str) -> "Standing | None":
+    def read(cls, top: Path, file: Path, *, content: str) -> "Standing | None":
         """What was kept there for that content; None when nothing was, or for another."""
         try:
-            found = json.loads(kept.read_text(encoding="utf-8"))
-            folders = {str(folder): frozenset(map(str, names)) for folder, names in found["folders"].items()}
-            return cls(top, folders) if found["content"] == content else None
+            record = json.loads(file.read_text(encoding="utf-8"))
+            folders = {str(folder): frozenset(map(str, names)) for folder, names in record["folders"].items()}
+            return cls(top, folders) if record["content"] == content else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def keep(self, kept: Path, *, content: str) -> None:
+    def keep(self, file: Path, *, content: str) -> None:
         """Write it down for a later process."""
         folders = {folder: sorted(names) for folder, names in self._folders.items()}
-        write_whole(kept, json.dumps({"content": content, "folders": folders}).encode(), synced=False)
+        write_whole(file, json.dumps({"content": content, "folders": folders}).encode(), synced=False)
 
     def clear(self) -> tuple[str, ...]:
         """Remove what did not stand there; its paths, sorted. What was removed as a folder is named as one.
@@ -339,13 +339,13 @@ def _remove(place: str) -> None:
         os.unlink(place)  # noqa: PTH108 (a path as text)
 
 
-def _open_folder(again: Callable[[str], object], place: str, _: object) -> None:
+def _open_folder(operation: Callable[[str], object], place: str, _: object) -> None:
     """A folder that its owner may not write in keeps what is in it until he may."""
     for folder in (os.path.dirname(place), place):  # noqa: PTH120 (a path as text)
         with contextlib.suppress(OSError):
             if not stat.S_ISLNK(os.lstat(folder).st_mode):
                 os.chmod(folder, 0o700)  # noqa: PTH101 (a path as text)
-    shutil.rmtree(place) if stat.S_ISDIR(os.lstat(place).st_mode) else again(place)
+    shutil.rmtree(place) if stat.S_ISDIR(os.lstat(place).st_mode) else operation(place)
 
 
 # Puts committed files back, byte for byte, wherever a run left something else.
@@ -377,8 +377,8 @@ class Pristine:
         return tuple(changed)
 
     def _is_untouched(self, path: str) -> bool:
-        known = self._right.get(path)
-        return known is not None and signs_of(self._places[path]) == known
+        signs = self._right.get(path)
+        return signs is not None and signs_of(self._places[path]) == signs
 
     def _read(self, path: str) -> bool:
         """Whether the file's contents are right; then its signs are remembered, if they can be relied on."""

@@ -98,7 +98,7 @@ class Commands:
     @contextlib.contextmanager
     def guard(self, commits: tuple[str, ...]) -> Iterator["Guard"]:
         """Around whatever runs code of these versions: files are restored and looked after as `guarded` says."""
-        self.trees.tidied()
+        self.trees.tidy()
         for commit in commits:
             self.trees.restore(commit)
         guard = Guard()
@@ -108,31 +108,31 @@ class Commands:
 
     def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
         """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""
-        own = {self.trees.tree(commit) for commit in commits}
-        found: set[str] = set()
-        for content, (tree, added) in self.trees.tidied().items():
-            if content not in own:
-                found |= {f"{path} (of another version)" for path in (*added, *self._given_up(content, tree))}
-        return found
+        contents = {self.trees.tree(commit) for commit in commits}
+        changes: set[str] = set()
+        for content, (tree, added) in self.trees.tidy().items():
+            if content not in contents:
+                changes |= {f"{path} (of another version)" for path in (*added, *self._discard_broken(content, tree))}
+        return changes
 
     def broken(self, commit: str) -> tuple[str, ...]:
         """Sealed files of the commit's tree that are not as sealed; then the tree is given up with its seal."""
         tree = self.trees.at(commit)
-        return self._given_up(self.trees.tree(commit), tree)
+        return self._discard_broken(self.trees.tree(commit), tree)
 
-    def _given_up(self, content: str, tree: Path) -> tuple[str, ...]:
-        found = self.seals.broken(content, tree)
-        if found:
+    def _discard_broken(self, content: str, tree: Path) -> tuple[str, ...]:
+        broken = self.seals.broken(content, tree)
+        if broken:
             self.seals.open(content)
             discard(tree)
-        return found
+        return broken
 
     def seal(self, commit: str, *, everything: bool) -> None:
         """From now on no run may change the sources of the commit's tree, or `everything` in it, built just now.
 
         What a run adds to it goes before the next run.
         """
-        self.trees.settle(commit, made=everything)
+        self.trees.settle(commit, just_built=everything)
         globs = self.contract.editable_globs
         self.seals.close(
             self.trees.tree(commit), self.trees.at(commit), covers=lambda path: everything or matches(path, globs)
@@ -183,9 +183,9 @@ class Commands:
 
 def environment_of(contract: Contract, gate: CardGate | None) -> dict[str, str]:
     """What the contract lets through; which card is the gate's to say while it holds one."""
-    found = select_variables(contract.pass_environment)
-    own = gate.environment if gate else {}
-    return {**unbound(found), **own} if own else found
+    variables = select_variables(contract.pass_environment)
+    card_variables = gate.environment if gate else {}
+    return {**unbound(variables), **card_variables} if card_variables else variables
 
 
 def judge_of(contract: Contract, gate: CardGate | None = None) -> Judge | None:
@@ -227,8 +227,8 @@ def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
     """
     words: list[str] = []
     for word in argv:
-        whole = PLACEHOLDER.fullmatch(word)
-        if whole and values.get(whole[1]) == "":
+        placeholder = PLACEHOLDER.fullmatch(word)
+        if placeholder and values.get(placeholder[1]) == "":
             if words and words[-1].startswith("-") and "=" not in words[-1]:
                 words.pop()
             continue
@@ -247,7 +247,7 @@ def summarize_exit(exit: Exit) -> str:
     return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
 
 
-def in_a_line(exit: Exit, last: int = 1) -> str:
+def in_a_line(exit: Exit, last_lines: int = 1) -> str:
     """How a command ended and the last lines that it printed, on one line: of a build some more, a reason is there."""
-    first, *rest = (line.strip() for line in summarize_exit(exit).splitlines() if line.strip())
-    return " | ".join((first, *rest[-last:]))
+    summary, *rest = (line.strip() for line in summarize_exit(exit).splitlines() if line.strip())
+    return " | ".join((summary, *rest[-last_lines:]))

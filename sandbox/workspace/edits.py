@@ -18,11 +18,11 @@ LINK, MODULE = "120000", "160000"
 
 def refusal(edits: tuple[FileEdit, ...], contract: Contract, present: Mapping[str, Entry]) -> str | None:
     """Why these edits may not be applied, or None. `present` is the parent's files, by path from the contract."""
-    seen: set[str] = set()
+    paths: set[str] = set()
     for edit in edits:
-        if edit.path in seen:
+        if edit.path in paths:
             return f"{edit.path}: is edited twice"
-        seen.add(edit.path)
+        paths.add(edit.path)
         problem = _shape(edit.path) or _surface(edit.path, contract) or _place(edit, present) or _text(edit.text)
         if problem:
             return f"{_quote(edit.path)}: {problem}"

@@ -32,13 +32,13 @@ def stream(changes: Mapping[str, Change], *, parent: str, ref: str, author: str,
     """
     written = [(path, change) for path, change in changes.items() if change is not None]
     parts = [_blob(mark, change[1]) for mark, (_, change) in enumerate(written, start=1)]
-    last = len(written) + 1
-    parts.append(f"commit {ref}\nmark :{last}\nauthor {author}\ncommitter {author}\n".encode())
+    commit_mark = len(written) + 1
+    parts.append(f"commit {ref}\nmark :{commit_mark}\nauthor {author}\ncommitter {author}\n".encode())
     parts.append(_data(message.encode()) + f"from {parent}\n".encode())
     parts += [_quote("D", path) for path, change in changes.items() if change is None]
     parts += [_quote(f"M {change[0]} :{mark}", path) for mark, (path, change) in enumerate(written, start=1)]
-    parts.append(f'\nget-mark :{last}\nls :{last} ""\n'.encode())
-    parts += [f"get-mark :{mark}\n".encode() for mark in range(1, last)]
+    parts.append(f'\nget-mark :{commit_mark}\nls :{commit_mark} ""\n'.encode())
+    parts += [f"get-mark :{mark}\n".encode() for mark in range(1, commit_mark)]
     return b"".join([*parts, b"done\n"])
 
 
@@ -98,11 +98,11 @@ class Git:
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Standard output of a git command. Raises GitFailed with git's own last line when it fails."""
-        done = self.attempt(*words, stdin=stdin, env=env)
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {said[-1]}")
-        return done.stdout
+        process = self.attempt(*words, stdin=stdin, env=env)
+        if process.returncode != 0:
+            stderr_lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
+            raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {stderr_lines[-1]}")
+        return process.stdout
 
     def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
         """A git command that may fail."""
@@ -122,20 +122,20 @@ class Git:
 
     def tree(self, commit: str) -> str:
         """The tree of a commit. Raises NoSuchBase when the commit is not here."""
-        done = self.attempt("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
-        if done.returncode != 0:
+        process = self.attempt("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        if process.returncode != 0:
             raise _unknown(self.git_dir, commit)
-        return done.stdout.decode().strip()
+        return process.stdout.decode().strip()
 
     def tip(self, ref: str) -> str | None:
         """The commit a full reference name points at, or None."""
-        done = self.attempt("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-        return done.stdout.decode().strip() if done.returncode == 0 else None
+        process = self.attempt("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        return process.stdout.decode().strip() if process.returncode == 0 else None
 
     def branch(self, ref: str) -> tuple[str | None, bool]:
         """The commit that a branch, by its full name, points at (None: no such), and whether some checkout is on it."""
-        told = self.run("for-each-ref", "--format=%(refname)%00%(objectname)%00%(worktreepath)", ref)
-        for row in told.decode(errors="replace").splitlines():
+        rows = self.run("for-each-ref", "--format=%(refname)%00%(objectname)%00%(worktreepath)", ref)
+        for row in rows.decode(errors="replace").splitlines():
             name, _, about = row.partition("\0")
             if name == ref:
                 commit, _, place = about.partition("\0")
@@ -149,29 +149,29 @@ class Git:
     def entries(self, commit: str, folder: str) -> tuple[Entry, ...]:
         """Every file of a commit below a folder (`.` for all). Raises NoSuchBase when the commit is not here."""
         where = () if folder == "." else ("--", f"{folder}/")
-        done = self.attempt("ls-tree", "-r", "-z", "--full-tree", f"{commit}^{{tree}}", *where)
-        if done.returncode != 0:
+        process = self.attempt("ls-tree", "-r", "-z", "--full-tree", f"{commit}^{{tree}}", *where)
+        if process.returncode != 0:
             raise _unknown(self.git_dir, commit)
-        found: list[Entry] = []
-        for row in done.stdout.decode(errors="surrogateescape").split("\0")[:-1]:
+        entries: list[Entry] = []
+        for row in process.stdout.decode(errors="surrogateescape").split("\0")[:-1]:
             about, path = row.split("\t", 1)
             mode, _, oid = about.split(" ")
-            found.append(Entry(mode=mode, oid=oid, path=path))
-        return tuple(found)
+            entries.append(Entry(mode=mode, oid=oid, path=path))
+        return tuple(entries)
 
     def blobs(self, oids: tuple[str, ...]) -> tuple[bytes, ...]:
         """Contents of objects, in order."""
         if not oids:
             return ()
         out = self.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode())
-        found: list[bytes] = []
+        contents: list[bytes] = []
         at = 0
         for _ in oids:
             end = out.index(b"\n", at)
             size = int(out[at:end].split()[2])
-            found.append(out[end + 1 : end + 1 + size])
+            contents.append(out[end + 1 : end + 1 + size])
             at = end + 1 + size + 1
-        return tuple(found)
+        return tuple(contents)
 
     def grow(self, changes: Mapping[str, Change], *, parent: str, ref: str, message: str, at: str) -> Grown:
         """Commit files (path from the root -> mode and content; None deletes) on top of `parent`, named by `ref`.
@@ -196,7 +196,7 @@ class Git:
         """Store the objects of a pack."""
         self.run("unpack-objects", "-q", stdin=pack)
 
-    def moved(self, ref: str, *, new: str, old: str) -> bool:
+    def try_move(self, ref: str, *, new: str, old: str) -> bool:
         """Point a full reference name at `new`, if it still is at `old`; whether it was."""
         return self.attempt("update-ref", ref, new, old).returncode == 0
 
@@ -263,23 +263,23 @@ class Holdings:
         """The contract's files at a commit, by their paths below its folder. Raises NoSuchBase likewise."""
         tree = self.tree(mirror, commit)
         if tree not in self._files:
-            found = mirror.entries(commit, self._folder)
-            self._remember(tree, {self.below(entry.path): entry for entry in found})
+            entries = mirror.entries(commit, self._folder)
+            self._remember(tree, {self.below(entry.path): entry for entry in entries})
         return self._files[tree]
 
     def contents(self, mirror: Git, oids: tuple[str, ...]) -> tuple[bytes, ...]:
         """Contents of objects, in order."""
         missing = tuple(dict.fromkeys(oid for oid in oids if oid not in self._contents))
-        found = dict(zip(missing, mirror.blobs(missing), strict=True))
-        known = {oid: found[oid] if oid in found else self._contents[oid] for oid in oids}
-        self._keep(found)
-        return tuple(known[oid] for oid in oids)
+        from_mirror = dict(zip(missing, mirror.blobs(missing), strict=True))
+        by_oid = {oid: from_mirror[oid] if oid in from_mirror else self._contents[oid] for oid in oids}
+        self._keep(from_mirror)
+        return tuple(by_oid[oid] for oid in oids)
 
     def same(self, commit: str, tree: str) -> None:
         """That commit was made here of that tree."""
         self._trees[commit] = tree
 
-    def made(self, new: Grown, files: dict[str, Entry], contents: dict[str, bytes]) -> None:
+    def add_commit(self, new: Grown, files: dict[str, Entry], contents: dict[str, bytes]) -> None:
         """That commit was made here: its files, and its new contents by git's names for them."""
         self._trees[new.commit] = new.tree
         self._remember(new.tree, files)
@@ -294,8 +294,8 @@ class Holdings:
         return path if self._folder == "." else path.removeprefix(f"{self._folder}/")
 
     def _remember(self, tree: str, files: dict[str, Entry]) -> None:
-        kept = [(name, one) for name, one in self._files.items() if name != tree][-KEPT:]
-        self._files = {**dict(kept), tree: files}
+        recent = [(name, entries) for name, entries in self._files.items() if name != tree][-KEPT:]
+        self._files = {**dict(recent), tree: files}
 
     def _keep(self, contents: dict[str, bytes]) -> None:
         self._contents |= contents

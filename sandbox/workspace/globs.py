@@ -19,11 +19,11 @@ def _pattern(glob: str) -> re.Pattern[str]:
     names = [name for name in glob.split("/") if name not in ("", ".")]
     parts: list[str] = []
     for position, name in enumerate(names):
-        last = position == len(names) - 1
+        is_last = position == len(names) - 1
         if name == "**":
-            parts.append(".+" if last else "(?:.+/)?")
+            parts.append(".+" if is_last else "(?:.+/)?")
         else:
-            parts.append(_name(name) + ("(?:/.*)?" if last else "/"))
+            parts.append(_name(name) + ("(?:/.*)?" if is_last else "/"))
     return re.compile("".join(parts) or ".+", re.DOTALL)
 
 
@@ -36,11 +36,11 @@ def _name(glob: str) -> str:
             out.append("[^/]*")
         elif rest[0] == "?":
             out.append("[^/]")
-        elif found := re.match(r"\[([!^]?)(\]?[^\]/]*)\]", rest):
-            inside = found[2].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
+        elif match := re.match(r"\[([!^]?)(\]?[^\]/]*)\]", rest):
+            inside = match[2].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
             if inside:
-                out.append(f"[{'^' if found[1] else ''}{inside}]" if not found[1] else f"[^/{inside}]")
-                rest = rest[found.end() :]
+                out.append(f"[{'^' if match[1] else ''}{inside}]" if not match[1] else f"[^/{inside}]")
+                rest = rest[match.end() :]
                 continue
             out.append(re.escape(rest[0]))
         else:

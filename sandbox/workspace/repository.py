@@ -40,9 +40,9 @@ class Repository:
 
     def _find(self) -> "_Place":
         """Where git is, asked once as long as the same `.git` stands there."""
-        for known in self._known:
-            if known.signs == _signs(self.root / ".git", known.inside):
-                return known
+        for place in self._known:
+            if place.signs == _signs(self.root / ".git", place.inside):
+                return place
         self._known.clear()
         top, inside = find_repository(self.root), _git_dir(self.root)
         self._known.append(_Place(top=top, inside=inside, signs=_signs(self.root / ".git", inside)))
@@ -70,8 +70,8 @@ class Repository:
 
     def exclude_campaigns(self) -> None:
         """Hide campaign folders from `git status`, once, in the repository's own info/exclude."""
-        told = self.git.line("rev-parse", "--git-path", "info/exclude")
-        path = self.root / told
+        relative = self.git.line("rev-parse", "--git-path", "info/exclude")
+        path = self.root / relative
         present = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         missing = [line for line in EXCLUDED if line not in present.splitlines()]
         if missing:
@@ -127,28 +127,28 @@ class _Place:
 
 def _signs(*places: Path) -> tuple[object, ...]:
     """By what another repository in the same place is seen. Times of a folder are not told: every ref moves them."""
-    found: list[object] = []
+    signs: list[object] = []
     for place in places:
         try:
             status = os.lstat(place)
         except OSError:  # gone: the question is asked again, and git says so
             return (place, None)
-        found.append((status.st_dev, status.st_ino, status.st_mode))
-        found.append(signs_of(place))
-    return tuple(found)
+        signs.append((status.st_dev, status.st_ino, status.st_mode))
+        signs.append(signs_of(place))
+    return tuple(signs)
 
 
 def _git_dir(root: Path) -> Path:
-    done = git("rev-parse", "--absolute-git-dir", cwd=root)
-    if done.returncode != 0:
+    process = git("rev-parse", "--absolute-git-dir", cwd=root)
+    if process.returncode != 0:
         raise NotAGitRepository(f"{root}: is not a git repository; run git init and commit the kernel first")
-    return Path(os.fsdecode(done.stdout.rstrip(b"\n")))
+    return Path(os.fsdecode(process.stdout.rstrip(b"\n")))
 
 
 def find_repository(folder: Path) -> Path:
     """Root of the git checkout that a folder is in, with links resolved. Raises NotAGitRepository."""
-    done = git("rev-parse", "--show-toplevel", cwd=folder) if folder.is_dir() else None
-    top = os.fsdecode(done.stdout.rstrip(b"\n")) if done and done.returncode == 0 else ""
+    process = git("rev-parse", "--show-toplevel", cwd=folder) if folder.is_dir() else None
+    top = os.fsdecode(process.stdout.rstrip(b"\n")) if process and process.returncode == 0 else ""
     if not top:
         raise NotAGitRepository(f"{folder}: is not inside a git repository; run git init there and commit the kernel")
     return Path(top).resolve()
@@ -195,9 +195,9 @@ def _empty(folder: Path, user: Repository) -> Git:
     """A bare repository with no hooks, of the same kind of object ids as the user's."""
     kind = user.git.line("rev-parse", "--show-object-format")
     words = ("init", "-q", "--bare", "--template=", f"--object-format={kind}", "--initial-branch=ridgeline")
-    done = git(*words, str(folder), cwd=folder.parent)
-    if done.returncode != 0:
-        raise NoSuchBase(f"{folder}: cannot be made: {done.stderr.strip()}")
+    process = git(*words, str(folder), cwd=folder.parent)
+    if process.returncode != 0:
+        raise NoSuchBase(f"{folder}: cannot be made: {process.stderr.strip()}")
     (folder / "info").mkdir(exist_ok=True)
     (folder / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
     return Git(git_dir=folder)
@@ -212,8 +212,8 @@ def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None
         logger.warning("%s: left behind by a killed git; removed", lock)
         lock.unlink(missing_ok=True)
     if branch and user.is_dir() and (common := git("rev-parse", "--git-common-dir", cwd=user)).returncode == 0:
-        told = common.stdout.decode().strip()
-        (user / told / "refs" / "heads" / f"{branch}.lock").unlink(missing_ok=True)
+        common_dir = common.stdout.decode().strip()
+        (user / common_dir / "refs" / "heads" / f"{branch}.lock").unlink(missing_ok=True)
 
 
 # Two versions of a project side by side in a throwaway repository: the user's own is only read.
@@ -241,8 +241,8 @@ def revision(word: str, here: Path) -> str | None:
     """Full name of the commit that git means by a word in this folder; None when it means none."""
     if not here.is_dir() or not word or word != "".join(word.split()):
         return None
-    done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}", cwd=here)
-    return done.stdout.decode().strip() if done.returncode == 0 else None
+    process = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}", cwd=here)
+    return process.stdout.decode().strip() if process.returncode == 0 else None
 
 
 class Gathering:
@@ -255,12 +255,12 @@ class Gathering:
     def commit(self, word: str, here: Path) -> Version:
         """The commit that git knows by `word` in the folder `here`. Raises NotAGitRepository for no such commit."""
         root = find_repository(here)
-        found = revision(word, here)
-        if found is None:
+        commit = revision(word, here)
+        if commit is None:
             raise NotAGitRepository(f"{word!r}: git knows no such commit in {root}; give a commit, branch or tag")
-        self._fetch(root, found)
-        name = f"{word} ({found[:12]})" if not found.startswith(word) else found[:12]
-        return Version(repository=root, folder=_below(here, root), commit=found, described=f"commit {name}")
+        self._fetch(root, commit)
+        name = f"{word} ({commit[:12]})" if not commit.startswith(word) else commit[:12]
+        return Version(repository=root, folder=_below(here, root), commit=commit, described=f"commit {name}")
 
     def working(self, folder: Path) -> Version:
         """What stands in a checkout now: its commit, or that with every change and new file that git does not ignore.
@@ -322,26 +322,28 @@ class Gathering:
     def _empty(self, like: Path) -> Git:
         kind = git("rev-parse", "--show-object-format", cwd=like).stdout.decode().strip()
         self.root.mkdir(parents=True, exist_ok=True)
-        done = git("init", "-q", "--template=", f"--object-format={kind}", f"--initial-branch={BRANCH}", cwd=self.root)
-        if done.returncode != 0:
-            raise NotAGitRepository(f"{self.root}: cannot be made a repository: {done.stderr.strip()}")
+        process = git(
+            "init", "-q", "--template=", f"--object-format={kind}", f"--initial-branch={BRANCH}", cwd=self.root
+        )
+        if process.returncode != 0:
+            raise NotAGitRepository(f"{self.root}: cannot be made a repository: {process.stderr.strip()}")
         (self.root / ".git" / "info").mkdir(exist_ok=True)
         (self.root / ".git" / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
         return Git(git_dir=self.root / ".git", work_tree=self.root)
 
     def _snapshot(self, root: Path, head: str) -> str:
         """A commit of everything in a checkout that git does not ignore; index and objects are written here only."""
-        told = git("rev-parse", "--git-path", "info/exclude", cwd=root).stdout.decode().strip()
+        relative = git("rev-parse", "--git-path", "info/exclude", cwd=root).stdout.decode().strip()
         exclude = self.root / ".git" / "info" / "exclude"
-        if (root / told).is_file():
-            shutil.copyfile(root / told, exclude)
+        if (root / relative).is_file():
+            shutil.copyfile(root / relative, exclude)
         theirs = Git(git_dir=self.root / ".git", work_tree=root)
         env = {"GIT_INDEX_FILE": os.fspath(self.root / ".git" / "snapshot-index")}
         theirs.run("read-tree", head, env=env)
         theirs.run("add", "--all", env=env)
-        made = theirs.commit(theirs.line("write-tree", env=env), parent=head, message="working state\n", at=STAMP)
-        theirs.run("update-ref", f"refs/ridgeline/{made}", made)
-        return made
+        snapshot = theirs.commit(theirs.line("write-tree", env=env), parent=head, message="working state\n", at=STAMP)
+        theirs.run("update-ref", f"refs/ridgeline/{snapshot}", snapshot)
+        return snapshot
 
 
 def _below(folder: Path, root: Path) -> PurePosixPath:

@@ -89,17 +89,17 @@ class Seals:
     def broken(self, content: str, tree: Path) -> tuple[str, ...]:
         """Sealed files that are gone or hold something else now, sorted; none without a seal."""
         marks = self._marks.get(content, {})
-        found: list[str] = []
+        paths: list[str] = []
         for path, mark in marks.items():
             place = f"{tree}/{path}"
             signs = signs_of(place)
             if signs is not None and signs == mark.signs:
                 continue
             if signs is None or _sha256(place) != mark.sha256:
-                found.append(path)
+                paths.append(path)
             elif is_settled(signs):
                 marks[path] = replace(mark, signs=signs)
-        return tuple(sorted(found))
+        return tuple(sorted(paths))
 
 
 def discard(tree: Path) -> None:
@@ -112,13 +112,13 @@ def discard(tree: Path) -> None:
 
 def _files(tree: Path) -> list[str]:
     """Plain files below the tree, by their paths from there."""
-    found: list[str] = []
+    files: list[str] = []
     start = len(f"{tree}/")
     for folder, folders, names in os.walk(tree):
         folders[:] = [name for name in folders if name not in OWN]
         places = (f"{folder}/{name}" for name in names if name not in OWN)
-        found += [place[start:] for place in places if signs_of(place) is not None]
-    return found
+        files += [place[start:] for place in places if signs_of(place) is not None]
+    return files
 
 
 def _mark(place: str) -> Mark:

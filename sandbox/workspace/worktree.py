@@ -65,9 +65,9 @@ class GitWorkspace:
         """
         if self._mirror is None or not self._mirror.git_dir.is_dir():
             base = self._base()
-            moved = base.branch if self._publishes(base) else None
+            branch = base.branch if self._publishes(base) else None
             folder = self._campaign_dir / "mirror.git"
-            self._mirror = mirror_of(folder, base=base.commit, user=self._user, branch=moved)
+            self._mirror = mirror_of(folder, base=base.commit, user=self._user, branch=branch)
         return self._mirror
 
     def open(self, branch: str) -> Base:
@@ -153,9 +153,9 @@ class GitWorkspace:
         self, mirror: Git, present: dict[str, Entry], changes: dict[str, Change], *, round: int, parent: str, at: str
     ) -> Grown:
         """Commit the changes, held by a reference, so that git never throws them away."""
-        told = sha256(repr((parent, at, sorted(changes.items()))).encode(errors="surrogateescape")).hexdigest()
+        digest = sha256(repr((parent, at, sorted(changes.items()))).encode(errors="surrogateescape")).hexdigest()
         rooted = {self._holdings.at_root(path): change for path, change in changes.items()}
-        message, ref = f"candidate round-{round}\n", self._ref(f"round-{round}", told)
+        message, ref = f"candidate round-{round}\n", self._ref(f"round-{round}", digest)
         new = mirror.grow(rooted, parent=parent, ref=ref, message=message, at=at)
         files, contents = dict(present), {}
         for path, change in changes.items():
@@ -165,7 +165,7 @@ class GitWorkspace:
             oid = new.blobs[self._holdings.at_root(path)]
             files[path] = Entry(mode=change[0], oid=oid, path=self._holdings.at_root(path))
             contents[oid] = change[1]
-        self._holdings.made(new, files, contents)
+        self._holdings.add_commit(new, files, contents)
         return new
 
     def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
@@ -173,13 +173,13 @@ class GitWorkspace:
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
         protected = self._list_protected(parent) if any(map(native, {**before, **after})) else {}
-        found = added(before, after, dtype=self._contract.dtype, protected=protected)
-        return (*found, *shared(before, after, protected))
+        findings = added(before, after, dtype=self._contract.dtype, protected=protected)
+        return (*findings, *shared(before, after, protected))
 
     def _list_protected(self, commit: str) -> dict[str, str]:
         """Text of the C sources at a commit that a candidate may not change, the nearest ones."""
-        files = [(path, one) for path, one in self.files(commit).items() if native(path)]
-        chosen = nearest([(path, one) for path, one in files if not self._editable(path, one)])
+        files = [(path, file) for path, file in self.files(commit).items() if native(path)]
+        chosen = nearest([(path, file) for path, file in files if not self._editable(path, file)])
         contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
         texts = ((path, _decode(data)) for (path, _), data in zip(chosen, contents, strict=True))
         return {path: text for path, text in texts if text is not None}
@@ -198,11 +198,11 @@ class GitWorkspace:
             return commit
         ref = f"refs/heads/{base.branch}"
         tip = commit
-        if not mirror.moved(ref, new=commit, old=parent):  # done before, or not where it should be
-            found = mirror.tip(ref)
-            tip = found if found is not None and mirror.contains(commit, tip=found) else commit
-            if tip != found:
-                mirror.move(ref, new=tip, old=found)
+        if not mirror.try_move(ref, new=commit, old=parent):  # done before, or not where it should be
+            current = mirror.tip(ref)
+            tip = current if current is not None and mirror.contains(commit, tip=current) else commit
+            if tip != current:
+                mirror.move(ref, new=tip, old=current)
         self._publish(mirror, base, tip, before=parent)
         return commit
 
@@ -263,10 +263,10 @@ class GitWorkspace:
         user.unpack(mirror.pack(tip, beyond=before if before and ours else base.commit))
         user.move(ref, new=tip, old=present)
 
-    def _ref(self, name: str, told: str) -> str:
+    def _ref(self, name: str, digest: str) -> str:
         """Holds a commit that is on no branch, so that git never throws it away."""
         campaign = re.sub(r"[^A-Za-z0-9_-]+", "-", self._campaign_dir.name)
-        return f"refs/ridgeline/{campaign}/{name}-{told[:10]}"
+        return f"refs/ridgeline/{campaign}/{name}-{digest[:10]}"
 
     def _editable(self, path: str, entry: Entry) -> bool:
         guarded = (*self._contract.protected, CONTRACT_FILE)

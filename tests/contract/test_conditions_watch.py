@@ -107,7 +107,7 @@ def test_what_was_killed_and_waited_for_by_nobody_stays_its_own():
 def test_work_inside_this_process_is_not_foreign_to_it():
     with pinned_to(pinned_core()), (watch := CoreWatch(pinned_core(), inside=True)):
         burn(0.5)
-    load = watch.seen().load
+    load = watch.conditions().load
     assert load.foreign_s is not None
     assert load.foreign_s < load.seconds - 0.4, "what was burnt here is not somebody else's"
 
@@ -115,7 +115,7 @@ def test_work_inside_this_process_is_not_foreign_to_it():
 def test_a_process_is_not_foreign_to_itself():
     before = time.monotonic()
     watch, seconds = spun(1.0)
-    seen = watch.seen()
+    seen = watch.conditions()
     assert seen.core == pinned_core()
     assert seen.notes == ()
     assert before * 1e6 <= seen.load.began_us < time.monotonic() * 1e6
@@ -137,7 +137,7 @@ def test_another_process_on_the_core_is_foreign_and_takes_about_half():
     command = ("taskset", "-c", str(pinned_core()), sys.executable, "-c", SPIN.format(seconds=30))
     other = subprocess.Popen(command)
     try:
-        seen = spun(1.5)[0].seen()
+        seen = spun(1.5)[0].conditions()
     finally:
         other.kill()
         other.wait()
@@ -150,7 +150,7 @@ def test_a_process_too_short_for_a_slice_is_watched_whole():
     watch = CoreWatch(None)
     with watch:
         run(("true",), cwd=Path("/"), timeout_s=10)
-    seen = watch.seen()
+    seen = watch.conditions()
     assert seen.core is None
     assert len(seen.slices) == 1
     assert seen.slices[0] == seen.load
@@ -161,7 +161,7 @@ def test_an_nvidia_card_is_read_before_during_and_after(tool):
     watch, core = CardWatch(NvidiaSmi("0")), CoreWatch(None)
     with watch.around(), core:
         time.sleep(0.5)
-    load = core.seen().load
+    load = core.conditions().load
     card, notes = watch.seen(load.began_us, load.ended_us)
     assert card.before is not None
     assert (card.before.sm_mhz, card.before.idle) == (345, True)

@@ -54,8 +54,8 @@ def test_what_stood_is_known_to_a_later_process(room):
     stood = names(tree)
     (tree / "part/op.pyc").write_text("planted between two processes")
     later = Trees(here.workspace)
-    later.settle(here.base, made=False)
-    assert [gone for _, gone in later.tidied().values()] == [("part/op.pyc",)]
+    later.settle(here.base, just_built=False)
+    assert [gone for _, gone in later.tidy().values()] == [("part/op.pyc",)]
     assert names(tree) == stood
 
 

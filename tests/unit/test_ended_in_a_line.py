@@ -29,7 +29,7 @@ def test_a_failed_build_tells_the_compilers_error(tmp_path):
     ran = subprocess.run(
         ["make", "kernel"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
     )
-    line = in_a_line(_exit(ran.stdout + ran.stderr, ran.returncode), last=BUILD_LINES)
+    line = in_a_line(_exit(ran.stdout + ran.stderr, ran.returncode), last_lines=BUILD_LINES)
     assert "nowhere" in line
     assert "Error 1" in line
     assert "\n" not in line

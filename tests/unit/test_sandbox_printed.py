@@ -11,7 +11,7 @@ PATTERNS = ("mismatch", "AssertionError", "not close", "FAIL")
 
 
 def kept(output: str, csv: str = "") -> Printed:
-    return read_printed(output, csv=csv, own=lambda path: path.startswith("src/"), patterns=PATTERNS)
+    return read_printed(output, csv=csv, is_editable=lambda path: path.startswith("src/"), patterns=PATTERNS)
 
 
 def lines(output: str) -> list[tuple[str, int]]:

@@ -72,9 +72,9 @@ def test_a_reference_moves_only_from_where_it_was_thought_to_be(tmp_path):
     here, tip = Git(git_dir=root / ".git"), git(root, "rev-parse", "main")
     before = git(root, "rev-parse", "main~1")
     here.move("refs/heads/other", new=before, old=None)
-    assert not here.moved("refs/heads/other", new=tip, old=tip)
+    assert not here.try_move("refs/heads/other", new=tip, old=tip)
     assert here.tip("refs/heads/other") == before
-    assert here.moved("refs/heads/other", new=tip, old=before)
+    assert here.try_move("refs/heads/other", new=tip, old=before)
 
 
 def test_what_was_written_here_is_what_git_says(tmp_path):
