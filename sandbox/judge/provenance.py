@@ -38,21 +38,21 @@ ROUNDING_UNITS = 2.0
 
 
 def is_made(
-    values: Floats, right: Floats, *, dtype: DType, given: Mapping[str, Floats], before: Floats | None = None
+    values: Floats, right: Floats, *, dtype: DType, inputs: Mapping[str, Floats], before: Floats | None = None
 ) -> bool | None:
     """Whether `values` are the right ones, and not only as near to them as zeros, one number or a copy would be.
 
-    `given`: the inputs; `before`: what a mutated array held. None where a fill or a copy is the right answer.
+    `inputs`: the task's; `before`: what a mutated array held. None where a fill or a copy is the right answer.
     """
-    fills = [np.zeros(1) if before is None else before, *_input_copies(right, given)]
+    fills = [np.zeros(1) if before is None else before, *_input_copies(right, inputs)]
     if is_float(dtype):
-        return _is_made_float(values, right, fills, given, ROUNDING_UNITS * unit(dtype))
+        return _is_made_float(values, right, fills, inputs, ROUNDING_UNITS * unit(dtype))
     missed = float(np.mean(values != right))
     if missed > TRIVIAL_NEARNESS:
         return False
     if right.size >= MANY_ELEMENTS:
-        found, counts = np.unique(right, return_counts=True)
-        fills.append(found[[np.argmax(counts)]])
+        numbers, counts = np.unique(right, return_counts=True)
+        fills.append(numbers[[np.argmax(counts)]])
     least = min(float(np.mean(right != fill)) for fill in fills)
     if missed > TRIVIAL_NEARNESS * least:
         return False
@@ -60,7 +60,7 @@ def is_made(
 
 
 def _is_made_float(
-    values: Floats, right: Floats, fills: list[Floats], given: Mapping[str, Floats], rounding: float
+    values: Floats, right: Floats, fills: list[Floats], inputs: Mapping[str, Floats], rounding: float
 ) -> bool | None:
     """The same in L2. First what any other array is: far away, when nothing else need be looked at."""
     where = np.isfinite(right)
@@ -73,23 +73,25 @@ def _is_made_float(
             fills = [*fills, np.full(1, np.mean(right[where]))]
         least = min(float(np.linalg.norm((right - fill)[where])) for fill in fills)
         # what only moves from an input to its place can be copied there by anybody
-        taken = np.isin(right, np.concatenate([np.zeros(0), *(one.reshape(-1) for one in given.values())]))
-        computed = float(np.linalg.norm(right[where & ~taken]))
+        is_input_value = np.isin(
+            right, np.concatenate([np.zeros(0), *(array.reshape(-1) for array in inputs.values())])
+        )
+        computed = float(np.linalg.norm(right[where & ~is_input_value]))
     least = min(least, computed) if computed else least
     if not away <= TRIVIAL_NEARNESS * least + rounding * size:
         return False
     return True if least > 4 * rounding * size else None
 
 
-def _input_copies(right: Floats, given: Mapping[str, Floats]) -> Iterator[Floats]:
+def _input_copies(right: Floats, inputs: Mapping[str, Floats]) -> Iterator[Floats]:
     """Inputs as they are, where they fit."""
-    for one in given.values():
-        if one.size == right.size:
-            yield one.reshape(right.shape)
-        elif one.ndim <= right.ndim and all(
-            a in (1, b) for a, b in zip(one.shape[::-1], right.shape[::-1], strict=False)
+    for array in inputs.values():
+        if array.size == right.size:
+            yield array.reshape(right.shape)
+        elif array.ndim <= right.ndim and all(
+            a in (1, b) for a, b in zip(array.shape[::-1], right.shape[::-1], strict=False)
         ):
-            yield one
+            yield array
 
 
 # Did others put the result where a kernel only moved it? What the arguments of kernels held that did nothing.
@@ -133,14 +135,14 @@ class RightOutput:
 
     dtype: DType
     values: Floats
-    given: Mapping[str, Floats]
+    inputs: Mapping[str, Floats]
 
 
 def read_launch_report(report: bytes) -> tuple[LaunchArgument, ...] | None:
     """The report of a worker whose kernels do nothing; None for one that is no report."""
     try:
-        said = LAUNCH_REPORT.validate_json(report).get("held", [])
-        return tuple(one for kernel, size, packed in said if (one := _parse_argument(kernel, size, packed)))
+        rows = LAUNCH_REPORT.validate_json(report).get("held", [])
+        return tuple(argument for kernel, size, packed in rows if (argument := _parse_argument(kernel, size, packed)))
     except (ValidationError, ValueError, binascii.Error):
         return None
 
@@ -163,7 +165,14 @@ def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput
     """
     if right.values.size == 0 or not np.isfinite(right.values).any():
         return None
-    return next((one.kernel for one in arguments if _is_output(one, right) or _is_part_of_output(one, right)), None)
+    return next(
+        (
+            argument.kernel
+            for argument in arguments
+            if _is_output(argument, right) or _is_part_of_output(argument, right)
+        ),
+        None,
+    )
 
 
 def sample_elements(values: Floats) -> Floats:
@@ -175,65 +184,65 @@ def sample_elements(values: Floats) -> Floats:
         return flat.astype(np.float32).astype(np.float64)
 
 
-def _is_output(one: LaunchArgument, right: RightOutput) -> bool:
+def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether an argument of the output's size is the output."""
-    if one.size != right.values.size:
+    if argument.size != right.values.size:
         return False
-    wanted = sample_elements(right.values)
-    tight = _is_of_inputs(one, right)
-    if _has_same_values(one.lying, wanted, right.dtype, tight=tight):
+    expected = sample_elements(right.values)
+    tight = _is_of_inputs(argument, right)
+    if _has_same_values(argument.lying, expected, right.dtype, tight=tight):
         return not any(
-            _has_same_values(sample_elements(array), wanted, right.dtype) for array in _fitting_inputs(right)
+            _has_same_values(sample_elements(array), expected, right.dtype) for array in _fitting_inputs(right)
         )
-    if one.sorted is None or not is_float(right.dtype):
+    if argument.sorted is None or not is_float(right.dtype):
         return False
-    wanted = sample_elements(np.sort(right.values, axis=None))
-    if not _has_same_values(one.sorted, wanted, right.dtype, tight=tight):
+    expected = sample_elements(np.sort(right.values, axis=None))
+    if not _has_same_values(argument.sorted, expected, right.dtype, tight=tight):
         return False
     return not any(
-        _has_same_values(sample_elements(np.sort(array, axis=None)), wanted, right.dtype)
+        _has_same_values(sample_elements(np.sort(array, axis=None)), expected, right.dtype)
         for array in _fitting_inputs(right)
     )
 
 
 def _fitting_inputs(right: RightOutput) -> list[Floats]:
-    return [array for array in right.given.values() if array.size == right.values.size]
+    return [array for array in right.inputs.values() if array.size == right.values.size]
 
 
-def _is_of_inputs(one: LaunchArgument, right: RightOutput) -> bool:
+def _is_of_inputs(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether its values are those of inputs: then others may have moved them, and only equality tells the output."""
-    inputs = [array.reshape(-1) for array in right.given.values()]
-    return bool(inputs) and float(np.mean(np.isin(one.lying, np.concatenate(inputs).astype(np.float32)))) > 1 / 2
+    inputs = [array.reshape(-1) for array in right.inputs.values()]
+    return bool(inputs) and float(np.mean(np.isin(argument.lying, np.concatenate(inputs).astype(np.float32)))) > 1 / 2
 
 
-def _has_same_values(found: Floats, wanted: Floats, dtype: DType, *, tight: bool = False) -> bool:
-    where = np.isfinite(wanted)
-    if not where.any() or not np.array_equal(where, np.isfinite(found)):
+def _has_same_values(sample: Floats, expected: Floats, dtype: DType, *, tight: bool = False) -> bool:
+    where = np.isfinite(expected)
+    if not where.any() or not np.array_equal(where, np.isfinite(sample)):
         return False
-    values = wanted[where]
-    if len(wanted) < FEW_VALUES:
+    values = expected[where]
+    if len(expected) < FEW_VALUES:
         if np.isin(values, (0.0, 1.0, -1.0)).any():
             return False
     elif len(np.unique(values)) < DISTINCT_VALUES:
         return False
     size = float(np.sqrt(np.mean(values**2)))
     slack = 4 * unit(dtype) + (COPY_CLOSE if is_float(dtype) and not tight else 0.0)
-    return bool(np.all(np.abs(found[where] - values) <= slack * np.maximum(size, np.abs(values))))
+    return bool(np.all(np.abs(sample[where] - values) <= slack * np.maximum(size, np.abs(values))))
 
 
-def _is_part_of_output(one: LaunchArgument, right: RightOutput) -> bool:
+def _is_part_of_output(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether its values can be found again in the output one by one, and not in the inputs."""
     if not is_float(right.dtype):
         return False
-    known = np.unique(right.values[np.isfinite(right.values)])
-    values = np.unique(one.lying[np.isfinite(one.lying)])
+    output_values = np.unique(right.values[np.isfinite(right.values)])
+    values = np.unique(argument.lying[np.isfinite(argument.lying)])
     values = values[~np.isin(values, (0.0, 1.0, -1.0))]
-    if len(known) < max(MEMBER_ELEMENTS, right.values.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
+    if len(output_values) < max(MEMBER_ELEMENTS, right.values.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
         return False
-    nearest, between = _nearest_distances(values, known)
+    nearest, between = _nearest_distances(values, output_values)
     if np.median(nearest) > NEARER_FACTOR * np.median(between):
         return False
-    floats = [np.unique(array[np.isfinite(array)]) for array in right.given.values()]
+    floats = [np.unique(array[np.isfinite(array)]) for array in right.inputs.values()]
     return all(
         np.median(_nearest_distances(values, array)[0]) > FARTHER_FACTOR * np.median(nearest)
         for array in floats
@@ -241,10 +250,10 @@ def _is_part_of_output(one: LaunchArgument, right: RightOutput) -> bool:
     )
 
 
-def _nearest_distances(values: Floats, known: NDArray[np.float64]) -> tuple[Floats, Floats]:
+def _nearest_distances(values: Floats, levels: NDArray[np.float64]) -> tuple[Floats, Floats]:
     """How far each value is from the nearest known one, and how far its neighbours there are from each other."""
-    at = np.clip(np.searchsorted(known, values), 1, len(known) - 1)
-    low, high = known[at - 1], known[at]
+    at = np.clip(np.searchsorted(levels, values), 1, len(levels) - 1)
+    low, high = levels[at - 1], levels[at]
     return np.minimum(np.abs(values - low), np.abs(high - values)), high - low
 
 
@@ -308,11 +317,11 @@ ENGINE_LIBRARIES = (
 class TracedOperators(Value):
     """What was called in the traced run, by kind and name: how often, and of how many elements. A claim."""
 
-    seen: Mapping[OperatorKind, Mapping[str, tuple[int, int]]]
+    calls: Mapping[OperatorKind, Mapping[str, tuple[int, int]]]
 
     def names(self, kind: OperatorKind) -> tuple[str, ...]:
         """In the order in which they were first seen."""
-        return tuple(self.seen.get(kind, {}))
+        return tuple(self.calls.get(kind, {}))
 
     def computing(self, elements: int, outputs: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Operators that compute: those with a real share of `elements`, all that the calls had, and the minor ones.
@@ -320,19 +329,19 @@ class TracedOperators(Value):
         `outputs`: how many of them are results.
         """
         most = least_share(elements, outputs)
-        found = {
+        counts = {
             name: counted
             for kind in ("operators", "functions")
-            for name, counted in self.seen.get(kind, {}).items()
+            for name, counted in self.calls.get(kind, {}).items()
             if name.partition(".")[0] in OWN_NAMESPACES and name.rpartition(".")[2] not in GLUE_OPERATORS
         }
-        major = [name for name, (_, touched) in found.items() if touched > most]
-        return tuple(major), tuple(name for name in found if name not in major)
+        major = [name for name, (_, touched) in counts.items() if touched > most]
+        return tuple(major), tuple(name for name in counts if name not in major)
 
     def left(self, elements: int, outputs: int = 0) -> tuple[str, ...]:
         """How a real share of the data was taken to where nobody sees what is done with it."""
         most = least_share(elements, outputs)
-        return tuple(name for name, (_, touched) in self.seen.get("escapes", {}).items() if touched > most)
+        return tuple(name for name, (_, touched) in self.calls.get("escapes", {}).items() if touched > most)
 
     def foreign(self) -> tuple[str, ...]:
         """Operators of neither the framework nor NumPy: somebody registered them."""
@@ -351,7 +360,7 @@ def least_share(elements: int, outputs: int) -> float:
 def read_trace_report(report: bytes) -> TracedOperators | None:
     """The report of a traced worker; None for one that is no report."""
     try:
-        return TracedOperators(seen=TRACE_REPORT.validate_json(report))
+        return TracedOperators(calls=TRACE_REPORT.validate_json(report))
     except ValidationError:
         return None
 
@@ -577,12 +586,12 @@ def call_every_size(session: Session, task: Task, shapes: Sequence[Shape]) -> Pa
         consts: dict[str, NDArray[np.generic]] = {}
         while not repeats or (repeats < PACE_REPEATS and time.monotonic() - began < REPEAT_S):
             inputs = {**draw(task, shape.dims, "normal", secret_rng()), **consts}
-            consts = {one.name: inputs[one.name] for one in task.inputs if one.constness == "const"}
-            done = session.call(shape.dims, inputs, timeout_s=CALL_S)
-            if isinstance(done, BrokenWorker):
-                return f"{shape.label}: {done.reason}: {done.detail}"
+            consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
+            sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            if isinstance(sealed, BrokenWorker):
+                return f"{shape.label}: {sealed.reason}: {sealed.detail}"
             repeats += 1
-            calls.add(task, shape, done.wall_us)
+            calls.add(task, shape, sealed.wall_us)
     return calls
 
 
@@ -600,12 +609,12 @@ def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) ->
 
 def call_results(task: Task) -> tuple[Tensor, ...]:
     """What a call leaves: outputs, and inputs that it may write."""
-    return (*task.outputs, *(one for one in task.inputs if one.constness == "mutated"))
+    return (*task.outputs, *(tensor for tensor in task.inputs if tensor.constness == "mutated"))
 
 
 def total_elements(shape: Shape, arrays: Sequence[Tensor]) -> int:
     """Of all these arrays at that size."""
-    return sum(int(np.prod(axis_lengths(one, shape.dims))) for one in arrays)
+    return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in arrays)
 
 
 def secret_rng() -> np.random.Generator:
@@ -638,8 +647,8 @@ def judge_own_work(task: Task, new: Frozen, reference: Reference, *, opened: Ope
     if task.language in COMPILED:
         return _judge_compiled(task, new)
     if task.language in ("flydsl", "cutedsl"):
-        said = f"launches of {task.language} kernels cannot be traced, nor their kernels knocked out"
-        return Work(answered=answer_unverified(said), reaches=("cannot be traced",))
+        reason = f"launches of {task.language} kernels cannot be traced, nor their kernels knocked out"
+        return Work(answered=answer_unverified(reason), reaches=("cannot be traced",))
 
     def fresh(mode: WorkerMode) -> AbstractContextManager[Session]:
         return opened(mode) if opened else _session(task, new, mode)
@@ -667,26 +676,26 @@ def _judge_compiled(task: Task, new: Frozen) -> Work:
         return Work(answered=answer_unverified(str(error)), reaches=(str(error),))
 
 
-def judge_symbols(found: UndefinedSymbols, *, device: bool) -> Work:
+def judge_symbols(undefined: UndefinedSymbols, *, device: bool) -> Work:
     """What undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
     kinds: dict[str, list[str]] = {}
-    for symbol in found.symbols:
+    for symbol in undefined.symbols:
         kinds.setdefault(symbol_kind(symbol, device=device), []).append(symbol)
-    told = {
+    meanings = {
         "loader": "can load other code",
         "starter": "can have another program work",
         "network": "can have another machine work",
         "unknown": "takes names from elsewhere that are not the C runtime's",
     }
-    doubts = tuple(f"{text}: {list_some(tuple(kinds[kind]))}" for kind, text in told.items() if kind in kinds)
-    if strange := [name for name in found.needed if not is_plain_library(name, device=device)]:
+    doubts = tuple(f"{text}: {list_some(tuple(kinds[kind]))}" for kind, text in meanings.items() if kind in kinds)
+    if strange := [name for name in undefined.needed if not is_plain_library(name, device=device)]:
         doubts = (f"is linked with {list_some(tuple(strange))}", *doubts)
     if library := kinds.get("library"):
         return Work(answered=answer_no(f"calls a library's operators: {list_some(tuple(library))}"), reaches=doubts)
     if doubts:
         return Work(answered=answer_unverified(*doubts), reaches=doubts)
     return Work(
-        answered=answer_yes(f"takes only the runtime of its language from elsewhere ({len(found.symbols)} names)")
+        answered=answer_yes(f"takes only the runtime of its language from elsewhere ({len(undefined.symbols)} names)")
     )
 
 
@@ -697,7 +706,7 @@ class _KnockoutFindings:
     unharmed: list[str] = field(default_factory=list)
     telling: set[str] = field(default_factory=set)
     harmed: bool = False
-    ready: dict[str, str] = field(default_factory=dict)
+    kernels_by_output: dict[str, str] = field(default_factory=dict)
     """Arrays that a kernel was given ready-made, and which kernel."""
     unread: bool = False
     """What kernels were given could not be read."""
@@ -714,10 +723,10 @@ class _PythonCandidate:
 
     def work(self) -> Work:
         """The answer, with what it rests on."""
-        found = self._run_traced()
-        if isinstance(found, str):
-            return Work(answered=answer_unverified(found), reaches=(found,))
-        traced, calls = found
+        run = self._run_traced()
+        if isinstance(run, str):
+            return Work(answered=answer_unverified(run), reaches=(run,))
+        traced, calls = run
         doubts = tuple(self._doubts(traced, calls))
         answered = self._answer(traced, doubts, calls)
         return Work(answered=self._as_fast(answered, calls) if answered.answer == "yes" else answered, reaches=doubts)
@@ -731,20 +740,20 @@ class _PythonCandidate:
             return answer_no(f"loads a library of operators: {list_some(engines)}")
         kernels = traced.names("kernels")
         if not kernels:
-            seen = "no kernel of its own was seen to run" + ("" if minor else ", and no operator either")
-            return answer_unverified(*doubts, seen, *notes)
-        found = self._check_knockout(f"its own kernels ran: {list_some(kernels)}", *notes)
-        return answer_unverified(*doubts) if doubts and found.answer != "no" else found
+            doubt = "no kernel of its own was seen to run" + ("" if minor else ", and no operator either")
+            return answer_unverified(*doubts, doubt, *notes)
+        knockout = self._check_knockout(f"its own kernels ran: {list_some(kernels)}", *notes)
+        return answer_unverified(*doubts) if doubts and knockout.answer != "no" else knockout
 
     def _doubts(self, traced: TracedOperators, calls: PaceCalls) -> list[str]:
-        told: tuple[tuple[Literal["loads", "starts", "connects", "modules", "oddities"], str], ...] = (
+        meanings: tuple[tuple[Literal["loads", "starts", "connects", "modules", "oddities"], str], ...] = (
             ("loads", "loads compiled code"),
             ("starts", "starts another program"),
             ("connects", "opens a connection"),
             ("modules", "uses modules that compute or compile"),
             ("oddities", "does what hides work"),
         )
-        doubts = [f"{text}: {list_some(names)}" for kind, text in told if (names := traced.names(kind))]
+        doubts = [f"{text}: {list_some(names)}" for kind, text in meanings if (names := traced.names(kind))]
         if left := traced.left(calls.elements, calls.outputs):
             doubts.append(f"takes its tensors out of PyTorch: {list_some(left)}")
         if foreign := traced.foreign():
@@ -780,89 +789,92 @@ class _PythonCandidate:
 
     def _check_knockout(self, *evidence: str) -> QuestionAnswer:
         """With its kernels replaced by nothing the output must be wrong, else something else made it."""
-        seen = _KnockoutFindings()
-        if stopped := self._run_without_kernels(seen):
+        findings = _KnockoutFindings()
+        if stopped := self._run_without_kernels(findings):
             return answer_unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
-        if seen.ready:
-            return self._find_given_work(seen.ready, *evidence)
-        if seen.unread:
+        if findings.kernels_by_output:
+            return self._find_given_work(findings.kernels_by_output, *evidence)
+        if findings.unread:
             return answer_unverified(*evidence, "the run without them gave no report that can be read")
-        if not seen.unharmed:
-            if not seen.harmed:
+        if not findings.unharmed:
+            if not findings.harmed:
                 return answer_unverified(
                     *evidence, "without them the output is right, but a fill or a copy would be, too"
                 )
             return answer_yes(*evidence, "without them the output is wrong")
-        names = tuple(seen.unharmed)
-        if seen.telling <= {*names}:
+        names = tuple(findings.unharmed)
+        if findings.telling <= {*names}:
             return answer_no(f"without its kernels the output is still right: {list_some(names)}")
         return answer_unverified(*evidence, f"without them some outputs are still right: {list_some(names)}")
 
-    def _run_without_kernels(self, seen: "_KnockoutFindings") -> BrokenWorker | None:
+    def _run_without_kernels(self, findings: "_KnockoutFindings") -> BrokenWorker | None:
         """The run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
         with self.opened("knockout") as session:
             if broken := session.open():
                 return broken
             for shape in self._shapes():
-                if stopped := self._look_at_size(session, shape, seen):
-                    seen.harmed = True  # what goes on for ever without its kernels needs them
+                if stopped := self._look_at_size(session, shape, findings):
+                    findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
         return None
 
-    def _look_at_size(self, session: Session, shape: Shape, seen: "_KnockoutFindings") -> BrokenWorker | None:
+    def _look_at_size(self, session: Session, shape: Shape, findings: "_KnockoutFindings") -> BrokenWorker | None:
         """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
         right = self._judge_names()
         consts: Arrays = {}
         for _ in range(DRAWS):
             inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
-            consts = {one.name: inputs[one.name] for one in self.task.inputs if one.constness == "const"}
-            done = session.call(shape.dims, inputs, timeout_s=CALL_S)
-            if isinstance(done, BrokenWorker):
-                return done
-            told = self._classify_outputs(done.outputs, inputs, session.report(), seen)
-            seen.telling |= {name for name, one in told.items() if one is not None}
-            seen.harmed = seen.harmed or False in told.values()
-            right = [name for name in right if told[name]]
+            consts = {tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"}
+            sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            if isinstance(sealed, BrokenWorker):
+                return sealed
+            made_by_output = self._classify_outputs(sealed.outputs, inputs, session.report(), findings)
+            findings.telling |= {name for name, is_right in made_by_output.items() if is_right is not None}
+            findings.harmed = findings.harmed or False in made_by_output.values()
+            right = [name for name in right if made_by_output[name]]
             if not right:
                 return None
-        seen.unharmed += [name for name in right if name not in seen.unharmed]
+        findings.unharmed += [name for name in right if name not in findings.unharmed]
         return None
 
     def _classify_outputs(
-        self, outputs: Arrays, inputs: Arrays, report: bytes | BrokenWorker, seen: "_KnockoutFindings"
+        self, outputs: Arrays, inputs: Arrays, report: bytes | BrokenWorker, findings: "_KnockoutFindings"
     ) -> dict[str, bool | None]:
-        """Of each array, whether it was made. What kernels were given ready-made is added to `seen`."""
+        """Of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
         oracle = self.reference.oracle(inputs)
-        types = {one.name: one.dtype for one in (*self.task.inputs, *self.task.outputs)}
-        given = {name: to_float64(array, types[name]) for name, array in inputs.items()}
+        types = {tensor.name: tensor.dtype for tensor in (*self.task.inputs, *self.task.outputs)}
+        float_inputs = {name: to_float64(array, types[name]) for name, array in inputs.items()}
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
-        seen.unread = seen.unread or arguments is None
+        findings.unread = findings.unread or arguments is None
         for name in self._judge_names():
             if by := find_copied_output(
-                arguments or (), RightOutput(dtype=types[name], values=oracle[name], given=given)
+                arguments or (), RightOutput(dtype=types[name], values=oracle[name], inputs=float_inputs)
             ):
-                seen.ready[name] = by
+                findings.kernels_by_output[name] = by
         return {
             name: is_made(
                 to_float64(outputs[name], types[name]),
                 oracle[name],
                 dtype=types[name],
-                given=given,
-                before=given.get(name),
+                inputs=float_inputs,
+                before=float_inputs.get(name),
             )
             for name in self._judge_names()
         }
 
-    def _find_given_work(self, ready: Mapping[str, str], *evidence: str) -> QuestionAnswer:
+    def _find_given_work(self, kernels_by_output: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """Its kernels moved what was there already: all of the work, or a part of it."""
-        told = f"a kernel is given the output ready-made: {list_some(tuple(f'{name} ({by})' for name, by in ready.items()))}"
-        wanted, shape = call_results(self.task), self._shapes()[0]
-        if 2 * total_elements(shape, [one for one in wanted if one.name in ready]) >= total_elements(shape, wanted):
-            return answer_no(told, *evidence)
-        return answer_unverified(told, *evidence)
+        moves = tuple(f"{name} ({kernel})" for name, kernel in kernels_by_output.items())
+        evidence_line = f"a kernel is given the output ready-made: {list_some(moves)}"
+        results, shape = call_results(self.task), self._shapes()[0]
+        if 2 * total_elements(
+            shape, [tensor for tensor in results if tensor.name in kernels_by_output]
+        ) >= total_elements(shape, results):
+            return answer_no(evidence_line, *evidence)
+        return answer_unverified(evidence_line, *evidence)
 
     def _judge_names(self) -> list[str]:
-        return [one.name for one in call_results(self.task)]
+        return [tensor.name for tensor in call_results(self.task)]
 
     def _shapes(self) -> tuple[Shape, ...]:
         """The timed sizes first: they are what the claim is about."""

@@ -119,13 +119,13 @@ class Reference:
 
     def _round_to_type(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rounded to the array's type: a reference in NumPy computes half precision in float32."""
-        dtype = next(one.dtype for one in (*self._task.inputs, *self._task.outputs) if one.name == name)
+        dtype = next(tensor.dtype for tensor in (*self._task.inputs, *self._task.outputs) if tensor.name == name)
         return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
 
     def _ask(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
         self._surroundings.check_time()
         child = self._child or self._start()
-        names = [one.name for one in self._task.inputs]
+        names = [shapes_by_question.name for shapes_by_question in self._task.inputs]
         sets = [[_describe_arrays(inputs[name]) for name in names] for inputs in many]
         words = json.dumps({"questions": questions, "sets": sets}).encode()
         try:
@@ -134,32 +134,34 @@ class Reference:
                 timeout_s=self._patience.call_s * len(questions) * len(many),
             )
             header = self._header(answer, questions[0])
-            found = [
-                {question: self._numbers(answer, arrays, question) for question, arrays in one.items()}
-                for one in header["answers"]
+            answers = [
+                {question: self._numbers(answer, arrays, question) for question, arrays in shapes_by_question.items()}
+                for shapes_by_question in header["answers"]
             ]
         except ChildLost as lost:
             self._child = None
             raise self._failure(questions[0], str(lost)) from None
         self.notes = tuple(dict.fromkeys((*self.notes, *header["notes"])))
-        return found
+        return answers
 
     def _numbers(
         self, answer: Answer, arrays: Sequence[tuple[str, str, Sequence[int]]], question: str
     ) -> dict[str, NDArray[np.float64]]:
         """One answer's arrays: name, type and shape of each were told before."""
-        found = {name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays}
+        values_by_name = {
+            name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays
+        }
         return (
-            found
+            values_by_name
             if question == "oracle"
-            else {name: self._round_to_type(name, values) for name, values in found.items()}
+            else {name: self._round_to_type(name, values) for name, values in values_by_name.items()}
         )
 
     def _start(self) -> Child:
         spec = {
             "file": str(self._file),
-            "inputs": [(one.name, one.dtype, one.constness) for one in self._task.inputs],
-            "outputs": [(one.name, one.dtype) for one in self._task.outputs],
+            "inputs": [(tensor.name, tensor.dtype, tensor.constness) for tensor in self._task.inputs],
+            "outputs": [(tensor.name, tensor.dtype) for tensor in self._task.outputs],
             "device": self._device,
         }
         try:
@@ -182,9 +184,9 @@ class Reference:
             raise self._failure(str(header.get("question", question)), str(header["error"]))
         return header
 
-    def _failure(self, question: str, said: str) -> ReferenceFailed:
+    def _failure(self, question: str, detail: str) -> ReferenceFailed:
         return ReferenceFailed(
-            f"{self._file.name}: {question}: {said}; {missing_package(said) or 'correct the reference'}"
+            f"{self._file.name}: {question}: {detail}; {missing_package(detail) or 'correct the reference'}"
         )
 
 

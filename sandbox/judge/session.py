@@ -172,7 +172,7 @@ class Session:
         """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
             _, wall_us = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
-            self._running.held.wait_stopped()
+            self._running.freezer.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
@@ -185,7 +185,9 @@ class Session:
         _, arena = self._bind(dims)
         return tuple(
             dict.fromkeys(
-                name for placement in range(PLACEMENTS) for name in arena.list_broken_guards(placement, whole=True)
+                name
+                for placement in range(PLACEMENTS)
+                for name in arena.list_broken_guards(placement, whole_bands=True)
             )
         )
 
@@ -198,15 +200,15 @@ class Session:
 
     def threads(self) -> int | None:
         """Threads of the worker now, as the kernel counts them; None when it has ended."""
-        return self._worker.held.threads() if self._worker is not None and self._broken is None else None
+        return self._worker.freezer.threads() if self._worker is not None and self._broken is None else None
 
     def processes(self) -> int | None:
         """Processes beside the worker's own that came since it started, now; None where they cannot be told apart.
 
         Unlike the worker's threads they do run between calls, so an honest time wants none. Takes a millisecond.
         """
-        others = self._worker.held.list_siblings() if self._worker is not None and self._broken is None else None
-        return None if others is None else len(others)
+        siblings = self._worker.freezer.list_siblings() if self._worker is not None and self._broken is None else None
+        return None if siblings is None else len(siblings)
 
     @property
     def isolation(self) -> Isolation:
@@ -219,9 +221,9 @@ class Session:
         return machine_isolation().level
 
     @property
-    def held(self) -> bool:
+    def can_freeze(self) -> bool:
         """Whether the worker really stands still between calls; False where this process may not stop it."""
-        return self._worker is not None and self._broken is None and self._worker.held.works
+        return self._worker is not None and self._broken is None and self._worker.freezer.works
 
     def close(self) -> None:
         """End the worker and everything it started."""
@@ -257,12 +259,12 @@ class Session:
         wall_us: float,
     ) -> SealedCall:
         """Copies first, checks later."""
-        held = self._running.held
+        freezer = self._running.freezer
         if arena.judged_bytes > LARGE_BYTES:
-            held.wait_stopped()
+            freezer.wait_stopped()
         outputs = arena.outputs(placement)
         changed, broken = self._check_memory(arena, inputs, placement)
-        held.wait_stopped()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
+        freezer.wait_stopped()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
         return SealedCall(
             outputs=outputs,
             late=arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement),
@@ -283,16 +285,16 @@ class Session:
     def _copy_late(self, arena: SharedBuffers, placement: int) -> dict[str, NDArray[np.generic]] | None:
         if self.settle_us is None:
             return None
-        held = self._running.held
-        held.resume()
+        freezer = self._running.freezer
+        freezer.resume()
         time.sleep(self.settle_us / 1e6)
-        held.stop()
-        held.wait_stopped()
+        freezer.stop()
+        freezer.wait_stopped()
         return arena.outputs(placement)
 
-    def _break(self, lost: WorkerLost) -> BrokenWorker:
+    def _break(self, loss: WorkerLost) -> BrokenWorker:
         if self._broken is None:
-            why = self._worker.explain_loss(lost) if self._worker is not None else lost
+            why = self._worker.explain_loss(loss) if self._worker is not None else loss
             self._broken = BrokenWorker(reason=why.reason, detail=why.detail)
         return self._broken
 
@@ -418,11 +420,11 @@ def stock_shared_memory(arrays: Mapping[str, Array]) -> CardStock:
         cursor = -(-(cursor + array.nbytes) // ALIGNED) * ALIGNED
     descriptor = os.memfd_create("stock", os.MFD_CLOEXEC)
     os.ftruncate(descriptor, max(cursor, 1))
-    made = CardStock(memory=mmap.mmap(descriptor, max(cursor, 1)), layout=layout, descriptor=descriptor)
+    stock = CardStock(memory=mmap.mmap(descriptor, max(cursor, 1)), layout=layout, descriptor=descriptor)
     for key, array in arrays.items():
         if array.nbytes:
-            made.write(key, array)
-    return made
+            stock.write(key, array)
+    return stock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,59 +433,67 @@ class ProofRequest:
 
     places: tuple[tuple[int, int], ...]
     subset: tuple[int, int]
-    whole: bool
+    all_outputs: bool
 
     @classmethod
-    def drawn(cls, dice: random.Random, *, whole: bool) -> "ProofRequest":
-        """Secret places; `whole`: all outputs are wanted too."""
+    def draw(cls, dice: random.Random, *, all_outputs: bool) -> "ProofRequest":
+        """Secret places; `all_outputs`: the outputs themselves are requested too."""
         places = tuple((dice.randrange(SPARE_SIGNS), dice.randrange(SPARE_SIGNS)) for _ in range(SUM_COUNT))
-        return cls(places=places, subset=(dice.randrange(1, 1 << 31) | 1, dice.randrange(1 << 31)), whole=whole)
+        return cls(
+            places=places, subset=(dice.randrange(1, 1 << 31) | 1, dice.randrange(1 << 31)), all_outputs=all_outputs
+        )
 
     @classmethod
     def nothing(cls) -> "ProofRequest":
         """No sums, only everything."""
-        return cls(places=(), subset=(1, 0), whole=True)
+        return cls(places=(), subset=(1, 0), all_outputs=True)
 
     def words(self) -> bytes:
         """For the worker."""
-        return json.dumps({"places": self.places, "subset": self.subset, "whole": self.whole}).encode()
+        return json.dumps({"places": self.places, "subset": self.subset, "whole": self.all_outputs}).encode()
 
 
 class CardSession(Session):
     """A session whose arrays lie on a card. `call` goes over the bus with everything; `timed` leaves it there."""
 
-    def stock(self, dims: Mapping[str, int], given: CardStock) -> BrokenWorker | None:
+    def stock(self, dims: Mapping[str, int], stock: CardStock) -> BrokenWorker | None:
         """Have the worker keep these rows for calls of that size."""
         try:
             slot, _ = self._bind(dims)
-            with _shared_message(json.dumps(given.layout).encode()) as words:
+            with _shared_message(json.dumps(stock.layout).encode()) as words:
                 frame = Frame(STOCK, os.urandom(NONCE_BYTES), slot)
-                self._running.tell(frame, (given.descriptor, words), STOCKED)
+                self._running.tell(frame, (stock.descriptor, words), STOCKED)
         except WorkerLost as lost:
             return self._break(lost)
         return None
 
     def capture(self, dims: Mapping[str, int]) -> str | BrokenWorker:
         """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
-        said = "eager"
+        lane = "eager"
         try:
             slot, _ = self._bind(dims)
             for placement in (0, 1):
                 frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), slot, placement)
-                said = self._running.tell(frame, (), CAPTURED).text
-                if not said.startswith("graph"):
+                lane = self._running.tell(frame, (), CAPTURED).text
+                if not lane.startswith("graph"):
                     break
         except WorkerLost as lost:
             return self._break(lost)
-        return said
+        return lane
 
     def time_call(
-        self, dims: Mapping[str, int], draw: CardDraw, asked: ProofRequest, *, placement: int = 0, timeout_s: float = 60
+        self,
+        dims: Mapping[str, int],
+        draw: CardDraw,
+        proof_request: ProofRequest,
+        *,
+        placement: int = 0,
+        timeout_s: float = 60,
     ) -> CardTiming | BrokenWorker:
         """One judged call. What is asked of its outputs is told when it has ended, and is in the judge's time."""
         try:
             slot, arena, answer, called_us = self._read_draw(dims, draw, placement, timeout_s=timeout_s)
-            proof, proved_us = self._read_proof(asked, (slot, placement), arena, timeout_s=timeout_s)
+            proof, proved_us = self._read_proof(proof_request, (slot, placement), arena, timeout_s=timeout_s)
         except WorkerLost as lost:
             return self._break(lost)
         wall_us = called_us + proved_us
@@ -524,7 +534,7 @@ class CardSession(Session):
         arena.write_message(_draw_words(draw))
         frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text="drawn")
         answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-        self._running.held.wait_stopped()
+        self._running.freezer.wait_stopped()
         return slot, arena, answer, called_us
 
     def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
@@ -534,12 +544,12 @@ class CardSession(Session):
         return slot, arena
 
     def _read_proof(
-        self, asked: ProofRequest, place: tuple[int, int], arena: CardSharedBuffers, *, timeout_s: float
+        self, proof_request: ProofRequest, place: tuple[int, int], arena: CardSharedBuffers, *, timeout_s: float
     ) -> tuple[OutputProof, float]:
-        arena.write_message(asked.words())
+        arena.write_message(proof_request.words())
         frame = Frame(PROVE, os.urandom(NONCE_BYTES), *place)
         _, wall_us = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
-        self._running.held.wait_stopped()
+        self._running.freezer.wait_stopped()
         return read_proof(arena.read_message()), wall_us
 
 
@@ -591,20 +601,20 @@ BITS_MULTIPLIER = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 def read_proof(words: bytes) -> OutputProof:
     """The worker's words. Raises WorkerLost for words that are none."""
     try:
-        said = json.loads(words)
-        outputs = {str(name): _read_sums(one) for name, one in said.get("outputs", {}).items()}
-        inputs = {str(name): int(one) for name, one in said.get("inputs", {}).items()}
-        return OutputProof(outputs=outputs, inputs=inputs, guards=said.get("guards", True) is True)
+        report = json.loads(words)
+        outputs = {str(name): _read_sums(value) for name, value in report.get("outputs", {}).items()}
+        inputs = {str(name): int(value) for name, value in report.get("inputs", {}).items()}
+        return OutputProof(outputs=outputs, inputs=inputs, guards=report.get("guards", True) is True)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise WorkerLost("protocol", "the worker's words about its outputs are none") from error
 
 
-def _read_sums(one: Mapping[str, object]) -> OutputSums:
-    sums, bits = one["sums"], one["bits"]
+def _read_sums(entry: Mapping[str, object]) -> OutputSums:
+    sums, bits = entry["sums"], entry["bits"]
     if not isinstance(sums, list) or len(sums) != SUM_COUNT or not isinstance(bits, list):
         raise ValueError("not the sums that were asked for")
     numbers = np.array([float.fromhex(str(value)) for value in sums])
-    return OutputSums(sums=numbers, same=one["same"] is True, bits=(int(bits[0]), int(bits[1])))
+    return OutputSums(sums=numbers, same=entry["same"] is True, bits=(int(bits[0]), int(bits[1])))
 
 
 def to_rows(count: int) -> int:
@@ -618,49 +628,51 @@ def draw_signs(count: int, rng: np.random.Generator) -> NDArray[np.int8]:
     return (2 * rng.integers(0, 2, length, dtype=np.int8) - 1).astype(np.int8)
 
 
-def signed_sums(raw: Array, dtype: DType, row: NDArray[np.int8], asked: ProofRequest) -> NDArray[np.float64]:
+def signed_sums(raw: Array, dtype: DType, row: NDArray[np.int8], proof_request: ProofRequest) -> NDArray[np.float64]:
     """The sums as the worker must have them."""
     count = to_rows(raw.size)
     numbers = np.zeros(count * ROW)
     numbers[: raw.size] = to_float64(raw.reshape(-1), dtype)
     table = numbers.reshape(count, ROW)
-    across = np.stack([row[first : first + ROW] for first, _ in asked.places]).astype(np.float64)
-    down = np.stack([row[second : second + count] for _, second in asked.places]).astype(np.float64)
+    across = np.stack([row[column : column + ROW] for column, _ in proof_request.places]).astype(np.float64)
+    down = np.stack([row[start_row : start_row + count] for _, start_row in proof_request.places]).astype(np.float64)
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.float64] = ((table @ across.T) * down.T).sum(axis=0)
-    return found
+        sums: NDArray[np.float64] = ((table @ across.T) * down.T).sum(axis=0)
+    return sums
 
 
-def element_bits(raw: Array, asked: ProofRequest) -> int:
+def element_bits(raw: Array, proof_request: ProofRequest) -> int:
     """Bits of some elements as the worker must have them."""
     if not raw.size:
         return 0
-    step, first = asked.subset
-    at = (step * np.arange(SUBSET, dtype=np.int64) + first) % raw.size
+    step, offset = proof_request.subset
+    at = (step * np.arange(SUBSET, dtype=np.int64) + offset) % raw.size
     kind = np.uint8 if raw.itemsize == 1 else np.dtype(f"int{8 * raw.itemsize}")
     values = np.ascontiguousarray(raw).reshape(-1).view(kind)[at].astype(np.int64)
     with np.errstate(over="ignore"):
-        return int((values * ((at * BITS_MULTIPLIER + first) | 1)).sum())
+        return int((values * ((at * BITS_MULTIPLIER + offset) | 1)).sum())
 
 
-def is_proof_true(said: OutputSums, raw: Array, dtype: DType, row: NDArray[np.int8], asked: ProofRequest) -> bool:
+def is_proof_true(
+    claim: OutputSums, raw: Array, dtype: DType, row: NDArray[np.int8], proof_request: ProofRequest
+) -> bool:
     """Whether the sums and bits that a worker told are those of the output that it then gave."""
-    there = signed_sums(raw, dtype, row, asked)
-    if said.bits != (element_bits(raw, asked),) * 2:
+    there = signed_sums(raw, dtype, row, proof_request)
+    if claim.bits != (element_bits(raw, proof_request),) * 2:
         return False
     numbers = to_float64(raw.reshape(-1), dtype)
     if not np.isfinite(numbers).all():
         return True  # sums that are no numbers say nothing, and everything is here
     size = float(np.sqrt(np.square(numbers).sum())) * math.sqrt(max(raw.size, 1))
-    return bool((np.abs(there - said.sums) <= SUM_TOLERANCE * size + np.finfo(float).tiny).all())
+    return bool((np.abs(there - claim.sums) <= SUM_TOLERANCE * size + np.finfo(float).tiny).all())
 
 
-def are_sums_near(a: OutputSums, b: OutputSums, *, count: int, apart: float) -> bool:
-    """Whether sums of two sides may be those of right answers that differ by `apart` in the mean square's root.
+def are_sums_near(a: OutputSums, b: OutputSums, *, count: int, tolerance: float) -> bool:
+    """Whether sums of two sides may be those of right answers that differ by `tolerance` in the mean square's root.
 
     False says only that all of the outputs are to be looked at.
     """
     if a.bits[0] != a.bits[1] or b.bits[0] != b.bits[1] or not (a.same and b.same):
         return False
-    limit = SUM_DEVIATIONS * apart * math.sqrt(count)
+    limit = SUM_DEVIATIONS * tolerance * math.sqrt(count)
     return bool((np.abs(a.sums - b.sums) <= limit).all())

@@ -63,22 +63,22 @@ class GuardSpan(NamedTuple):
     """Bytes of the arena that are compared with what belongs there, by address."""
 
     at: int
-    kept: int
+    expected_at: int
     length: int
     band: GuardBand
 
 
 def buffer_specs(task: Task, dims: Mapping[str, int]) -> tuple[BufferSpec, ...]:
     """What a call of that size needs, inputs first."""
-    constness: dict[str, Constness] = {one.name: one.constness for one in task.inputs}
-    return tuple(_buffer_spec(one, constness.get(one.name), dims) for one in (*task.inputs, *task.outputs))
+    constness: dict[str, Constness] = {tensor.name: tensor.constness for tensor in task.inputs}
+    return tuple(_buffer_spec(tensor, constness.get(tensor.name), dims) for tensor in (*task.inputs, *task.outputs))
 
 
-def _buffer_spec(one: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> BufferSpec:
-    shape, storage = axis_lengths(one, dims), np.dtype(STORAGE[one.dtype])
+def _buffer_spec(tensor: Tensor, constness: Constness | None, dims: Mapping[str, int]) -> BufferSpec:
+    shape, storage = axis_lengths(tensor, dims), np.dtype(STORAGE[tensor.dtype])
     return BufferSpec(
-        name=one.name,
-        dtype=one.dtype,
+        name=tensor.name,
+        dtype=tensor.dtype,
         storage=storage,
         shape=shape,
         constness=constness,
@@ -106,9 +106,9 @@ class SharedBuffers:
         self._memory = memory
         self._guards: list[Array] = []
         self._whole = tuple(tuple(self._spans(places)) for places in self.offsets)
-        self._near = tuple(tuple(near for span in spans for near in _near_spans(span)) for spans in self._whole)
+        self._near = tuple(tuple(edge for span in spans for edge in _near_spans(span)) for spans in self._whole)
         for span in (span for spans in self._whole for span in spans):
-            ctypes.memmove(span.at, span.kept, span.length)
+            ctypes.memmove(span.at, span.expected_at, span.length)
         self._looked = [0] * PLACEMENTS
         self._views = tuple(
             {room.name: self._view(room, places[room.name]) for room in self.rooms} for places in self.offsets
@@ -141,12 +141,12 @@ class SharedBuffers:
                 continue
             self._views[placement][room.name][...] = array
 
-    def poison(self, given: Mapping[str, Array] | None, placement: int) -> None:
+    def poison(self, fillings: Mapping[str, Array] | None, placement: int) -> None:
         """Fill the outputs with these bytes; without any, with random ones."""
         for room in self.rooms:
             if room.constness is not None:
                 continue
-            array = _random_bytes(room) if given is None else given[room.name]
+            array = _random_bytes(room) if fillings is None else fillings[room.name]
             _check_array(room, array)
             self._views[placement][room.name][...] = array
 
@@ -162,19 +162,19 @@ class SharedBuffers:
             room.name for room in self.rooms if not room.judged and not same_bytes(views[room.name], inputs[room.name])
         )
 
-    def list_broken_guards(self, placement: int, *, whole: bool = False) -> tuple[str, ...]:
+    def list_broken_guards(self, placement: int, *, whole_bands: bool = False) -> tuple[str, ...]:
         """Arrays with a band beside them that differs; the bands are then as they were.
 
         Each time the part next to the arrays is looked at, and the whole bands at the first of `FULL_CHECK_EVERY` times at a
         placement, or when asked for: what was done to them stays there until then.
         """
-        near = self._looked[placement] % FULL_CHECK_EVERY and not whole
-        spans = self._near[placement] if near else self._whole[placement]
+        edges_only = self._looked[placement] % FULL_CHECK_EVERY and not whole_bands
+        spans = self._near[placement] if edges_only else self._whole[placement]
         self._looked[placement] += 1
-        if not (hurt := [span for span in spans if memcmp(span.at, span.kept, span.length)]):
+        if not (hurt := [span for span in spans if memcmp(span.at, span.expected_at, span.length)]):
             return ()
         for span in hurt:
-            ctypes.memmove(span.at, span.kept, span.length)
+            ctypes.memmove(span.at, span.expected_at, span.length)
         beside = {name for span in hurt for name in span.band.beside}
         return tuple(room.name for room in self.rooms if room.name in beside)
 
@@ -201,8 +201,8 @@ class SharedBuffers:
 
     def _is_constant_in_place(self, room: BufferSpec, array: Array, placement: int) -> bool:
         """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
-        kept = self._consts.setdefault(room.name, array)
-        if kept is not array and not same_bytes(kept, array):
+        constant = self._consts.setdefault(room.name, array)
+        if constant is not array and not same_bytes(constant, array):
             raise ValueError(f"{room.name} is constant, and has other values than before in the same process")
         there = (room.name, placement) in self._const_at
         self._const_at.add((room.name, placement))
@@ -226,8 +226,8 @@ def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], 
 
 def _near_spans(span: GuardSpan) -> tuple[GuardSpan, GuardSpan]:
     """The parts of a band next to the arrays."""
-    far = span.length - NEAR_BYTES
-    return span._replace(length=NEAR_BYTES), GuardSpan(span.at + far, span.kept + far, NEAR_BYTES, span.band)
+    end = span.length - NEAR_BYTES
+    return span._replace(length=NEAR_BYTES), GuardSpan(span.at + end, span.expected_at + end, NEAR_BYTES, span.band)
 
 
 def _round_up(offset: int) -> int:
@@ -290,8 +290,8 @@ class SharedBuffersCache:
 
     def open_size(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
         """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
-        if self._held and (last := next(reversed(self._held.values())))[1].dims == dims:
-            return *last, False
+        if self._held and (latest := next(reversed(self._held.values())))[1].dims == dims:
+            return *latest, False
         key = tuple(sorted(dims.items()))
         new = key not in self._held
         if new:
@@ -309,8 +309,8 @@ class SharedBuffersCache:
             arena.close()
         self._held.clear()
 
-    def _make_room(self, wanted: int) -> None:
-        while self._held and sum(arena.size for _, arena in self._held.values()) + wanted > self._budget:
+    def _make_room(self, needed_bytes: int) -> None:
+        while self._held and sum(arena.size for _, arena in self._held.values()) + needed_bytes > self._budget:
             _, arena = self._held.pop(next(iter(self._held)))
             arena.close()
 
@@ -329,8 +329,8 @@ class CardSharedBuffers(SharedBuffers):
         by_placement = [list(guard_bands(self.rooms, places)) for places in self.offsets]
         return {
             **super().layout(),
-            "spans": [[found[0].offset, found[-1].offset + found[-1].length] for found in by_placement],
-            "bands": [[[band.offset, band.length] for band in found] for found in by_placement],
+            "spans": [[bands[0].offset, bands[-1].offset + bands[-1].length] for bands in by_placement],
+            "bands": [[[band.offset, band.length] for band in bands] for bands in by_placement],
             "seconds": self._seconds,
             "words": self._words,
         }

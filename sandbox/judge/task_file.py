@@ -81,7 +81,7 @@ def _names(task: Task) -> Iterator[str]:
         yield "shapes: none is timed; leave out `timed: false` for at least one"
     if not NAME.match(task.entry):
         yield f"entry: {task.entry!r} is not the name of a function; use letters, digits and _"
-    arrays = {one.name for one in (*task.inputs, *task.outputs)}
+    arrays = {tensor.name for tensor in (*task.inputs, *task.outputs)}
     for name in task.shapes[0].dims:
         if not NAME.match(name) or name in (*RESERVED, *arrays):
             yield f"shapes: dimension {name!r} is no free name; use letters, digits and _, and no array's name"
@@ -90,57 +90,57 @@ def _names(task: Task) -> Iterator[str]:
 
 def _arguments(task: Task) -> Iterator[str]:
     """Each array exactly once, and of the outputs only those that the caller makes."""
-    given = task.order
-    for name in sorted({name for name in given if given.count(name) > 1}):
+    names = task.order
+    for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"arguments: {name!r} is named twice; remove one"
-    outputs = {one.name for one in task.outputs}
-    wanted = {one.name for one in task.inputs} | (outputs if task.convention == "out" else set())
-    for name in sorted(wanted - set(given)):
+    outputs = {tensor.name for tensor in task.outputs}
+    required = {tensor.name for tensor in task.inputs} | (outputs if task.convention == "out" else set())
+    for name in sorted(required - set(names)):
         yield f"arguments: {name!r} is missing; the kernel needs every array"
-    if task.convention == "return" and (both := sorted(outputs & set(given))):
+    if task.convention == "return" and (both := sorted(outputs & set(names))):
         yield f"arguments: {', '.join(both)} is returned by the kernel; remove it, or write `convention: out`"
 
 
 def _values(task: Task) -> Iterator[str]:
-    for one in task.inputs:
-        where = f"inputs.{one.name}"
-        whole = one.dtype in INTEGER_TYPES
-        if whole and one.values not in ("integers", "mask"):
-            yield f"{where}.values: {one.dtype} holds whole numbers; write `values: integers` with low and high"
-        if one.dtype == "bool" and one.values != "mask":
+    for tensor in task.inputs:
+        where = f"inputs.{tensor.name}"
+        is_integer = tensor.dtype in INTEGER_TYPES
+        if is_integer and tensor.values not in ("integers", "mask"):
+            yield f"{where}.values: {tensor.dtype} holds whole numbers; write `values: integers` with low and high"
+        if tensor.dtype == "bool" and tensor.values != "mask":
             yield f"{where}.values: bool holds 0 and 1; write `values: mask`"
-        if one.values == "integers":
-            yield from _bounds(one, where)
-        if one.within is not None:
-            yield from _check_within(one, one.within, where)
+        if tensor.values == "integers":
+            yield from _bounds(tensor, where)
+        if tensor.within is not None:
+            yield from _check_within(tensor, tensor.within, where)
 
 
-def _check_within(one: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
+def _check_within(tensor: Input, ends: tuple[float, float], where: str) -> Iterator[str]:
     low, high = ends
-    if one.values not in ("uniform", "positive"):
+    if tensor.values not in ("uniform", "positive"):
         yield f"{where}.within: is for `uniform` and `positive`; remove it, or write one of them as `values`"
     if not -math.inf < low < high < math.inf:
         yield f"{where}.within: [{low:g}, {high:g}] is no range; write [low, high]"
-    elif one.values == "positive" and low < 0:
+    elif tensor.values == "positive" and low < 0:
         yield f"{where}.within: begins below 0; write `values: uniform` for numbers of either sign"
 
 
-def _bounds(one: Input, where: str) -> Iterator[str]:
-    if one.high - one.low < 2:
-        yield f"{where}.high: {one.low} is the only value in [{one.low}, {one.high}); give two or more to draw from"
-    top = 1 << INTEGER_TYPES.get(one.dtype, 63)
-    if one.high > top or one.low < (0 if one.dtype == "uint8" else -top):
-        yield f"{where}: [{one.low}, {one.high}) does not fit {one.dtype}; correct the bounds or the dtype"
+def _bounds(tensor: Input, where: str) -> Iterator[str]:
+    if tensor.high - tensor.low < 2:
+        yield f"{where}.high: {tensor.low} is the only value in [{tensor.low}, {tensor.high}); give two or more to draw from"
+    top = 1 << INTEGER_TYPES.get(tensor.dtype, 63)
+    if tensor.high > top or tensor.low < (0 if tensor.dtype == "uint8" else -top):
+        yield f"{where}: [{tensor.low}, {tensor.high}) does not fit {tensor.dtype}; correct the bounds or the dtype"
 
 
 def _sizes(task: Task) -> Iterator[str]:
     """Extents and formulas that have no value, said once for the first shape that shows it."""
-    said: set[str] = set()
+    fields: set[str] = set()
     for shape in task.shapes:
         for line in (*_dims(shape), *_extents(task, shape), *_work(task, shape)):
             field = line.split(":")[0]
-            if field not in said:
-                said.add(field)
+            if field not in fields:
+                fields.add(field)
                 yield line
     yield from _check_drawn(task)
 
@@ -153,20 +153,20 @@ def _dims(shape: Shape) -> Iterator[str]:
 
 def _extents(task: Task, shape: Shape) -> Iterator[str]:
     for kind, tensors in (("inputs", task.inputs), ("outputs", task.outputs)):
-        for one in tensors:
+        for tensor in tensors:
             elements = 1.0
-            for extent in one.shape:
+            for extent in tensor.shape:
                 try:
                     size = evaluate(extent, shape.dims)
                 except FormulaError as error:
-                    yield f"{kind}.{one.name}.shape: {error}; use the shapes' dimensions"
+                    yield f"{kind}.{tensor.name}.shape: {error}; use the shapes' dimensions"
                     break
                 if size != int(size) or size < 0:
-                    yield f"{kind}.{one.name}.shape: {extent!r} is {size:g} for {shape.label}; whole numbers only"
+                    yield f"{kind}.{tensor.name}.shape: {extent!r} is {size:g} for {shape.label}; whole numbers only"
                     break
                 elements *= size
             if elements > LARGEST_ELEMENTS:
-                yield f"{kind}.{one.name}.shape: has {elements:.3g} elements for {shape.label}; correct the extents"
+                yield f"{kind}.{tensor.name}.shape: has {elements:.3g} elements for {shape.label}; correct the extents"
 
 
 def _work(task: Task, shape: Shape) -> Iterator[str]:
@@ -203,12 +203,12 @@ def _files(task: Task, folder: Path) -> Iterator[str]:
         yield f"reference: {task.reference} is among the candidate's sources; the reference is the judge's alone"
     if FILE_NAME in task.source:
         yield f"source: {FILE_NAME} is the judge's alone; remove it"
-    first = task.source[0]
-    wanted = SUFFIXES.get(task.language, (".py",))
-    if not first.endswith(wanted):
-        yield f"source: {first!r} is no {task.language} source; its name must end in {' or '.join(wanted)}"
-    elif (folder / first).is_file():
-        yield from _entry(task, _text(folder / first))
+    entry_file = task.source[0]
+    suffixes = SUFFIXES.get(task.language, (".py",))
+    if not entry_file.endswith(suffixes):
+        yield f"source: {entry_file!r} is no {task.language} source; its name must end in {' or '.join(suffixes)}"
+    elif (folder / entry_file).is_file():
+        yield from _entry(task, _text(folder / entry_file))
     if (folder / task.reference).is_file():
         yield from _reference(task, _text(folder / task.reference))
 
@@ -223,11 +223,11 @@ def _file(field: str, name: str, folder: Path) -> Iterator[str]:
 
 def _entry(task: Task, text: str) -> Iterator[str]:
     if task.language in COMPILED:
-        found = re.search(rf"\b{re.escape(task.entry)}\b", text) is not None
+        is_named = re.search(rf"\b{re.escape(task.entry)}\b", text) is not None
     else:
         # a module may make its entry in any way, so what is not even named there is what can be refused
-        found = task.entry in re.findall(r"\w+", text)
-    if not found:
+        is_named = task.entry in re.findall(r"\w+", text)
+    if not is_named:
         yield f"entry: {task.source[0]} has no {task.entry!r}; write the function, or correct the name"
 
 
@@ -242,10 +242,12 @@ def _reference(task: Task, text: str) -> Iterator[str]:
     defined |= {
         n.id for node in tree.body if isinstance(node, ast.Assign) for n in node.targets if isinstance(n, ast.Name)
     }
-    defined |= {one.asname or one.name for node in tree.body if isinstance(node, ast.ImportFrom) for one in node.names}
+    defined |= {
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
     if "reference" in defined or {"oracle", "trusted"} <= defined:
         return
-    inputs = ", ".join(one.name for one in task.inputs)
+    inputs = ", ".join(alias.name for alias in task.inputs)
     yield f"reference: {task.reference} defines no `reference({inputs})`; write it, outputs as its result"
 
 

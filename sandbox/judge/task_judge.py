@@ -146,14 +146,14 @@ def time_pair(
     timed, options = select_sizes(task, shapes), options.with_device(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,
-        freeze_sources(task, a) as first,
-        freeze_sources(task, b) as second,
+        freeze_sources(task, a) as sources_a,
+        freeze_sources(task, b) as sources_b,
     ):
         judgment = CandidateJudgment(
-            task=task, reference=reference, new=second, old=first, options=options, surroundings=surroundings
+            task=task, reference=reference, new=sources_b, old=sources_a, options=options, surroundings=surroundings
         )
         pairs = TimedPairs(bench=judgment.bench(np.random.default_rng()))
-        calls = pairs.run({"a": judgment.opener(first), "b": judgment.opener(second)}, timed, blocks)
+        calls = pairs.run({"a": judgment.opener(sources_a), "b": judgment.opener(sources_b)}, timed, blocks)
     if isinstance(calls, TimingRefused):
         return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side)
     return tuple(calls)
@@ -161,7 +161,7 @@ def time_pair(
 
 def select_sizes(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
     """The timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
-    known = {shape.label: shape for shape in task.timed}
-    if missing := [label for label in labels if label not in known]:
-        raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(known)}")
-    return tuple(known[label] for label in labels) or task.timed
+    timed_sizes = {shape.label: shape for shape in task.timed}
+    if missing := [label for label in labels if label not in timed_sizes]:
+        raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(timed_sizes)}")
+    return tuple(timed_sizes[label] for label in labels) or task.timed

@@ -71,11 +71,11 @@ class UntimedProbes:
     _at: Counter[ProbePlace] = field(default_factory=Counter)
     _ready: list[tuple[str, Truth]] = field(default_factory=list)
 
-    def schedule(self, first: int, blocks: int) -> None:
-        """Draw the pairs of calls before which they are made, from block `first` to before `blocks`."""
+    def schedule(self, first_block: int, blocks: int) -> None:
+        """Draw the pairs of calls before which they are made, from block `first_block` to before `blocks`."""
         if self.bench.options.has("judged_timing") and self.bench.options.has("mixes"):
-            drawn = ((self.coin.randrange(first, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
-            self._at = Counter(drawn)
+            places = ((self.coin.randrange(first_block, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
+            self._at = Counter(places)
 
     def run_due(self, place: ProbePlace) -> tuple[str, str] | None:
         """Make those of this place: the side that is wrong, and how."""
@@ -119,9 +119,9 @@ def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
     """Every unusual kind once, in a secret order; last of all, and so taken first, those that the size was not tested
     with."""
     every = (*MIXES[1:], *PARTS)
-    told = [mix for mix in every if mix in tested]
-    others = [mix for mix in every if mix not in tested]
-    return [*coin.sample(told, len(told)), *coin.sample(others, len(others))]
+    tested_mixes = [mix for mix in every if mix in tested]
+    untested_mixes = [mix for mix in every if mix not in tested]
+    return [*coin.sample(tested_mixes, len(tested_mixes)), *coin.sample(untested_mixes, len(untested_mixes))]
 
 
 # What no kernel can beat: bytes and operations at the machine's measured ceilings, and the judge's own clock.
@@ -163,8 +163,8 @@ def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
     if task.bytes is None:
         return 1.0
     arrays = (*task.inputs, *task.outputs)
-    whole = sum(STORAGE[one.dtype].itemsize * math.prod(axis_lengths(one, dims)) for one in arrays)
-    return min(1.0, max(0.0, evaluate(task.bytes, dims)) / max(whole, 1))
+    all_bytes = sum(STORAGE[tensor.dtype].itemsize * math.prod(axis_lengths(tensor, dims)) for tensor in arrays)
+    return min(1.0, max(0.0, evaluate(task.bytes, dims)) / max(all_bytes, 1))
 
 
 def flops_floor_us(flops: float | None, peak_gflops: float | None) -> float:
@@ -211,8 +211,8 @@ class ClockedGain:
 
 def measure_claims(gains: Sequence[tuple[float, float]]) -> tuple[ClockedGain, float]:
     """The judge's clock, and what the workers claim, over (wall, claimed) of at least one pair of calls."""
-    wall = _trim([one for one, _ in gains])
-    claimed = statistics.fmean(_trim([one for _, one in gains]))
+    wall = _trim([gain_us for gain_us, _ in gains])
+    claimed = statistics.fmean(_trim([gain_us for _, gain_us in gains]))
     error = statistics.stdev(wall) / math.sqrt(len(wall)) if len(wall) > 1 else math.inf
     return ClockedGain(mean_us=statistics.fmean(wall), error_us=error), claimed
 
@@ -255,11 +255,11 @@ def block_log_ratios(slots: Sequence[TimedCall]) -> dict[str, list[float]]:
     blocks: dict[tuple[str, int], list[TimedCall]] = {}
     for slot in slots:
         blocks.setdefault((slot.label, slot.block), []).append(slot)
-    found: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
     for (label, _), block in blocks.items():
         logs = {side: [math.log(slot.time_us) for slot in block if slot.side == side] for side in "ab"}
-        found.setdefault(label, []).append(float(np.mean(logs["a"]) - np.mean(logs["b"])))
-    return found
+        ratios.setdefault(label, []).append(float(np.mean(logs["a"]) - np.mean(logs["b"])))
+    return ratios
 
 
 ORDERS = ("abba", "baab")
@@ -315,14 +315,14 @@ class TimedPairs:
                 sessions[side] = stack.enter_context(opened[side]())
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
-            found: list[TimedCall] = []
+            calls: list[TimedCall] = []
             for shape in shapes:
                 turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
                 if isinstance(slots, TimingRefused):
                     return slots
-                found += slots
-            return found
+                calls += slots
+            return calls
 
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
@@ -338,16 +338,16 @@ class TimedPairs:
 
         Later processes are others and know nothing of it.
         """
-        if found := self._drawn.get(shape.label):
-            found[0].renew()
-            return found
-        found = (
+        if pools := self._drawn.get(shape.label):
+            pools[0].renew()
+            return pools
+        pools = (
             InputPool(self.bench.task, shape.dims, self.bench.rng),
             PoisonPool(self.bench.task, shape.dims, self.bench.rng),
         )
-        if sum(one.nbytes for both in (*self._drawn.values(), found) for one in both) <= POOL_BYTES:
-            self._drawn[shape.label] = found
-        return found
+        if sum(pool.nbytes for both in (*self._drawn.values(), pools) for pool in both) <= POOL_BYTES:
+            self._drawn[shape.label] = pools
+        return pools
 
     def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
@@ -363,7 +363,7 @@ class TimedPairs:
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
         if label not in self._floors:
-            data = np.concatenate([one.reshape(-1).view(np.uint8) for one in arrays])
+            data = np.concatenate([array.reshape(-1).view(np.uint8) for array in arrays])
             target = np.empty_like(data)
             times = []
             for _ in range(COPIES):
@@ -376,14 +376,14 @@ class TimedPairs:
     def learn_tolerances(self, label: str, truth: Truth | None = None) -> dict[str, Tolerance]:
         """By how much two right outputs of that size may differ, learned from the first truth about it."""
         if truth is not None and label not in self._within:
-            task, known = self.bench.task, self.bench.sensitivity(truth)
+            task, noise_by_output = self.bench.task, self.bench.sensitivity(truth)
             self._within[label] = {
                 name: derive_tolerance(
                     truth.oracle[name],
                     truth.trusted[name],
                     dtype=task.dtype_of(name),
                     precision=task.precision,
-                    noise=known.get(name),
+                    noise=noise_by_output.get(name),
                 )
                 for name in judged_names(task)
             }
@@ -426,11 +426,11 @@ class _Turns:
 
     def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
-        pings = {side: [one.ping() for _ in range(PINGS)] for side, one in self.sessions.items()}
+        pings = {side: [session.ping() for _ in range(PINGS)] for side, session in self.sessions.items()}
         empty_us = min(float(np.median(times)) for times in pings.values())
         if self.options.has("own_clock"):
             self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
-        found: list[TimedCall] = []
+        calls: list[TimedCall] = []
         self._others.schedule(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
@@ -440,10 +440,10 @@ class _Turns:
                 slots = self._time_calls(block, place, order[place : place + 2], empty_us)
                 if isinstance(slots, TimingRefused):
                     return slots
-                found += slots if block >= 0 else []
+                calls += slots if block >= 0 else []
         company = self._find_sibling_processes()
         self.pairs.calls += self._others.calls
-        return self.settle() or self._find_overwritten() or company or found
+        return self.settle() or self._find_overwritten() or company or calls
 
     def _time_calls(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
@@ -504,7 +504,7 @@ class _Turns:
     def _call_both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
         """One call of each side with the same values, and what is wrong with either."""
         inputs = self._inputs()
-        found: dict[str, tuple[SealedCall, float]] = {}
+        calls: dict[str, tuple[SealedCall, float]] = {}
         for side in order:
             placement = self._coin.getrandbits(1) if self.options.has("addresses") else 0
             before = self._poisons.draw(self._decoy) if self.options.has("poison") else self._decoy
@@ -514,35 +514,35 @@ class _Turns:
             self.pairs.calls += 1
             if isinstance(sealed, BrokenWorker):
                 return TimingRefused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
-            found[side] = (sealed, time.monotonic_ns() / 1e3)
+            calls[side] = (sealed, time.monotonic_ns() / 1e3)
             if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
-        self.pairs.copy_us([*inputs.values(), *found["a"][0].outputs.values()], self.shape.label)
-        return self._wrong(inputs, {side: sealed for side, (sealed, _) in found.items()}) or found
+        self.pairs.copy_us([*inputs.values(), *calls["a"][0].outputs.values()], self.shape.label)
+        return self._wrong(inputs, {side: sealed for side, (sealed, _) in calls.items()}) or calls
 
-    def _wrong(self, inputs: Arrays, found: Mapping[str, SealedCall]) -> TimingRefused | None:
+    def _wrong(self, inputs: Arrays, calls: Mapping[str, SealedCall]) -> TimingRefused | None:
         """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.has("judged_timing"):
             return None
-        for side, sealed in found.items():
+        for side, sealed in calls.items():
             if lines := self.bench.surroundings(sealed):
                 return TimingRefused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
-        if self._agree(found):
+        if self._agree(calls):
             # a right answer to other inputs, from the next call on
-            self._decoy = found["ab"[self._coin.getrandbits(1)]].outputs
+            self._decoy = calls["ab"[self._coin.getrandbits(1)]].outputs
             if self._coin.random() < self.options.oracle_share:
-                self._sampled.keep(inputs, found)
+                self._sampled.keep(inputs, calls)
             return self.settle() if self._sampled.full else None
         truth = truth_of(self.bench.reference, inputs)
         self.pairs.learn_tolerances(self.shape.label, truth)
-        wrong = find_wrong_side(self.bench, found, truth, "ba")
+        wrong = find_wrong_side(self.bench, calls, truth, "ba")
         return self._refuse_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
 
-    def _agree(self, found: Mapping[str, SealedCall]) -> bool:
-        task, known = self.bench.task, self.pairs.learn_tolerances(self.shape.label)
-        return bool(known) and all(
-            agree(found["b"].outputs[name], found["a"].outputs[name], dtype=task.dtype_of(name), within=within)
-            for name, within in known.items()
+    def _agree(self, calls: Mapping[str, SealedCall]) -> bool:
+        task, tolerances = self.bench.task, self.pairs.learn_tolerances(self.shape.label)
+        return bool(tolerances) and all(
+            agree(calls["b"].outputs[name], calls["a"].outputs[name], dtype=task.dtype_of(name), within=within)
+            for name, within in tolerances.items()
         )
 
 
@@ -560,7 +560,7 @@ class _CardCall:
 
     timed: CardTiming
     placement: int
-    asked: ProofRequest
+    proof_request: ProofRequest
     at_us: float
 
 
@@ -581,8 +581,8 @@ class _CardTurns(_Turns):
         self._rings: dict[str, tuple[int, int]] = {}
         self._sizes: dict[str, float] = {}
         counts = [
-            int(np.prod(axis_lengths(one, self.shape.dims)))
-            for one in (*self.bench.task.inputs, *self.bench.task.outputs)
+            int(np.prod(axis_lengths(tensor, self.shape.dims)))
+            for tensor in (*self.bench.task.inputs, *self.bench.task.outputs)
         ]
         self._row = draw_signs(max(counts), self.bench.rng)
 
@@ -590,20 +590,20 @@ class _CardTurns(_Turns):
         """All blocks, after calls that warm both sides up and are judged like the others."""
         if refused := self._prepare():
             return refused
-        found: list[TimedCall] = []
+        calls: list[TimedCall] = []
         warm, block = time.monotonic() + CARD_WARM_UP_S, -WARM_UP
         self._others.schedule(0, blocks)
         while block < blocks:
             slots = self._block(block)
             if isinstance(slots, TimingRefused):
                 return slots
-            found += slots if block >= 0 else []
+            calls += slots if block >= 0 else []
             block += 1 if block != -1 or time.monotonic() > warm else 0
         self.pairs.calls += self._others.calls
-        return self._contradict_claims() or self._find_sibling_processes() or found
+        return self._contradict_claims() or self._find_sibling_processes() or calls
 
     def _block(self, block: int) -> list[TimedCall] | TimingRefused:
-        found: list[TimedCall] = []
+        calls: list[TimedCall] = []
         order = ORDERS[self._dice.randrange(len(ORDERS))]
         for place in (0, 2):
             if wrong := self._others.run_due((block, place)):
@@ -611,9 +611,9 @@ class _CardTurns(_Turns):
             both = self._pair(order[place : place + 2])
             if isinstance(both, TimingRefused):
                 return both
-            for number, (side, one) in enumerate(both.items()):
-                claimed = one.timed.claimed_us
-                found.append(
+            for number, (side, card_call) in enumerate(both.items()):
+                claimed = card_call.timed.claimed_us
+                calls.append(
                     TimedCall(
                         label=self.shape.label,
                         block=block,
@@ -621,13 +621,13 @@ class _CardTurns(_Turns):
                         side=side,
                         time_us=max(claimed, LEAST_US),
                         claimed_us=claimed,
-                        at_us=one.at_us,
+                        at_us=card_call.at_us,
                     )
                 )
             if block >= 0:
                 a, b = both["a"].timed, both["b"].timed
                 self.gains.append((a.wall_us - b.wall_us, a.claimed_us - b.claimed_us))
-        return found
+        return calls
 
     def _prepare(self) -> TimingRefused | None:
         """Values on either card, one whole call, and how calls are made."""
@@ -648,10 +648,10 @@ class _CardTurns(_Turns):
                 return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
             if lines := self.bench.wrong(sealed, truth):
                 return self._refuse(side, lines[0])
-            said = session.stock(dims, stock) or session.capture(dims)
-            if isinstance(said, BrokenWorker):
-                return self._refuse(side, f"{said.reason}: {said.detail}")
-            lanes.add(said.split()[0])
+            reply = session.stock(dims, stock) or session.capture(dims)
+            if isinstance(reply, BrokenWorker):
+                return self._refuse(side, f"{reply.reason}: {reply.detail}")
+            lanes.add(reply.split()[0])
         self.lane = "graph" if lanes == {"graph"} else "eager"
         stock.close()
         return None
@@ -666,36 +666,38 @@ class _CardTurns(_Turns):
                 self._rings[name] = long.ring
         for kind, arrays in self._poisons.long_rows().items():
             rows |= {f"{kind}/{name}": array for name, array in arrays.items()}
-        for one in self.bench.task.outputs:
-            shape = axis_lengths(one, self.shape.dims)
-            rows[f"decoy/{one.name}"] = np.zeros(shape, rows[f"nan/{one.name}"].dtype)
+        for tensor in self.bench.task.outputs:
+            shape = axis_lengths(tensor, self.shape.dims)
+            rows[f"decoy/{tensor.name}"] = np.zeros(shape, rows[f"nan/{tensor.name}"].dtype)
         return stock_shared_memory(rows)
 
     def _pair(self, order: str) -> dict[str, _CardCall] | TimingRefused:
         """One call of each side with the same values, and what is wrong with either."""
-        whole = self._dice.random() < self.options.oracle_share
+        fetch_outputs = self._dice.random() < self.options.oracle_share
         draw = self._draw()
-        found: dict[str, _CardCall] = {}
+        calls: dict[str, _CardCall] = {}
         for side in order:
-            placement, asked = self._dice.randrange(2), ProofRequest.drawn(self._dice, whole=whole)
-            asked = asked if not found else next(iter(found.values())).asked
+            placement, proof_request = self._dice.randrange(2), ProofRequest.draw(self._dice, all_outputs=fetch_outputs)
+            proof_request = proof_request if not calls else next(iter(calls.values())).proof_request
             timed = self._card(side).time_call(
-                self.shape.dims, draw, asked, placement=placement, timeout_s=self.options.call_s
+                self.shape.dims, draw, proof_request, placement=placement, timeout_s=self.options.call_s
             )
             self.pairs.calls += 1
             if isinstance(timed, BrokenWorker):
                 return self._refuse(side, f"{timed.reason}: {timed.detail}")
             if timed.claimed_us < self._floor_us():
                 return self._refuse(side, f"{timed.claimed_us:.1f} us is too little to move its bytes")
-            found[side] = _CardCall(timed=timed, placement=placement, asked=asked, at_us=time.monotonic_ns() / 1e3)
-        return self._unlike(found, draw.inputs, whole=whole) or found
+            calls[side] = _CardCall(
+                timed=timed, placement=placement, proof_request=proof_request, at_us=time.monotonic_ns() / 1e3
+            )
+        return self._unlike(calls, draw.inputs, fetched=fetch_outputs) or calls
 
     def _draw(self) -> CardDraw:
         """Secret places of new values."""
         task = self.bench.task
         return CardDraw(
             inputs=self._pool.places(),
-            const=tuple(one.name for one in task.inputs if one.constness == "const"),
+            const=tuple(tensor.name for tensor in task.inputs if tensor.constness == "const"),
             rings=self._rings,
             poison=self._poisons.places(decoy=True),
             decoy=self._version,
@@ -704,31 +706,33 @@ class _CardTurns(_Turns):
         )
 
     def _unlike(
-        self, found: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, whole: bool
+        self, calls: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, fetched: bool
     ) -> TimingRefused | None:
         """Sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
-        if not self.options.has("judged_timing") or (self._near(found) and not whole):
+        if not self.options.has("judged_timing") or (self._near(calls) and not fetched):
             return None
         inputs = self._pool.cut_at(places)
         truth = truth_of(self.bench.reference, inputs)
         for side in "ba":
-            one, session = found[side], self._card(side)
-            sealed = session.fetch_sealed(self.shape.dims, inputs, one.placement, fetch=not whole)
+            card_call, session = calls[side], self._card(side)
+            sealed = session.fetch_sealed(self.shape.dims, inputs, card_call.placement, fetch=not fetched)
             if isinstance(sealed, BrokenWorker):
                 return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
             for name in judged_names(self.bench.task):
-                said, dtype = one.timed.proof.outputs.get(name), self.bench.task.dtype_of(name)
-                if said is None or not is_proof_true(said, sealed.outputs[name], dtype, self._row, one.asked):
+                sums, dtype = card_call.timed.proof.outputs.get(name), self.bench.task.dtype_of(name)
+                if sums is None or not is_proof_true(
+                    sums, sealed.outputs[name], dtype, self._row, card_call.proof_request
+                ):
                     return self._refuse(side, f"output {name} is another than when its sums were asked for")
-            if not one.timed.proof.guards:
+            if not card_call.timed.proof.guards:
                 return self._refuse(side, "memory beside the arrays was overwritten")
             if lines := self.bench.wrong(sealed, truth):
                 return self._refuse(side, lines[0])
         return None
 
-    def _near(self, found: Mapping[str, _CardCall]) -> bool:
-        a, b = found["a"].timed.proof, found["b"].timed.proof
-        known, names = self.pairs.learn_tolerances(self.shape.label), set(judged_names(self.bench.task))
+    def _near(self, calls: Mapping[str, _CardCall]) -> bool:
+        a, b = calls["a"].timed.proof, calls["b"].timed.proof
+        tolerances, names = self.pairs.learn_tolerances(self.shape.label), set(judged_names(self.bench.task))
         if not (a.guards and b.guards) or a.inputs != b.inputs or set(a.outputs) != names or set(b.outputs) != names:
             return False
         return all(
@@ -736,7 +740,7 @@ class _CardTurns(_Turns):
                 a.outputs[name],
                 b.outputs[name],
                 count=self._counts[name],
-                apart=known[name].l2 * self._sizes[name] + known[name].l2_amount,
+                tolerance=tolerances[name].l2 * self._sizes[name] + tolerances[name].l2_amount,
             )
             for name in names
         )
@@ -763,10 +767,10 @@ class _CardTurns(_Turns):
 
     def _learn_sizes(self, oracle: Mapping[str, NDArray[np.float64]]) -> None:
         """Sizes of right numbers, as the root of their mean square."""
-        self._counts = {name: one.size for name, one in oracle.items()}
+        self._counts = {name: values.size for name, values in oracle.items()}
         self._sizes = {
-            name: float(np.sqrt(np.mean(np.square(one[np.isfinite(one)])))) if np.isfinite(one).any() else 0.0
-            for name, one in oracle.items()
+            name: float(np.sqrt(np.mean(np.square(values[np.isfinite(values)])))) if np.isfinite(values).any() else 0.0
+            for name, values in oracle.items()
         }
 
     def _card(self, side: str) -> CardSession:
@@ -788,11 +792,11 @@ MOST_BYTES = 1 << 28
 @dataclass(frozen=True)
 class _AuditedPair:
     inputs: Arrays
-    found: Mapping[str, SealedCall]
+    calls: Mapping[str, SealedCall]
 
     @property
     def nbytes(self) -> int:
-        arrays = [*self.inputs.values(), *(array for one in self.found.values() for array in one.outputs.values())]
+        arrays = [*self.inputs.values(), *(array for call in self.calls.values() for array in call.outputs.values())]
         return sum(array.nbytes for array in arrays)
 
 
@@ -809,11 +813,11 @@ class AuditedCalls:
     _waiting: list[_AuditedPair] = field(default_factory=list)
     _bytes: int = 0
 
-    def keep(self, inputs: Arrays, found: Mapping[str, SealedCall]) -> None:
+    def keep(self, inputs: Arrays, calls: Mapping[str, SealedCall]) -> None:
         """Both sides' calls on these values. The arrays must not change any more."""
-        kept = _AuditedPair(inputs, found)
-        self._waiting.append(kept)
-        self._bytes += kept.nbytes
+        pair = _AuditedPair(inputs, calls)
+        self._waiting.append(pair)
+        self._bytes += pair.nbytes
 
     @property
     def full(self) -> bool:
@@ -828,18 +832,18 @@ class AuditedCalls:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         if not waiting:
             return None
-        truths = truths_of(self.bench.reference, [one.inputs for one in waiting])
-        for one, truth in zip(waiting, truths, strict=True):
-            if found := find_wrong_side(self.bench, one.found, truth, sides):
-                return found
+        truths = truths_of(self.bench.reference, [pair.inputs for pair in waiting])
+        for pair, truth in zip(waiting, truths, strict=True):
+            if wrong := find_wrong_side(self.bench, pair.calls, truth, sides):
+                return wrong
         return None
 
 
 def find_wrong_side(
-    bench: CallJudge, found: Mapping[str, SealedCall], truth: Truth, sides: str
+    bench: CallJudge, calls: Mapping[str, SealedCall], truth: Truth, sides: str
 ) -> tuple[str, str] | None:
     """The first of these sides whose call was wrong, and how."""
     for side in sides:
-        if lines := bench.wrong(found[side], truth):
+        if lines := bench.wrong(calls[side], truth):
             return side, lines[0]
     return None

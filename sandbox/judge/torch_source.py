@@ -187,7 +187,7 @@ def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[i
     search = _SizeSearch(probe, base, dict(itertools.islice(knobs.items(), MOST_KNOBS)), fixed)
     for name, value in search.knobs.items():
         search.points[name] = _probe_points(search, name, value)
-    dims = [name for name, points in search.points.items() if any(seen != base for seen in points.values())]
+    dims = [name for name, points in search.points.items() if any(numbers != base for numbers in points.values())]
     while True:
         formulas = _fit_formulas(search, dims)
         wrong = _find_unfit(search, dims, formulas)
@@ -206,14 +206,29 @@ def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[i
 
 def _probe_points(search: _SizeSearch, name: str, value: int) -> dict[int, tuple[int, ...]]:
     """What is seen at other values of one knob."""
-    found: dict[int, tuple[int, ...]] = {}
-    others = (2 * value, 3 * value, value + 1, value + 2, value // 2, value + 7, 5 * value, value + 16, value + 64)
-    for other in others:
-        if other > 0 and other != value and len(found) < POINTS and (seen := search.probe({name: other})) is not None:
-            if len(seen) != len(search.base):
+    points: dict[int, tuple[int, ...]] = {}
+    trial_values = (
+        2 * value,
+        3 * value,
+        value + 1,
+        value + 2,
+        value // 2,
+        value + 7,
+        5 * value,
+        value + 16,
+        value + 64,
+    )
+    for trial_value in trial_values:
+        if (
+            trial_value > 0
+            and trial_value != value
+            and len(points) < POINTS
+            and (numbers := search.probe({name: trial_value})) is not None
+        ):
+            if len(numbers) != len(search.base):
                 return {}  # it changes how many tensors there are
-            found[other] = seen
-    return found
+            points[trial_value] = numbers
+    return points
 
 
 def _fit_formulas(search: _SizeSearch, dims: Sequence[str]) -> list[str | None]:
@@ -223,7 +238,7 @@ def _fit_formulas(search: _SizeSearch, dims: Sequence[str]) -> list[str | None]:
 def _fit_formula(search: _SizeSearch, dims: Sequence[str], place: int) -> str | None:
     """Arithmetic for one number; None where none fits."""
     base = search.base[place]
-    moving = [name for name in dims if any(seen[place] != base for seen in search.points[name].values())]
+    moving = [name for name in dims if any(numbers[place] != base for numbers in search.points[name].values())]
     if place in search.fixed:
         return None if moving else str(base)
     if not moving:
@@ -234,14 +249,17 @@ def _fit_formula(search: _SizeSearch, dims: Sequence[str], place: int) -> str | 
 
 
 def _probe_values(search: _SizeSearch, name: str, place: int) -> dict[int, int]:
-    return {search.knobs[name]: search.base[place], **{at: seen[place] for at, seen in search.points[name].items()}}
+    return {
+        search.knobs[name]: search.base[place],
+        **{at: numbers[place] for at, numbers in search.points[name].items()},
+    }
 
 
 def _fit_one_size(name: str, base: int, values: Mapping[int, int]) -> str | None:
-    (first, second), *_ = itertools.combinations(values, 2) if len(values) > 1 else ((0, 0),)
-    if first != second and (values[second] - values[first]) % (second - first) == 0:
-        slope = (values[second] - values[first]) // (second - first)
-        if slope and _formula_holds(line := _fit_line(name, slope, values[first] - slope * first), name, values):
+    (low, high), *_ = itertools.combinations(values, 2) if len(values) > 1 else ((0, 0),)
+    if low != high and (values[high] - values[low]) % (high - low) == 0:
+        slope = (values[high] - values[low]) // (high - low)
+        if slope and _formula_holds(line := _fit_line(name, slope, values[low] - slope * low), name, values):
             return line
     for stride, factor, offset in itertools.product(STRIDES, (1, 2, 3, 4), OFFSETS):
         if (factor * base + offset) // stride == values[base]:
@@ -263,20 +281,20 @@ def _formula_holds(formula: str, name: str, values: Mapping[int, int]) -> bool:
 
 def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
     """A number times powers of the sizes, which doubling shows."""
-    whole, factors = search.base[place], []
+    product, factors = search.base[place], []
     for name in moving:
         values = _probe_values(search, name, place)
         at = next(iter(search.points[name]))
-        power = next((p for p in (1, 2, 3) if values[at] * search.knobs[name] ** p == whole * at**p), None)
+        power = next((p for p in (1, 2, 3) if values[at] * search.knobs[name] ** p == product * at**p), None)
         if power is None:
             return None
         factors += [name] * power
     shared = 1
     for name in factors:
         shared *= search.knobs[name]
-    if whole % shared:
+    if product % shared:
         return None
-    formula = "*".join(factors) if whole == shared else f"{whole // shared}*{'*'.join(factors)}"
+    formula = "*".join(factors) if product == shared else f"{product // shared}*{'*'.join(factors)}"
     return formula if _formulas_hold(search, moving, place, formula) else None
 
 
@@ -308,7 +326,7 @@ def _find_unfit(search: _SizeSearch, dims: Sequence[str], formulas: Sequence[str
     for place, formula in enumerate(formulas):
         if formula is None:
             base = search.base[place]
-            return [name for name in dims if any(seen[place] != base for seen in search.points[name].values())]
+            return [name for name in dims if any(numbers[place] != base for numbers in search.points[name].values())]
     if len(dims) < 2:
         return []
     for turn in (0, 1):
@@ -319,14 +337,14 @@ def _find_unfit(search: _SizeSearch, dims: Sequence[str], formulas: Sequence[str
 
 
 def _as_given(search: _SizeSearch, sizes: Mapping[str, int], formulas: Sequence[str | None]) -> bool:
-    seen = search.probe(sizes)
-    if seen is None or len(seen) != len(formulas):
+    numbers = search.probe(sizes)
+    if numbers is None or len(numbers) != len(formulas):
         return False
     try:
-        said = [evaluate(formula or "", {**search.knobs, **sizes}) for formula in formulas]
+        predicted = [evaluate(formula or "", {**search.knobs, **sizes}) for formula in formulas]
     except FormulaError:
         return False
-    return list(seen) == said
+    return list(numbers) == predicted
 
 
 def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None]) -> tuple[int, int]:
@@ -338,8 +356,8 @@ def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None])
         low = next((n for n in (1, 2, 3, 4, 5, 7, 11, 16) if _as_given(search, {name: n * step}, formulas)), None)
         if low is None:
             continue
-        others = [(low + more) * step for more in (1, 2, 4, 9)]
-        if all(_as_given(search, {name: other}, formulas) for other in others):
+        multiples = [(low + more) * step for more in (1, 2, 4, 9)]
+        if all(_as_given(search, {name: multiple}, formulas) for multiple in multiples):
             return low * step, step
     return base, base
 

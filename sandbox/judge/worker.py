@@ -63,8 +63,8 @@ class Channel:
         """The first frame and the id of the process that sent it, as the kernel has it. Raises WorkerLost."""
         until = time.monotonic() + timeout_s
         self._readable(until, timeout_s)
-        data, said, _, _ = self._near.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
-        for level, kind, content in said:
+        data, ancillary, _, _ = self._near.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
+        for level, kind, content in ancillary:
             if data and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 return _parse_frame(data), int(CREDENTIALS.unpack(content)[0])
         if not data:
@@ -231,8 +231,8 @@ class Freezer:
 
     def _inside(self) -> frozenset[int]:
         """Ids of all processes of its namespace. Takes a millisecond: every process of the machine is asked."""
-        with os.scandir("/proc") as found:
-            names = [entry.name for entry in found if entry.name.isdigit()]
+        with os.scandir("/proc") as entries:
+            names = [entry.name for entry in entries if entry.name.isdigit()]
         return frozenset(int(name) for name in names if _pid_namespace(name) == self._space)
 
     def _tell(self, number: signal.Signals) -> None:
@@ -254,12 +254,12 @@ class Freezer:
         return fields[THREADS] == b"1" or all(state in b"TXZ" for state in self._states())
 
     def _states(self) -> list[bytes]:
-        found: list[bytes] = []
+        states: list[bytes] = []
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in self._tasks.iterdir():
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    found.append((task / "stat").read_bytes().rpartition(b") ")[2][:1])
-        return found
+                    states.append((task / "stat").read_bytes().rpartition(b") ")[2][:1])
+        return states
 
     def _fields(self) -> list[bytes]:
         """The first fields behind the name, which may hold anything; empty when the process is gone."""
@@ -332,7 +332,7 @@ class Loading:
 class Worker:
     """A process with a candidate in it. `WorkerLost` from any method means that it is of no use any more."""
 
-    held: Freezer
+    freezer: Freezer
 
     def __init__(self, loading: Loading) -> None:
         """Build what must be built. Raises WorkerLost, and ProgramMissing where the compiler is not here."""
@@ -349,9 +349,9 @@ class Worker:
         hello, pid = self.channel.caller(START_S)
         if hello.kind != HELLO:
             raise WorkerLost("protocol", "the worker does not begin as it should")
-        self.held = Freezer(pid)
-        self._stack.callback(self.held.close)
-        self.channel.watch(self.held.process)
+        self.freezer = Freezer(pid)
+        self._stack.callback(self.freezer.close)
+        self.channel.watch(self.freezer.process)
         with _memory_descriptor(json.dumps(self._spec()).encode()) as words:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
 
@@ -359,10 +359,10 @@ class Worker:
         """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises WorkerLost."""
         self.channel.check_silence()
         self.channel.send(frame, descriptors)
-        self.held.resume()
+        self.freezer.resume()
         answer, _ = self.channel.answer(kind, frame.nonce, timeout_s=LOAD_S)
-        self.held.stop()
-        self.held.wait_stopped()
+        self.freezer.stop()
+        self.freezer.wait_stopped()
         return answer
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
@@ -385,20 +385,20 @@ class Worker:
         self.channel.check_silence()
         self.channel.send(frame)
         began = time.perf_counter_ns()
-        self.held.resume()
+        self.freezer.resume()
         came = self.channel.wait_for_message(timeout_s=timeout_s)
-        self.held.stop()
+        self.freezer.stop()
         return self.channel.take_answer(kind, frame.nonce), (came - began) / 1e3
 
-    def explain_loss(self, lost: WorkerLost) -> WorkerLost:
+    def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
         code = self._end()
-        said = self.read_output()
-        reason: LossReason = lost.reason
-        if reason in ("crash", "load") and (self._out_of_memory or any(word in said for word in OUT_OF_MEMORY)):
+        output = self.read_output()
+        reason: LossReason = loss.reason
+        if reason in ("crash", "load") and (self._out_of_memory or any(word in output for word in OUT_OF_MEMORY)):
             reason = "memory"
-        told = lost.detail if reason == "output" or code is None else f"{lost.detail}, {_describe_ending(code)}"
-        return WorkerLost(reason, f"{told}\n{said}".strip())
+        detail = loss.detail if reason == "output" or code is None else f"{loss.detail}, {_describe_ending(code)}"
+        return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
         """The end of what it printed."""
@@ -425,48 +425,50 @@ class Worker:
         return None
 
     def _launch(self) -> ConfinedProcess:
-        given = self._loading
+        loading = self._loading
         private = self._stack.enter_context(fresh_folder())
-        far = self.channel.far.fileno()
-        script = (str(FILES[0]), str(far))
+        worker_end = self.channel.far.fileno()
+        script = (str(FILES[0]), str(worker_end))
         warm = WarmProgram(modules=("torch",), paths=_package_folders(), script=script)
         process = launch(
-            warm if given.framework == "torch" else warm.argv,
-            readable=(given.sources, *FILES),
+            warm if loading.framework == "torch" else warm.argv,
+            readable=(loading.sources, *FILES),
             private=private,
-            limits=given.limits,
-            pass_fds=(far,),
-            gpu=given.device != "cpu",
-            environment=_worker_settings(given),
+            limits=loading.limits,
+            pass_fds=(worker_end,),
+            gpu=loading.device != "cpu",
+            environment=_worker_settings(loading),
         )
         self.channel.far.close()
         return process
 
     def _spec(self) -> dict[str, object]:
-        given, task = self._loading, self._loading.task
+        loading, task = self._loading, self._loading.task
         return {
             "module": f"judge_worker_{'c' if task.language in COMPILED else 'python'}",
             "library": str(self._library),
-            "source": str(given.sources / task.source[0]),
+            "source": str(loading.sources / task.source[0]),
             "entry": task.entry,
             "order": task.order,
-            "outputs": [one.name for one in task.outputs],
+            "outputs": [tensor.name for tensor in task.outputs],
             "returns": task.convention == "return",
-            "framework": given.framework,
-            "device": given.device,
-            "cpu": given.cpu,
+            "framework": loading.framework,
+            "device": loading.device,
+            "cpu": loading.cpu,
             "threads": task.threads,
-            "mode": given.mode,
+            "mode": loading.mode,
             "paths": _package_folders(),
         }
 
 
-def _worker_settings(given: Loading) -> dict[str, str]:
+def _worker_settings(loading: Loading) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
-    threads = {name: str(given.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    interpreted = {"TRITON_INTERPRET": "1"} if (given.task.language, given.device) == ("triton", "cpu") else {}
-    card = card_variables() if given.device != "cpu" else {}
-    return {**threads, **interpreted, **card, **given.environment}
+    threads = {
+        name: str(loading.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    }
+    interpreted = {"TRITON_INTERPRET": "1"} if (loading.task.language, loading.device) == ("triton", "cpu") else {}
+    card = card_variables() if loading.device != "cpu" else {}
+    return {**threads, **interpreted, **card, **loading.environment}
 
 
 def _package_folders() -> tuple[str, ...]:
@@ -560,16 +562,16 @@ def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str]
 def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
     library = place / LIBRARY
     memory_mb = MEMORY_MB if task.language == "c" else None
-    done = run(
+    run_result = run(
         compile_command(task, folder, library, more),
         cwd=place,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
         field="build.compiler",
     )
-    if done.timed_out:
+    if run_result.timed_out:
         raise WorkerLost("load", f"it did not compile within {timeout_s:g} s")
-    if not done.ok or not library.is_file():
-        said = done.output.replace(f"{folder}/", "").strip()
-        raise WorkerLost("load", f"it does not compile: {said[:MOST_COMPILER_CHARS]}")
+    if not run_result.ok or not library.is_file():
+        compiler_output = run_result.output.replace(f"{folder}/", "").strip()
+        raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
     return library.read_bytes()

@@ -151,8 +151,8 @@ def _bare_pair(opened: Callable[[], Session], times: int) -> None:
 def _freed(session: Session) -> None:
     """From here on its worker has its arrays and is never stopped."""
     session.call(DIMS, {one.name: np.ones((DIMS["n"],) * 2, np.float32) for one in TASK.inputs})
-    session._running.held.resume()
-    session._running.held.works = False
+    session._running.freezer.resume()
+    session._running.freezer.works = False
 
 
 def _bare(session: Session) -> None:

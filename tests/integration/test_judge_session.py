@@ -59,7 +59,7 @@ def test_an_honest_candidate_is_right_at_either_place_and_any_size(tmp_path: Pat
                 assert 0 <= (sealed.claimed_us or 0) <= sealed.wall_us
         assert 0 < session.ping() < 1e6
         assert session.threads() == 1
-        assert session.held
+        assert session.can_freeze
         assert session.isolation.level == Session.isolation_level()
 
 
@@ -321,8 +321,8 @@ def test_no_thread_of_the_candidate_runs_between_calls(tmp_path: Path, holding: 
         worker = session._worker
         assert worker is not None
         if not holding:  # the control: it does run when nobody stops it
-            worker.held.resume()
-            worker.held.works = False
+            worker.freezer.resume()
+            worker.freezer.works = False
         _called(session)
         first = _called(session).outputs["y"][0]
         time.sleep(0.5)
@@ -350,7 +350,7 @@ def test_a_process_that_the_candidate_left_beside_it_is_counted_and_ends_with_it
         while session.processes() != 2 and time.monotonic() < until:  # the second is begun by the first, which runs on
             time.sleep(0.01)
         assert session.processes() == 2
-        found = session._running.held.list_siblings()
+        found = session._running.freezer.list_siblings()
     assert found is not None
     assert len(found) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in found)
@@ -373,7 +373,7 @@ def test_an_answer_that_is_sent_too_early_seals_what_is_there(tmp_path: Path) ->
         sealed = _called(session)
         assert sealed.claimed_us == 0.001
         assert (sealed.outputs["y"] == 5).all()
-        session._running.held.resume()
+        session._running.freezer.resume()
         time.sleep(0.1)
         found = session.call(DIMS, x())
         assert isinstance(found, BrokenWorker)

@@ -33,7 +33,7 @@ def bench_of(folder, text: str, *, dtype="float32", mask=False):
 
 def asked(bench: CallJudge, mix: str) -> Truth:
     with bench.reference:
-        return draw_with_truth(bench, DIMS, mix, kept=dict)
+        return draw_with_truth(bench, DIMS, mix, keep_constants=dict)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_several_mixes_are_settled_with_one_question_unless_one_needs_gentler_va
     monkeypatch.setattr(bench.reference, "both", lambda many: asked_about.append(len(many)) or both(many))
     mixes = ("long_tail", "spike", "cancel", "tail")
     with bench.reference:
-        found = draw_mixes_with_truth(bench, DIMS, mixes, kept=dict)
+        found = draw_mixes_with_truth(bench, DIMS, mixes, keep_constants=dict)
         again = [bench.reference.oracle(truth.inputs)["y"] for truth in found]
     assert asked_about[: len(questions)] == questions
     assert (len(asked_about) == 1) == (formula == "x")
@@ -176,6 +176,6 @@ def reference(x):
 """
     bench = bench_of(tmp_path, text)
     with bench.reference:
-        found = draw_mixes_with_truth(bench, DIMS, ("offset", "spike"), kept=dict)
+        found = draw_mixes_with_truth(bench, DIMS, ("offset", "spike"), keep_constants=dict)
     assert found[0].inputs["x"].mean() > 90
     assert 16 < np.abs(found[1].inputs["x"]).max() <= 1000

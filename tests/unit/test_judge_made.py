@@ -68,10 +68,10 @@ HALVES = (X > 0).astype(float)
     ],
 )
 def test_what_was_made(values, right, dtype, given, before, expected):
-    assert is_made(values, right, dtype=dtype, given=given, before=before) is expected
+    assert is_made(values, right, dtype=dtype, inputs=given, before=before) is expected
 
 
 def test_a_few_elements_may_all_be_the_same():
     for count, expected in ((MANY_ELEMENTS - 1, True), (MANY_ELEMENTS, None)):
         right = np.full(count, 2.5)
-        assert is_made(right, right, dtype="float32", given={}) is expected
+        assert is_made(right, right, dtype="float32", inputs={}) is expected

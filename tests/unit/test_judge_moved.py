@@ -32,7 +32,7 @@ def told(*arrays, ordered_only=False):
 def asked(array, *, out=OUT, dtype="float32", given=None, ordered_only=False):
     return find_copied_output(
         told(array, ordered_only=ordered_only),
-        RightOutput(dtype=dtype, values=np.asarray(out, np.float64), given={"x": X} if given is None else given),
+        RightOutput(dtype=dtype, values=np.asarray(out, np.float64), inputs={"x": X} if given is None else given),
     )
 
 

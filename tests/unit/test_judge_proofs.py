@@ -28,13 +28,13 @@ def summed(raw: np.ndarray, row: np.ndarray, asked: ProofRequest, *, same: bool 
 def drawn() -> tuple[np.ndarray, np.ndarray, ProofRequest]:
     rng = np.random.default_rng()
     raw = rng.standard_normal(COUNT).astype(np.float32)
-    return raw, draw_signs(COUNT, rng), ProofRequest.drawn(random.Random(), whole=True)
+    return raw, draw_signs(COUNT, rng), ProofRequest.draw(random.Random(), all_outputs=True)
 
 
 def test_outputs_that_differ_by_rounding_are_near(drawn: tuple[np.ndarray, np.ndarray, ProofRequest]) -> None:
     raw, row, asked = drawn
     other = np.nextafter(raw, np.float32(9))
-    assert are_sums_near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, apart=1e-6)
+    assert are_sums_near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, tolerance=1e-6)
 
 
 @pytest.mark.parametrize("place", [0, 4095, 4096, COUNT - 1])
@@ -42,7 +42,7 @@ def test_one_element_that_was_left_out_is_seen(drawn: tuple[np.ndarray, np.ndarr
     raw, row, asked = drawn
     other = raw.copy()
     other[place] += 1
-    assert not are_sums_near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, apart=1e-6)
+    assert not are_sums_near(summed(raw, row, asked), summed(other, row, asked), count=COUNT, tolerance=1e-6)
 
 
 def test_what_changes_after_the_call_and_what_is_no_number_is_not_near(
@@ -50,9 +50,9 @@ def test_what_changes_after_the_call_and_what_is_no_number_is_not_near(
 ) -> None:
     raw, row, asked = drawn
     good, late = summed(raw, row, asked), summed(raw, row, asked, same=False)
-    assert not are_sums_near(good, late, count=COUNT, apart=1.0)
+    assert not are_sums_near(good, late, count=COUNT, tolerance=1.0)
     raw[5] = np.nan
-    assert not are_sums_near(good, summed(raw, row, asked), count=COUNT, apart=1e30)
+    assert not are_sums_near(good, summed(raw, row, asked), count=COUNT, tolerance=1e30)
 
 
 def test_sums_of_other_outputs_are_not_told_truly(drawn: tuple[np.ndarray, np.ndarray, ProofRequest]) -> None:

@@ -131,7 +131,7 @@ def probe() -> dict[str, Any]:
             found["changed"], found["guards"] = sealed.inputs_changed, sealed.guards_broken
             found["ping_us"] = statistics.median(session.ping() for _ in range(30))
             found["capture"] = str(session.capture(dims))
-            found["held"], found["threads"] = session.held, session.threads()
+            found["held"], found["threads"] = session.can_freeze, session.threads()
             found["processes"] = session.processes()
     return found
 
