@@ -66,12 +66,17 @@ def hits(path: str, text: str) -> Iterator[Hit]:
     recipe = _recipe(path)
     if PurePosixPath(path).suffix.lower() in {".py", ".pyi", ".pyx"}:
         words = [
-            (number, word) for number, line in _lines(text) for said in QUOTED.findall(line) for word in said.split()
+            (number, word)
+            for number, line in _lines(text)
+            for quoted_text in QUOTED.findall(line)
+            for word in quoted_text.split()
         ]
     elif recipe:
-        told = _expanded([(number, line) for number, line in _lines(text) if not line.lstrip().startswith("#")])
-        words = [(number, word) for number, line in told for word in _words(line)]
-        yield from _recipes(told, _simple(path))
+        expanded_lines = _expanded(
+            [(number, line) for number, line in _lines(text) if not line.lstrip().startswith("#")]
+        )
+        words = [(number, word) for number, line in expanded_lines for word in _words(line)]
+        yield from _recipes(expanded_lines, _simple(path))
     elif path.endswith(".flags") or all(OPTION.match(line.lstrip()) for _, line in _lines(text)):
         words = [(number, word) for number, line in _lines(text) for word in _words(line)]
     else:
@@ -92,8 +97,8 @@ def _expanded(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """The lines with the variables put in whose values are plain words in the same file, wherever they are set."""
     values: dict[str, str] = {}
     for _, line in lines:
-        if found := VARIABLE.fullmatch(line):
-            values[found[1]] = found[2].split(" #")[0].strip()
+        if assignment := VARIABLE.fullmatch(line):
+            values[assignment[1]] = assignment[2].split(" #")[0].strip()
     plain = {name: value for name, value in values.items() if len(value) <= LONGEST_PLAIN and "$" not in value}
     return [(number, USED.sub(lambda match: _value(match, plain), line)) for number, line in lines]
 
@@ -121,13 +126,13 @@ def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
     """The rule that an option falls under; empty for none. `after`: the word behind it, which may be its value."""
     if PROGRAM.fullmatch(option):
         return "other-program" if compiling or not option.startswith("-B") else ""
-    if (found := OUTPUT.fullmatch(option)) and OUTSIDE.match(found[1] or after):
+    if (match := OUTPUT.fullmatch(option)) and OUTSIDE.match(match[1] or after):
         return "file-access"
-    if found := REPLACED.fullmatch(option):
-        return _named(found[1] or after) or "build-setting"
-    if (found := MACRO.fullmatch(option)) and (rule := _named(found[1] or found[2] or after)):
+    if match := REPLACED.fullmatch(option):
+        return _named(match[1] or after) or "build-setting"
+    if (match := MACRO.fullmatch(option)) and (rule := _named(match[1] or match[2] or after)):
         return rule
-    if found and _hidden(found[1] or found[2] or after):
+    if match and _hidden(match[1] or match[2] or after):
         return "hidden-name"
     if READS.fullmatch(option) or (short and SHORT.fullmatch(option)):
         return "build-setting"
@@ -178,7 +183,7 @@ def _stages(word: str) -> Iterator[str]:
     word = word.split("=", 1)[1] if re.match(r"[A-Za-z_]\w*[:+?]?=-", word) else word  # CFLAGS=-B...
     if re.match(r"-W[lpa],", word):
         yield from word.split(",")[1:]
-    elif found := HANDED_ON.fullmatch(word):
-        yield from (found[1] or found[2] or "").split(",") if found[1] or found[2] else ()
+    elif match := HANDED_ON.fullmatch(word):
+        yield from (match[1] or match[2] or "").split(",") if match[1] or match[2] else ()
     else:
         yield word

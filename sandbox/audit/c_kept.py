@@ -26,32 +26,32 @@ def hits(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
     """A lasting variable is returned, copied to the output, compared with an argument, or counts the calls."""
     yield from _done_before(source, statics)
     yield from _looks_at_output(source)
-    seen: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     copies, compared = _arguments_of(source, COPIES), _arguments_of(source, COMPARES)
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in statics or source.around(at) is None:
             continue
         rule = _use(source, at, token.text, copies.get(at), compared.get(at))
-        if rule and (rule, token.text) not in seen:
-            seen.add((rule, token.text))
+        if rule and (rule, token.text) not in reported:
+            reported.add((rule, token.text))
             yield Hit(rule=rule, line=token.line)
 
 
 def _arguments_of(source: CSource, functions: frozenset[str]) -> dict[int, CCall]:
     """For each token between the brackets of a call of one of those functions: the outermost such call."""
     where: dict[int, CCall] = {}
-    last = -1
+    end = -1
     for call in source.calls:
-        if call.name in functions and call.at >= last:
+        if call.name in functions and call.at >= end:
             where |= dict.fromkeys(range(call.at + 1, call.end), call)
-            last = call.end
+            end = call.end
     return where
 
 
 def _use(source: CSource, at: int, name: str, copy: CCall | None, compared: CCall | None) -> str:
     before, after = source.text(at - 1), source.text(at + 1)
-    given = before == "return" and after in {";", "[", "."} and _gives_a_result(source, at)
-    if (given or _source_of_copy(source, at, copy) or _given_before_filled(source, at, name)) and not _workspace(
+    is_returned = before == "return" and after in {";", "[", "."} and _gives_a_result(source, at)
+    if (is_returned or _source_of_copy(source, at, copy) or _given_before_filled(source, at, name)) and not _workspace(
         source, at, name
     ):
         return "kept-output"
@@ -77,8 +77,8 @@ def _given_before_filled(source: CSource, at: int, name: str) -> bool:
     if function is None or not function.works or source.text(at + 1) != "[":
         return False
     begin = at
-    first = max(function.begin, at - LONGEST)
-    while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > first:
+    earliest = max(function.begin, at - LONGEST)
+    while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > earliest:
         begin -= 1
     if source.text(begin) not in function.outputs or not _stored(source, begin):
         return False
@@ -90,10 +90,10 @@ def _refilled(source: CSource, begin: int, name: str) -> int:
     """The last place in a function where it stores into the variable what it is given; -1 for none."""
     function = source.around(begin)
     assert function is not None
-    given = _parameters(function)
+    parameters = _parameters(function)
     for step in reversed(source.within(name, begin, function.end)):
         end = _end_of_statement(source, step)
-        if _stored(source, step) and given & set(source.names(source.closing(step + 1), end)):
+        if _stored(source, step) and parameters & set(source.names(source.closing(step + 1), end)):
             return step
     return -1
 
@@ -101,10 +101,10 @@ def _refilled(source: CSource, begin: int, name: str) -> int:
 def _compared_with_argument(source: CSource, at: int) -> bool:
     """Whether the other side of `==` is a parameter, which is an address where it has a `*`."""
     function = source.around(at)
-    other = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
+    operand = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
     if function is None:
         return False
-    return other in function.pointed or other in {"data_ptr", "ptr", "key"}
+    return operand in function.pointed or operand in {"data_ptr", "ptr", "key"}
 
 
 def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
@@ -144,8 +144,8 @@ def _asked_about(source: CSource, at: int, name: str) -> bool:
     """Whether the place stands under an `if` that looks at the lasting thing of that name, or compares contents."""
     for condition in source.conditions_before(at, 400):
         close = condition.close
-        last = source.closing(close + 1) if source.text(close + 1) == "{" else _end_of_statement(source, close + 1)
-        if close < at <= last and (name in condition.names or not condition.names.isdisjoint(COMPARES)):
+        block_end = source.closing(close + 1) if source.text(close + 1) == "{" else _end_of_statement(source, close + 1)
+        if close < at <= block_end and (name in condition.names or not condition.names.isdisjoint(COMPARES)):
             return True
     return False
 
@@ -167,15 +167,17 @@ def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
     function = source.around(at)
     if function is None or source.text(at + 3) != ";":
         return False
-    tested = name in source.asked or name in source.chosen_by
+    tested = name in source.conditions_by_name or name in source.chosen_by
     return source.text(at + 2) in function.pointed and tested and not _of_a_version(source, at, name)
 
 
 @once_a_source
 def _decides(source: CSource, name: str) -> bool:
     """Whether some condition asks for the counter, other than to keep it within its table or to set one up once."""
-    asked = any(not _bookkeeping(source, condition.at, name) for condition in source.asked.get(name, ()))
-    return asked or name in source.chosen_by
+    has_condition = any(
+        not _bookkeeping(source, condition.at, name) for condition in source.conditions_by_name.get(name, ())
+    )
+    return has_condition or name in source.chosen_by
 
 
 def _bookkeeping(source: CSource, at: int, name: str) -> bool:
@@ -188,26 +190,30 @@ def _bookkeeping(source: CSource, at: int, name: str) -> bool:
     while words[-1:] == [";"]:
         words.pop()
     function = source.around(at)
-    given = _parameters(function) if function else set()
+    parameters = _parameters(function) if function else set()
     if words == [name, "=", "0"]:
         return True
     if words[1:6] == ["[", name, "++", "]", "="]:
-        return words[0] not in given and ";" not in words
+        return words[0] not in parameters and ";" not in words
     once = [token.text for token in source.tokens[at + 2 : close]] == ["!", name, "++"]
-    return once and not (_handed_on(source, given) | given | LEAVES) & set(words) and not _calls(source, begin, end)
+    return (
+        once
+        and not (_handed_on(source, parameters) | parameters | LEAVES) & set(words)
+        and not _calls(source, begin, end)
+    )
 
 
 def _parameters(function: CFunction) -> set[str]:
     """Names of what a function takes: each the last one before a comma, or before an array's bracket."""
-    found: set[str] = set()
-    last = ""
+    names: set[str] = set()
+    name = ""
     for token in function.head:
-        if token.text == "," and last:
-            found.add(last)
-        last = (
-            token.text if token.kind == "name" and token.text not in RESTRICTIONS else "" if token.text == "," else last
+        if token.text == "," and name:
+            names.add(name)
+        name = (
+            token.text if token.kind == "name" and token.text not in RESTRICTIONS else "" if token.text == "," else name
         )
-    return found | ({last} if last else set())
+    return names | ({name} if name else set())
 
 
 def _body(source: CSource, at: int) -> tuple[int, int]:
@@ -220,9 +226,9 @@ def _body(source: CSource, at: int) -> tuple[int, int]:
     return begin, _end_of_statement(source, at)
 
 
-def _handed_on(source: CSource, given: set[str]) -> set[str]:
+def _handed_on(source: CSource, parameters: set[str]) -> set[str]:
     """Names that a parameter was assigned to anywhere: through them a body reaches what it is given."""
-    uses = (at for name in given for at in source.places.get(name, ()))
+    uses = (at for name in parameters for at in source.places.get(name, ()))
     return {source.text(at - 2) for at in uses if source.text(at - 1) == "="}
 
 
@@ -241,9 +247,10 @@ def _of_a_version(source: CSource, at: int, name: str) -> bool:
 def _asked_with_a_version(source: CSource, begin: int, name: str) -> bool:
     function = source.around(begin)
     assert function is not None
-    given = {token.text for token in function.head if token.kind == "name" and VERSION.fullmatch(token.text)}
-    asked = [one.names for one in source.asked.get(name, ()) if function.begin <= one.at < function.end]
-    return bool(asked) and all(given & names for names in asked)
+    version_names = {token.text for token in function.head if token.kind == "name" and VERSION.fullmatch(token.text)}
+    conditions = source.conditions_by_name.get(name, ())
+    tested_names = [test.names for test in conditions if function.begin <= test.at < function.end]
+    return bool(tested_names) and all(version_names & names for names in tested_names)
 
 
 def _workspace(source: CSource, at: int, name: str) -> bool:
@@ -265,7 +272,9 @@ def _filled(source: CSource, begin: int, name: str) -> int:
         for step in source.within(name, begin + 3, function.end)
         if [source.text(step + by) for by in (-3, -1, 1)] == ["*", "=", ";"]
     }
-    stored = (step for one in names for step in source.within(one, begin, function.end) if _stored(source, step))
+    stored = (
+        step for variable in names for step in source.within(variable, begin, function.end) if _stored(source, step)
+    )
     passed = (
         call.end
         for step in source.within(name, begin, function.end)

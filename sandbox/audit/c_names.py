@@ -44,7 +44,7 @@ class Symbol(NamedTuple):
 
 def hits(source: CSource) -> Iterator[Hit]:
     """Every name that is given to somebody else's function, and code that runs before or after the program."""
-    for symbol in given(source):
+    for symbol in external_symbols(source):
         yield from _symbol(symbol)
     for macro in source.macros:
         yield from _macro(macro)
@@ -63,7 +63,7 @@ def hits(source: CSource) -> Iterator[Hit]:
     yield from _early(source)
 
 
-def given(source: CSource) -> Iterator[Symbol]:
+def external_symbols(source: CSource) -> Iterator[Symbol]:
     """External names that this file gives to code of its own."""
     yield from _defined(source)
     yield from _parenthesised(source)
@@ -72,12 +72,12 @@ def given(source: CSource) -> Iterator[Symbol]:
     pragmas = [(line, text) for line, text in source.directives if text.startswith("#pragma")]
     for call in source.calls:
         if call.name in {"_Pragma", "__pragma"}:
-            told = " ".join(" ".join(strings(source.arguments(call))).split())
-            pragmas.append((call.line, f"#pragma {told}"))
+            pragma_text = " ".join(" ".join(strings(source.arguments(call))).split())
+            pragmas.append((call.line, f"#pragma {pragma_text}"))
     for line, text in pragmas:
-        moved = re.match(r"#pragma (?:redefine_extname (\w+)|weak (\w+) ?=)", text)
-        if moved:
-            yield Symbol(moved[1] or moved[2], line, "#pragma")
+        match = re.match(r"#pragma (?:redefine_extname (\w+)|weak (\w+) ?=)", text)
+        if match:
+            yield Symbol(match[1] or match[2], line, "#pragma")
 
 
 def _symbol(symbol: Symbol) -> Iterator[Hit]:
@@ -121,8 +121,10 @@ def _defined(source: CSource) -> Iterator[Symbol]:
         if inner or inline or source.scopes[function.at] != "global":
             continue
         common = function.name in {"clock", "times"} and "clock_t" not in words  # a kernel may be called `times`
-        own = function.name in {"write", "exit", "abort", "assert"} and not _like_the_system(function.name, words)
-        if not common and not own and function.name != "main":
+        replaces_system = function.name in {"write", "exit", "abort", "assert"} and not _like_the_system(
+            function.name, words
+        )
+        if not common and not replaces_system and function.name != "main":
             yield Symbol(function.name, source.tokens[function.at].line, "defined")
 
 
@@ -152,11 +154,11 @@ def _aliases(source: CSource) -> Iterator[Symbol]:
 
 def _statement(source: CSource, at: int) -> list[Token]:
     """Tokens of the declaration around a token, outside of brackets that were closed."""
-    begin, first = at, max(0, at - LONGEST)
-    while begin > first and source.text(begin - 1) not in {";", "}", "{"}:
+    begin, earliest = at, max(0, at - LONGEST)
+    while begin > earliest and source.text(begin - 1) not in {";", "}", "{"}:
         begin -= 1
-    end, last = at, min(len(source.tokens) - 1, at + LONGEST)
-    while end < last and source.text(end) not in {";", "{"}:
+    end, latest = at, min(len(source.tokens) - 1, at + LONGEST)
+    while end < latest and source.text(end) not in {";", "{"}:
         end += 1
     return source.tokens[begin:end]
 
@@ -169,8 +171,8 @@ def _labels(source: CSource) -> Iterator[Symbol]:
         step = at + 1
         while source.text(step) in {"volatile", "__volatile__", "goto", "inline"}:
             step += 1
-        told = list(strings(tuple(source.tokens[step : source.closing(step)]))) if source.text(step) == "(" else []
-        joined = "".join(told)
+        texts = list(strings(tuple(source.tokens[step : source.closing(step)]))) if source.text(step) == "(" else []
+        joined = "".join(texts)
         if re.fullmatch(r"\w+", joined):
             yield Symbol(joined, token.line, "label")
         for name in re.findall(r"(?:\.globa?l|\.weak|\.set|\.symver|\.equ)\s+(\w+)|^\s*(\w+):", joined, re.M):
@@ -187,5 +189,5 @@ def _early(source: CSource) -> Iterator[Hit]:
 
 
 def _is_section(source: CSource, at: int) -> bool:
-    near = {source.text(step).strip("_") for step in range(max(0, at - 3), at)}
-    return bool(near & {"section", "asm", "volatile"}) or source.text(at - 2) == "define"
+    words_before = {source.text(step).strip("_") for step in range(max(0, at - 3), at)}
+    return bool(words_before & {"section", "asm", "volatile"}) or source.text(at - 2) == "define"

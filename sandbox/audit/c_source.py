@@ -72,13 +72,13 @@ class CFunction:
     @cached_property
     def parts(self) -> tuple[tuple[str, ...], ...]:
         """The words of its head between commas: of each parameter, where no template has commas of its own."""
-        read: list[list[str]] = [[]]
+        words_by_part: list[list[str]] = [[]]
         for token in self.head:
             if token.text == ",":
-                read.append([])
+                words_by_part.append([])
             else:
-                read[-1].append(token.text)
-        return tuple(map(tuple, read))
+                words_by_part[-1].append(token.text)
+        return tuple(map(tuple, words_by_part))
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -102,13 +102,13 @@ def once_a_source(question: Callable[..., T]) -> Callable[..., T]:
     """The same question of a source, the answer kept with it: its other arguments are numbers and words."""
 
     @functools.wraps(question)
-    def asked(source: "CSource", *about: object) -> T:
+    def answer(source: "CSource", *about: object) -> T:
         key = (question, *about)
         if key not in source.answers:
             source.answers[key] = question(source, *about)
         return cast(T, source.answers[key])
 
-    return asked
+    return answer
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class Condition:
 class CSource:
     """A file's tokens and what they make up. Anything is accepted: what cannot be read is no token of interest."""
 
-    def __init__(self, text: str, own: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()) -> None:
-        self.own = own
+    def __init__(self, text: str, own_names: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()) -> None:
+        self.own = own_names
         """Names that belong to other files of the candidate."""
         self.answers: dict[tuple[object, ...], object] = {}
         self.lines = text.split("\n")
@@ -175,18 +175,18 @@ class CSource:
     @cached_property
     def _innermost(self) -> list[int]:
         """For each token: the index of the innermost call between whose brackets it stands; -1 for none."""
-        read: list[int] = []
+        indices: list[int] = []
         inside: list[int] = []
         calls = iter([*enumerate(self.calls), (-1, CCall("", len(self.tokens), 0, 0))])
         index, call = next(calls)
         for at in range(len(self.tokens)):
             while inside and self.calls[inside[-1]].end <= at:
                 inside.pop()
-            read.append(inside[-1] if inside else -1)
+            indices.append(inside[-1] if inside else -1)
             if at == call.at:
                 inside.append(index)
                 index, call = next(calls)
-        return read
+        return indices
 
     def holding(self, at: int) -> Iterator[CCall]:
         """Calls between whose brackets a token stands, the innermost first."""
@@ -226,26 +226,26 @@ class CSource:
         """
         plain = list(self._plain_functions())
         parsed = self._parsed_functions() if not self.too_deep else ()
-        more = [one for one in parsed if not _overlaps(plain, one)]
-        return sorted((*plain, *more), key=lambda one: one.begin)
+        more = [function for function in parsed if not _overlaps(plain, function)]
+        return sorted((*plain, *more), key=lambda function: function.begin)
 
     def _plain_functions(self) -> Iterator[CFunction]:
-        last = -1
+        end = -1
         for call in self.calls:
-            if call.at < last:
+            if call.at < end:
                 continue
             begin = self.body(call.end + 1)
             before = self._before(call.at) if begin is not None else ()
             if begin is None or not before or before[-1] in {"=", ".", "->", "return"}:
                 continue
-            last = self.closing(begin)
-            yield CFunction(call.name, call.at, tuple(self.tokens[call.at + 2 : call.end]), begin, last, before)
+            end = self.closing(begin)
+            yield CFunction(call.name, call.at, tuple(self.tokens[call.at + 2 : call.end]), begin, end, before)
 
     def _parsed_functions(self) -> Iterator[CFunction]:
         """Of the tree: the outermost functions that have a name and brackets."""
         text, starts = self._normal()
-        for whole in _definitions(text.encode("ascii", "replace")):
-            head, body = whole.child_by_field_name("declarator"), whole.child_by_field_name("body")
+        for definition in _definitions(text.encode("ascii", "replace")):
+            head, body = definition.child_by_field_name("declarator"), definition.child_by_field_name("body")
             name = _named(head) if head else None
             if name is None or body is None:
                 continue
@@ -254,7 +254,7 @@ class CSource:
             if opened is None or self.text(begin) != "{":
                 continue
             close = self.closing(opened)
-            words = tuple(self.text(i) for i in range(bisect_left(starts, whole.start_byte), at))
+            words = tuple(self.text(i) for i in range(bisect_left(starts, definition.start_byte), at))
             inner = tuple(self.tokens[opened + 1 : close])
             spelled = "".join(self.text(i) for i in range(at, opened))
             yield CFunction(spelled, at, inner, begin, self.closing(begin), words)
@@ -299,13 +299,13 @@ class CSource:
     def conditions_before(self, at: int, reach: int) -> list[Condition]:
         """Conditions that begin at most so many tokens before one."""
         return self.conditions[
-            bisect_left(self.conditions, at - reach, key=lambda one: one.at) : bisect_left(
-                self.conditions, at, key=lambda one: one.at
+            bisect_left(self.conditions, at - reach, key=lambda condition: condition.at) : bisect_left(
+                self.conditions, at, key=lambda condition: condition.at
             )
         ]
 
     @cached_property
-    def asked(self) -> dict[str, list[Condition]]:
+    def conditions_by_name(self) -> dict[str, list[Condition]]:
         """Conditions by the names that they look at."""
         where: dict[str, list[Condition]] = {}
         for condition in self.conditions:
@@ -321,19 +321,19 @@ class CSource:
     @cached_property
     def scopes(self) -> list[str]:
         """For each token: `global`, `namespace`, or `inner` for what stands in a function, class or initializer."""
-        read: list[str] = []
+        kinds: list[str] = []
         inside: list[str] = []  # the scope that each open brace makes, with what is around it
         for at, token in enumerate(self.tokens):
             if token.kind == "op" and token.text == "}" and inside:
                 inside.pop()
             now = inside[-1] if inside else "global"
-            read.append(now)
+            kinds.append(now)
             if token.kind == "op" and token.text == "{":
                 kind = self._kind_of_block(at)
                 inside.append(
                     "inner" if "inner" in (now, kind) else "namespace" if "namespace" in (now, kind) else kind
                 )
-        return read
+        return kinds
 
     def _kind_of_block(self, at: int) -> str:
         if at > 1 and self.tokens[at - 1].kind == "string" and self.text(at - 2) == "extern":
@@ -359,7 +359,7 @@ class CSource:
     @cached_property
     def guards(self) -> list[tuple[int, tuple[str, ...]]]:
         """From each conditional's line on: the names that must be defined there; empty for any other condition."""
-        read: list[tuple[int, tuple[str, ...]]] = []
+        guards_by_line: list[tuple[int, tuple[str, ...]]] = []
         inside: list[str] = []
         for line, text in self.directives:
             opened = re.match(r"#(?:ifdef (\w+)|if defined (?:\( )?(\w+)(?: \))?)$", text)
@@ -371,8 +371,8 @@ class CSource:
                 inside.pop()
             else:
                 continue
-            read.append((line, tuple(inside)))
-        return read
+            guards_by_line.append((line, tuple(inside)))
+        return guards_by_line
 
     def guarded(self, line: int) -> tuple[str, ...]:
         """Names that the conditionals around a line ask for."""
@@ -419,9 +419,9 @@ def _trigraph(token: Token) -> bool:
     return token.kind in {"string", "char"} and TRIGRAPH.search(token.text) is not None
 
 
-def _overlaps(plain: list[CFunction], one: CFunction) -> bool:
-    index = bisect_right(plain, one.end, key=lambda other: other.begin) - 1
-    return index >= 0 and plain[index].end >= one.begin
+def _overlaps(plain: list[CFunction], function: CFunction) -> bool:
+    index = bisect_right(plain, function.end, key=lambda candidate: candidate.begin) - 1
+    return index >= 0 and plain[index].end >= function.begin
 
 
 @functools.cache
@@ -500,7 +500,7 @@ def _branched(
 
 def _closed(waiting: list[tuple[int, str]], sign: str) -> Iterator[int]:
     """The open brackets that a closing one ends: its own, and with a brace whatever was left open inside of it."""
-    if sign == "}" and any(one == "}" for _, one in waiting):
+    if sign == "}" and any(bracket == "}" for _, bracket in waiting):
         while waiting[-1][1] != "}":
             yield waiting.pop()[0]
     if waiting and waiting[-1][1] == sign:

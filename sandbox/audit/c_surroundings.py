@@ -192,20 +192,20 @@ def _ending(source: CSource, call: CCall) -> str:
     if call.name not in ENDINGS:
         return ""
     words = [token.text for token in source.arguments(call) if token.kind != "string"]
-    first = words[: words.index(",")] if "," in words else words
+    status = words[: words.index(",")] if "," in words else words
     if call.name == "syscall":
-        if set(first) & EXIT_CALLS:
+        if set(status) & EXIT_CALLS:
             return "ends-process"
-        return "" if len(first) == 1 and HARMLESS.search(first[0]) else "raw-syscall"
+        return "" if len(status) == 1 and HARMLESS.search(status[0]) else "raw-syscall"
     if call.name in {"pthread_exit", "thrd_exit"}:
         return "may-exit"
     ends = call.name in EXITS or (call.name in MESSAGES and not _own_name(source, call.name))
     if not ends or _declares(source, call):
         return ""
-    if first in (["0"], ["EXIT_SUCCESS"], ["NULL"], ["false"]):
+    if status in (["0"], ["EXIT_SUCCESS"], ["NULL"], ["false"]):
         return "ends-process"
-    failed = first == ["EXIT_FAILURE"] or (len(first) in (1, 2) and re.fullmatch(r"-?0*[1-9]\d*", "".join(first)))
-    return "" if failed or _of_an_error(source, call, first) else "may-exit"
+    failed = status == ["EXIT_FAILURE"] or (len(status) in (1, 2) and re.fullmatch(r"-?0*[1-9]\d*", "".join(status)))
+    return "" if failed or _of_an_error(source, call, status) else "may-exit"
 
 
 def _own_name(source: CSource, name: str) -> bool:
@@ -223,16 +223,16 @@ def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
 
 def _switched_off(source: CSource, line: int) -> bool:
     """Whether a line is only there for a program of its own, whose switch this file does not set."""
-    own = (SELF_TEST.fullmatch(name) and name not in source.defined for name in source.guarded(line))
-    return any(own)
+    is_self_test = (SELF_TEST.fullmatch(name) and name not in source.defined for name in source.guarded(line))
+    return any(is_self_test)
 
 
 def _handed_on(source: CSource) -> Iterator[Hit]:
     """`atexit(exit)` or `void (*end)(int) = _exit`: the function itself, to be called by somebody."""
     for at in sorted(at for name in EXITS for at in source.places.get(name, ())):
         token = source.tokens[at]
-        named = token.kind == "name" and source.text(at - 1) in {"=", "(", ",", "&", "{"}
-        if named and source.text(at + 1) in {";", ")", ",", "}"}:
+        is_value = token.kind == "name" and source.text(at - 1) in {"=", "(", ",", "&", "{"}
+        if is_value and source.text(at + 1) in {";", ")", ",", "}"}:
             yield Hit(rule="may-exit", line=token.line, soft=_switched_off(source, token.line))
 
 
@@ -246,21 +246,21 @@ def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
     """What a call does is in the string that it is given."""
     if call.name not in TOLD and source.text(call.at - 1) not in STREAMS:
         return
-    told = list(strings(source.arguments(call)))
-    if call.name in {"setenv", "putenv"} and any(text.startswith(("LD_PRELOAD", "LD_AUDIT")) for text in told[:1]):
+    texts = list(strings(source.arguments(call)))
+    if call.name in {"setenv", "putenv"} and any(text.startswith(("LD_PRELOAD", "LD_AUDIT")) for text in texts[:1]):
         yield Hit(rule="preload", line=call.line)
-    elif call.name in {"getenv", "secure_getenv"} and (not told or TESTING.search(told[0])):
+    elif call.name in {"getenv", "secure_getenv"} and (not texts or TESTING.search(texts[0])):
         yield Hit(rule="mode-branch", line=call.line)
-    elif call.name in {"system", "popen"} and any(re.search(r"\b(?:pkill|killall)\b", text) for text in told):
+    elif call.name in {"system", "popen"} and any(re.search(r"\b(?:pkill|killall)\b", text) for text in texts):
         yield Hit(rule="kills-others", line=call.line)
     elif call.name in OPENING or source.text(call.at - 1) in STREAMS:
-        yield from _path(told, call.line)
-    elif call.name in REPORTS and any(REPORTED.search(t) for t in told) and not _switched_off(source, call.line):
+        yield from _path(texts, call.line)
+    elif call.name in REPORTS and any(REPORTED.search(t) for t in texts) and not _switched_off(source, call.line):
         yield Hit(rule="fake-report", line=call.line)
 
 
-def _path(told: list[str], line: int) -> Iterator[Hit]:
-    for text in told[:1]:
+def _path(texts: list[str], line: int) -> Iterator[Hit]:
+    for text in texts[:1]:
         if OWN_MEMORY.search(text):
             yield Hit(rule="foreign-memory", line=line)
         elif text.startswith("/proc/self/cmdline") or text.startswith("/proc/self/environ"):
@@ -273,14 +273,16 @@ def _assembly(source: CSource, at: int) -> Iterator[Hit]:
     while source.text(step) in {"volatile", "__volatile__", "goto", "inline"}:
         step += 1
     if source.text(step) == "(":
-        told = " ".join(strings(tuple(source.tokens[step : source.closing(step)])))
-        timed = re.search(r"\brdtscp?\b|globaltimer|s_memtime|s_memrealtime|%clock", told)
+        instructions = " ".join(strings(tuple(source.tokens[step : source.closing(step)])))
+        timed = re.search(r"\brdtscp?\b|globaltimer|s_memtime|s_memrealtime|%clock", instructions)
         system = re.search(
             r"\b(?:syscall|sysenter|svc)\b|\bint\s*\$?(?:0x80|128)\b|\.byte\s*(?:0x0?f|15|017)\s*,\s*(?:0x0?5|0?5)\b",
-            told,
+            instructions,
         )
-        other = re.search(r"^\s*\.(?:include|incbin)\b|[;\n]\s*\.(?:include|incbin)\b", told)
-        rule = "hidden-syscall" if system else "native-load" if other else "clock-read" if timed else "inline-asm"
+        includes_file = re.search(r"^\s*\.(?:include|incbin)\b|[;\n]\s*\.(?:include|incbin)\b", instructions)
+        rule = (
+            "hidden-syscall" if system else "native-load" if includes_file else "clock-read" if timed else "inline-asm"
+        )
         yield Hit(rule=rule, line=source.tokens[at].line)
 
 
@@ -289,27 +291,27 @@ def _writes(source: CSource) -> Iterator[Hit]:
     for function in source.functions:
         constant, through = _constant(function), dict[str, int]()
         if constant:
-            for first, last in _casts(source, function, constant):
-                if _stored(source, first, last) or _stored_by_name(source, function, first, through):
-                    yield Hit(rule="foreign-memory", line=source.tokens[first].line)
+            for start, end in _casts(source, function, constant):
+                if _stored(source, start, end) or _stored_by_name(source, function, start, through):
+                    yield Hit(rule="foreign-memory", line=source.tokens[start].line)
 
 
 def _constant(function: CFunction) -> set[str]:
     """Parameters that are pointers to constant data; a constant pointer to data is none."""
-    found: set[str] = set()
+    names: set[str] = set()
     for part in function.parts:
         star = part.index("*") if "*" in part else len(part)
         if {"*", "["} & set(part) and "const" in part[:star] and part.count("*") < 2:
-            found |= set([name for name in part if re.fullmatch(r"[A-Za-z_]\w*", name)][-1:])
-    return found
+            names |= set([name for name in part if re.fullmatch(r"[A-Za-z_]\w*", name)][-1:])
+    return names
 
 
 def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator[tuple[int, int]]:
     """First and last token of each cast of a parameter to a pointer that is not to constant data."""
     for at in source.within("(", function.begin, function.end):
         close = source.closing(at)
-        given = source.text(close - 1) == "*" and source.text(close + 1) in constant
-        if given and not source.within("const", at + 1, close):
+        is_pointer_cast = source.text(close - 1) == "*" and source.text(close + 1) in constant
+        if is_pointer_cast and not source.within("const", at + 1, close):
             yield at, close + 1
     for at in source.within("const_cast", function.begin, function.end):
         step = next(iter(source.within("(", at, min(at + 100, function.end))), at)
@@ -317,31 +319,31 @@ def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator
             yield at, step + 2
 
 
-def _stored(source: CSource, first: int, last: int) -> bool:
+def _stored(source: CSource, start: int, end: int) -> bool:
     """Whether the expression is assigned to at once, or filled by a function of the C library."""
-    while source.text(first - 1) == "(" and source.text(first - 2) not in FILLS and source.text(last + 1) == ")":
-        first, last = first - 1, last + 1
-    after = source.text(last + 1)
+    while source.text(start - 1) == "(" and source.text(start - 2) not in FILLS and source.text(end + 1) == ")":
+        start, end = start - 1, end + 1
+    after = source.text(end + 1)
     if after == "[":
-        return _assigned(source, source.closing(last + 1) + 1)
-    if source.text(first - 1) == "(" and source.text(first - 2) in FILLS:
+        return _assigned(source, source.closing(end + 1) + 1)
+    if source.text(start - 1) == "(" and source.text(start - 2) in FILLS:
         return True
-    if source.text(first - 1) == "(" and source.text(first - 2) == "*" and _begins(source, first - 2):
-        return _assigned(source, source.closing(first - 1) + 1)
-    return source.text(first - 1) == "*" and _begins(source, first - 1) and _assigned(source, last + 1)
+    if source.text(start - 1) == "(" and source.text(start - 2) == "*" and _begins(source, start - 2):
+        return _assigned(source, source.closing(start - 1) + 1)
+    return source.text(start - 1) == "*" and _begins(source, start - 1) and _assigned(source, end + 1)
 
 
-def _stored_by_name(source: CSource, function: CFunction, first: int, through: dict[str, int]) -> bool:
+def _stored_by_name(source: CSource, function: CFunction, start: int, through: dict[str, int]) -> bool:
     """`float *room = (float *)x;` and later `room[i] = 0` or `*room = 0`.
 
     `through` keeps the last such place of each name.
     """
-    if source.text(first - 1) != "=" or source.tokens[first - 2].kind != "name":
+    if source.text(start - 1) != "=" or source.tokens[start - 2].kind != "name":
         return False
-    name = source.text(first - 2)
+    name = source.text(start - 2)
     if name not in through:
         through[name] = _last_store(source, function, name)
-    return through[name] >= first
+    return through[name] >= start
 
 
 def _last_store(source: CSource, function: CFunction, name: str) -> int:

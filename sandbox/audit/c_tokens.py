@@ -69,43 +69,43 @@ def joined(text: str) -> tuple[str, list[int]]:
     """The text with its lines joined where they go on, and the places in it where that was done."""
     parts: list[str] = []
     places: list[int] = []
-    last = size = 0
+    end = size = 0
     for match in SPLICE.finditer(text):
-        parts.append(text[last : match.start()])
+        parts.append(text[end : match.start()])
         size += len(parts[-1])
         places.append(size)
-        last = match.end()
-    return "".join((*parts, text[last:])), places
+        end = match.end()
+    return "".join((*parts, text[end:])), places
 
 
 def tokens(text: str, splices: list[int]) -> list[Token]:
     """Every token of a joined text with the line where it begins, which splices before it do not move."""
-    read: list[Token] = []
+    stream: list[Token] = []
     strings: list[str] = []  # contents of the strings that stand one behind the other
-    line, last, end, directive = 1, 0, 0, False
+    line, position, end, directive = 1, 0, 0, False
     for match in _TOKEN.finditer(text):
         kind = "string" if match.lastgroup == "mark" else match.lastgroup or "op"
         if kind == "skip":
             continue
         start = match.start()
-        line += text.count("\n", last, start)
-        opens = not read or "\n" in text[end:start]
-        last, end = start, match.end()
+        line += text.count("\n", position, start)
+        opens = not stream or "\n" in text[end:start]
+        position, end = start, match.end()
         word = match.group()
         word = _content(word) if kind == "string" else DIGRAPHS.get(word, word)
-        apart = opens and directive  # what follows a directive's line is never joined to it
+        separate = opens and directive  # what follows a directive's line is never joined to it
         if opens:
             directive = word == "#" and kind == "op"
-        if kind == "string" and strings and not apart:
+        if kind == "string" and strings and not separate:
             strings.append(word)
             continue
         if len(strings) > 1:
-            read[-1] = read[-1]._replace(text="".join(strings))
+            stream[-1] = stream[-1]._replace(text="".join(strings))
         strings = [word] if kind == "string" else []
-        read.append(Token(kind, word, line + bisect_right(splices, start), start, opens))
+        stream.append(Token(kind, word, line + bisect_right(splices, start), start, opens))
     if len(strings) > 1:
-        read[-1] = read[-1]._replace(text="".join(strings))
-    return read
+        stream[-1] = stream[-1]._replace(text="".join(strings))
+    return stream
 
 
 def directives(stream: Sequence[Token]) -> list[tuple[int, int]]:
@@ -116,7 +116,7 @@ def directives(stream: Sequence[Token]) -> list[tuple[int, int]]:
 
 def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Macro]:
     """Every `#define` of the directives of a stream."""
-    read: list[Macro] = []
+    definitions: list[Macro] = []
     for at, end in lines:
         if end - at < 3 or stream[at + 1].text != "define" or stream[at + 2].kind != "name":
             continue
@@ -125,13 +125,13 @@ def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Ma
         if bracket:
             close = next((i for i in range(step, end) if stream[i].text == ")"), end - 1)
             words = [token.text for token in stream[step + 1 : close]]
-            named = [word for word in words if word not in {",", "."}]
+            names = [word for word in words if word not in {",", "."}]
             parameters = (
-                (*named, "__VA_ARGS__") if words[-3:] == ["."] * 3 and words[-4:-3] in ([], [","]) else (*named,)
+                (*names, "__VA_ARGS__") if words[-3:] == ["."] * 3 and words[-4:-3] in ([], [","]) else (*names,)
             )
             step = close + 1
-        read.append(Macro(name.text, name.line, parameters, tuple(stream[step:end])))
-    return read
+        definitions.append(Macro(name.text, name.line, parameters, tuple(stream[step:end])))
+    return definitions
 
 
 def quoted(token: Token) -> str:
@@ -145,10 +145,10 @@ _COMMA = Token("op", ",", 0, 0, opens=False)
 class Pasting:
     """Puts in the macros of a file that paste names together, directly or through others; no other macro."""
 
-    def __init__(self, known: Iterable[Macro]) -> None:
+    def __init__(self, definitions: Iterable[Macro]) -> None:
         versions: dict[str, dict[str, Macro]] = {}
         self._plain: dict[str, Token] = {}
-        for macro in known:
+        for macro in definitions:
             versions.setdefault(macro.name, {})[f"{macro.parameters} {macro.text}"] = macro
             if macro.parameters is None and len(macro.body) == 1 and macro.body[0].kind in {"name", "number"}:
                 self._plain[macro.name] = macro.body[0]
@@ -160,7 +160,10 @@ class Pasting:
                 name
                 for name, bodies in versions.items()
                 if name not in self._macros
-                and any(one.pastes or any(word.text in self._macros for word in one.body) for one in bodies.values())
+                and any(
+                    version.pastes or any(word.text in self._macros for word in version.body)
+                    for version in bodies.values()
+                )
             ]
             self._macros |= {name: tuple(versions[name].values()) for name in reaching}
             grown = bool(reaching)
@@ -171,21 +174,21 @@ class Pasting:
         if not self._macros:
             return stream, []
         self._left = MOST_WORK * len(stream)
-        read: list[Token] = []
+        expanded: list[Token] = []
         unread: list[int] = []
-        last = 0
+        position = 0
         for at, end in (*lines, (len(stream), len(stream))):
-            self._code(stream[last:at], read, unread)
-            read += stream[at:end]
-            last = end
-        return read, unread
+            self._code(stream[position:at], expanded, unread)
+            expanded += stream[at:end]
+            position = end
+        return expanded, unread
 
-    def _code(self, code: Sequence[Token], read: list[Token], unread: list[int]) -> None:
+    def _code(self, code: Sequence[Token], expanded: list[Token], unread: list[int]) -> None:
         step = 0
         while step < len(code):
             token = code[step]
             if token.kind != "name" or token.text not in self._macros:
-                read.append(token)
+                expanded.append(token)
                 step += 1
                 continue
             try:
@@ -193,16 +196,16 @@ class Pasting:
             except _UncertainError:
                 unread.append(token.line)
                 put, end = [token], step + 1
-            read += (each._replace(line=token.line, at=token.at, opens=False) for each in put)
+            expanded += (each._replace(line=token.line, at=token.at, opens=False) for each in put)
             step = end
 
     def _use(self, code: Sequence[Token], at: int, depth: int) -> tuple[list[Token], int]:
         """What the macro at a place stands for, and the place behind its use. Raises _UncertainError."""
         self._spend(1)
-        made = [self._version(macro, code, at, depth) for macro in self._macros[code[at].text]]
-        if any([each.text for each in words] != [each.text for each in made[0][0]] for words, _ in made):
+        versions = [self._version(macro, code, at, depth) for macro in self._macros[code[at].text]]
+        if any([each.text for each in words] != [each.text for each in versions[0][0]] for words, _ in versions):
             raise _UncertainError
-        put, end = made[0]
+        put, end = versions[0]
         name = put[-1].text if put and put[-1].kind == "name" else ""
         if depth > DEEPEST or name not in self._macros or name == code[at].text or end >= len(code):
             return put, end
@@ -219,36 +222,36 @@ class Pasting:
             return self._again(_pasted(_spread(macro.body, {}, {})), depth), at + 1
         if at + 1 >= len(code) or code[at + 1].text != "(":
             return [code[at]], at + 1
-        given, end = self._arguments(code, at + 1)
+        arguments, end = self._arguments(code, at + 1)
         if macro.parameters[-1:] == ("__VA_ARGS__",):
             most = len(macro.parameters) - 1
-            rest = [token for one in given[most:] for token in (*one, _COMMA)][:-1]
-            given = [*given[:most], rest]
-        raw = dict(zip(macro.parameters, given, strict=False))
-        whole = {name: self._again(words, depth) for name, words in raw.items()}
-        return self._again(_pasted(_spread(macro.body, raw, whole)), depth), end
+            rest = [token for argument in arguments[most:] for token in (*argument, _COMMA)][:-1]
+            arguments = [*arguments[:most], rest]
+        raw = dict(zip(macro.parameters, arguments, strict=False))
+        expanded = {name: self._again(words, depth) for name, words in raw.items()}
+        return self._again(_pasted(_spread(macro.body, raw, expanded)), depth), end
 
     def _again(self, words: Sequence[Token], depth: int) -> list[Token]:
         """The words with the macros put in that came up, and with those of one word, of which a name may be made."""
         self._spend(len(words))
-        read: list[Token] = []
+        expanded: list[Token] = []
         step = 0
         while step < len(words):
             token = words[step]
             if token.kind == "name" and token.text in self._macros:
                 put, step = self._use(words, step, depth + 1)
                 self._spend(len(put))
-                read += put
+                expanded += put
                 continue
             for _ in range(DEEPEST):
                 if token.kind != "name" or token.text not in self._plain:
                     break
                 token = self._plain[token.text]
-            read.append(token)
+            expanded.append(token)
             step += 1
-        if len(read) > LONGEST:
+        if len(expanded) > LONGEST:
             raise _UncertainError
-        return read
+        return expanded
 
     def _spend(self, steps: int) -> None:
         self._left -= steps
@@ -257,18 +260,18 @@ class Pasting:
 
     def _arguments(self, code: Sequence[Token], at: int) -> tuple[list[list[Token]], int]:
         """The arguments behind the bracket at `at`, and the place behind the closing one."""
-        given: list[list[Token]] = [[]]
+        arguments: list[list[Token]] = [[]]
         depth = 0
         for step in range(at, min(len(code), at + LONGEST)):
             word = code[step].text if code[step].kind == "op" else ""
             depth += (word in {"(", "[", "{"}) - (word in {")", "]", "}"})
             if depth == 0:
                 self._spend(step - at)
-                return given, step + 1
+                return arguments, step + 1
             if word == "," and depth == 1:
-                given.append([])
+                arguments.append([])
             elif step > at:
-                given[-1].append(code[step])
+                arguments[-1].append(code[step])
         self._spend(LONGEST)
         raise _UncertainError
 
@@ -278,7 +281,7 @@ class _UncertainError(Exception):
 
 
 def _spread(
-    body: Sequence[Token], raw: Mapping[str, Sequence[Token]], whole: Mapping[str, Sequence[Token]]
+    body: Sequence[Token], raw: Mapping[str, Sequence[Token]], expanded: Mapping[str, Sequence[Token]]
 ) -> Iterator[Token]:
     """A macro's body with the arguments in their places: as they are written beside `##` and `#`, else put in."""
     signs = [token.text if token.kind == "op" else "" for token in body]
@@ -292,25 +295,31 @@ def _spread(
         elif "##" in (before, after):
             yield from raw[token.text] or [token._replace(kind="empty", text="")]
         else:
-            yield from whole[token.text]
+            yield from expanded[token.text]
 
 
 def _pasted(words: Iterable[Token]) -> list[Token]:
     """The words with those at both sides of each `##` made one, where that is a word."""
-    read: list[Token] = []
+    words_out: list[Token] = []
     joining = False
     for token in words:
-        if token.kind == "op" and token.text == "##" and read:
+        if token.kind == "op" and token.text == "##" and words_out:
             joining = True
             continue
-        text = read[-1].text + token.text if joining else ""
-        if joining and (re.fullmatch(r"[\w$]*", text) or "empty" in (read[-1].kind, token.kind)):
-            kind = "name" if re.fullmatch(r"[A-Za-z_$]\w*", text) else read[-1].kind if read[-1].text else token.kind
-            read[-1] = read[-1]._replace(kind=kind, text=text)
+        text = words_out[-1].text + token.text if joining else ""
+        if joining and (re.fullmatch(r"[\w$]*", text) or "empty" in (words_out[-1].kind, token.kind)):
+            kind = (
+                "name"
+                if re.fullmatch(r"[A-Za-z_$]\w*", text)
+                else words_out[-1].kind
+                if words_out[-1].text
+                else token.kind
+            )
+            words_out[-1] = words_out[-1]._replace(kind=kind, text=text)
         else:
-            read.append(token)
+            words_out.append(token)
         joining = False
-    return [token for token in read if token.text or token.kind == "string"]
+    return [token for token in words_out if token.text or token.kind == "string"]
 
 
 def _content(word: str) -> str:

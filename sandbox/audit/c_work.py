@@ -71,13 +71,15 @@ def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
 
 def _tables(source: CSource) -> Iterator[Hit]:
     """Tables by address: `std::unordered_map<const void*, ...>` in any spelling of the address."""
-    asked = not source.places.keys().isdisjoint({"data_ptr", "reinterpret_cast", "const_data_ptr"})
+    takes_addresses = not source.places.keys().isdisjoint({"data_ptr", "reinterpret_cast", "const_data_ptr"})
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in TABLES or source.text(at + 1) != "<":
             continue
         key = _until(source, at + 2, {",", ">", ";"})
         by_address = "*" in key or POINTER_KEYS & {"uintptr_t", "intptr_t"} & set(key) or "Tensor" in key
-        if by_address or (asked and set(key) & {"int64_t", "uint64_t", "size_t", "long", "string", "tuple", "pair"}):
+        if by_address or (
+            takes_addresses and set(key) & {"int64_t", "uint64_t", "size_t", "long", "string", "tuple", "pair"}
+        ):
             yield Hit(rule="address-cache", line=token.line)
 
 
@@ -91,36 +93,36 @@ def _until(source: CSource, at: int, ends: set[str]) -> list[str]:
 
 def _statics(source: CSource) -> dict[str, Token]:
     """Variables that live from call to call and may change: `static` ones, and those of the file."""
-    found: dict[str, Token] = {}
+    variables: dict[str, Token] = {}
     for at, token in enumerate(source.tokens):
         if token.text not in {"static", "thread_local"} or token.kind != "name":
             continue
         words = _until(source, at + 1, {";", "=", "{", "("})
         names = [w for w in words if re.fullmatch(r"[A-Za-z_]\w*", w)]
-        held = names and not _unchanging(words) and source.text(at + 1 + len(words)) != "("
-        if held:
-            found[_of_a_struct(source, at + 1 + len(words)) if "struct" in words else _variable(words)] = token
-            found.update(dict.fromkeys(_further(source, at + 1), token))
+        is_variable = names and not _unchanging(words) and source.text(at + 1 + len(words)) != "("
+        if is_variable:
+            variables[_of_a_struct(source, at + 1 + len(words)) if "struct" in words else _variable(words)] = token
+            variables.update(dict.fromkeys(_further(source, at + 1), token))
     for at, token in enumerate(source.tokens):
         if token.text in {";", "="} and token.kind == "op" and source.scopes[at] != "inner":
             words = _statement(source, at)
             if len(words) > 1 and not _unchanging(words) and "using" not in words and "typedef" not in words:
-                found.setdefault(_variable(words), token)
+                variables.setdefault(_variable(words), token)
                 for name in _further(source, at - len(words)) if token.text == ";" else ():
-                    found.setdefault(name, token)
-    found.pop("", None)
-    return found
+                    variables.setdefault(name, token)
+    variables.pop("", None)
+    return variables
 
 
 def _further(source: CSource, at: int) -> Iterator[str]:
     """The second and later variables of the declaration that begins at a token; none for a function or a template."""
-    given, step = False, at
+    in_initializer, step = False, at
     kinds = {"struct", "union", "enum"}
-    last = min(at + LONGEST, len(source.tokens) - 1)
-    while step < last and source.text(step) not in {";", "<", "#"}:
+    latest = min(at + LONGEST, len(source.tokens) - 1)
+    while step < latest and source.text(step) not in {";", "<", "#"}:
         word = source.text(step)
-        given = given or word == "=" or word in kinds
-        if word == "{" and not given:
+        in_initializer = in_initializer or word == "=" or word in kinds
+        if word == "{" and not in_initializer:
             return
         if word in OPEN:
             step = source.closing(step)
@@ -190,10 +192,12 @@ def _narrow(source: CSource, dtype: str) -> Iterator[Hit]:
         if token.kind != "name":
             continue
         cast = source.text(at - 1) == "(" and source.text(at + 1) == ")" and not _parameter_list(source, at)
-        named = source.text(at - 1) == "<" and source.text(at - 2) in {"static_cast", "__float2half"}
+        is_template_cast = source.text(at - 1) == "<" and source.text(at - 2) in {"static_cast", "__float2half"}
         narrow = token.text in HALF_TYPES or (bits > 32 and token.text == "float")
         tensor32 = token.text == "tf32" and source.text(at - 1) == "::"
-        if (NARROWING.fullmatch(token.text) or tensor32 or (narrow and (cast or named))) and token.line not in lines:
+        if (
+            NARROWING.fullmatch(token.text) or tensor32 or (narrow and (cast or is_template_cast))
+        ) and token.line not in lines:
             lines.add(token.line)
             yield Hit(rule="downgrade", line=token.line)
 
@@ -230,12 +234,12 @@ def _variables(source: CSource, function: CFunction) -> set[str]:
 
 def _pointers(function: CFunction) -> list[tuple[str, bool]]:
     """Pointer parameters by name, and whether they are to constant data."""
-    found: list[tuple[str, bool]] = []
+    pointers: list[tuple[str, bool]] = []
     for part in function.parts:
         names = [w for w in part if re.fullmatch(r"[A-Za-z_]\w*", w)]
         if ("*" in part or "[" in part) and len(names) > 1:
-            found.append((names[-1], "const" in part))
-    return found
+            pointers.append((names[-1], "const" in part))
+    return pointers
 
 
 def _early(source: CSource, function: CFunction) -> Iterator[Hit]:
@@ -248,6 +252,10 @@ def _early(source: CSource, function: CFunction) -> Iterator[Hit]:
             for t in inside
         )
         shifted = any(t.text == "<<" for t in inside)
-        own = source.text(close + 1 + (source.text(close + 1) == "{"))
-        if (big or shifted) and own == "return" and not any(t.text in {"threadIdx", "blockIdx", "tid"} for t in inside):
+        first_word = source.text(close + 1 + (source.text(close + 1) == "{"))
+        if (
+            (big or shifted)
+            and first_word == "return"
+            and not any(t.text in {"threadIdx", "blockIdx", "tid"} for t in inside)
+        ):
             yield Hit(rule="size-branch", line=source.tokens[at].line)

@@ -15,7 +15,7 @@ class NoDiff(ValueError):
 class Hunk:
     """One piece of a change. `first` is its first line in the old file, `start` in the new one, both from 1."""
 
-    first: int
+    old_line: int
     start: int
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
@@ -66,21 +66,21 @@ def sides(patched: Patched, disk: Callable[[str], str | None]) -> tuple[str, str
     """
     if patched.new is None:
         return "", None, 0
-    known = disk(patched.new) if patched.new else None
-    known = known if known is not None or patched.old is None else disk(patched.old)
-    if known is not None:
-        lines = _lines(known)
+    disk_text = disk(patched.new) if patched.new else None
+    disk_text = disk_text if disk_text is not None or patched.old is None else disk(patched.old)
+    if disk_text is not None:
+        lines = _lines(disk_text)
         if (new := _applied(lines, patched.hunks, forward=True)) is not None:
-            return known, new, 0
+            return disk_text, new, 0
         if (old := _applied(lines, patched.hunks, forward=False)) is not None:
-            return old, known, 0
+            return old, disk_text, 0
     before = "\n".join(line for hunk in patched.hunks for line in hunk.before)
     after = "\n".join(line for hunk in patched.hunks for line in hunk.after)
     return before, after, patched.hunks[0].start - 1 if len(patched.hunks) == 1 else 0
 
 
 def _hunk(lines: list[str], at: int, match: re.Match[str], file: Patched) -> int:
-    hunk = Hunk(first=int(match[1]), start=int(match[3]))
+    hunk = Hunk(old_line=int(match[1]), start=int(match[3]))
     left, right = int(match[2] or 1), int(match[4] or 1)
     while at < len(lines) and (left > 0 or right > 0):
         mark, body = lines[at][:1], lines[at][1:]
@@ -121,7 +121,7 @@ def _applied(lines: list[str], hunks: list[Hunk], *, forward: bool) -> str | Non
     result, shift = list(lines), 0
     for hunk in hunks:
         here, there = (hunk.before, hunk.after) if forward else (hunk.after, hunk.before)
-        number = hunk.first if forward else hunk.start
+        number = hunk.old_line if forward else hunk.start
         start = (number - 1 if here else number) + shift
         if start < 0 or result[start : start + len(here)] != here:
             return None

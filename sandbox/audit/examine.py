@@ -81,12 +81,12 @@ def audit(
     *,
     dtype: str = "fp32",
     as_c: bool = False,
-    own: frozenset[str] = frozenset(),
+    own_names: frozenset[str] = frozenset(),
     borrowed: tuple[Macro, ...] = (),
 ) -> tuple[Finding, ...]:
     """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
 
-    `as_c`: a C source includes the file, whatever its suffix is. `own`: names that other files of the candidate have.
+    `as_c`: a C source includes the file, whatever its suffix is. `own_names`: names that other files of the candidate have.
     `borrowed`: macros of the files that it includes.
 
     Every text gets an answer: one that cannot be read has the finding `unreadable`.
@@ -94,16 +94,16 @@ def audit(
     lines = LINE_END.split(text)
     if len(text) > LARGEST:
         return (finding(Hit(rule="unreadable", line=1, code=f"{len(text)} characters"), path, lines),)
-    found = [finding(hit, path, lines) for hit in _by_name(path)]
+    findings = [finding(hit, path, lines) for hit in _by_name(path)]
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in PYTHON:
-        found += _python(path, text, dtype, own)
+        findings += _python(path, text, dtype, own_names)
     elif as_c or suffix in C_LIKE:
-        found += [finding(hit, path, lines) for hit in _c_like(text, dtype, own, borrowed)]
-    found += [finding(hit, path, lines) for hit in _flags(text, suffix)]
+        findings += [finding(hit, path, lines) for hit in _c_like(text, dtype, own_names, borrowed)]
+    findings += [finding(hit, path, lines) for hit in _flags(text, suffix)]
     if suffix not in C_LIKE:
-        found += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
-    return _ordered(found)
+        findings += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
+    return _ordered(findings)
 
 
 def added(
@@ -121,45 +121,45 @@ def added(
     counts as well: a stream whose join is gone is a new finding at the stream. A file of any name counts as a C source
     from the change on that includes it.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     texts = {path: text for path, text in {**before, **after}.items() if text is not None}
     native, native_before = read_as_c(texts), read_as_c(before)
     for path, text in sorted(texts.items()):
         begun = path in native and path not in native_before and path in before
         if before.get(path) == text and not begun:
             continue
-        own = own_names(path, texts) if path in native else own_modules(path, texts)
+        local_names = own_names(path, texts) if path in native else own_modules(path, texts)
         borrowed = own_macros(path, {**(protected or {}), **texts}) if path in native else ()
-        read = functools.partial(audit, path, dtype=dtype, own=own, borrowed=borrowed)
-        known = Counter[tuple[str, str]]()  # a file that is new has none, not even those of its place
+        find = functools.partial(audit, path, dtype=dtype, own_names=local_names, borrowed=borrowed)
+        earlier = Counter[tuple[str, str]]()  # a file that is new has none, not even those of its place
         if path in before:
-            known.update((old.rule, old.code) for old in read(before[path], as_c=path in native and not begun))
-        for new in read(text, as_c=path in native):
-            if known[new.rule, new.code] > 0:
-                known[new.rule, new.code] -= 1
+            earlier.update((old.rule, old.code) for old in find(before[path], as_c=path in native and not begun))
+        for new in find(text, as_c=path in native):
+            if earlier[new.rule, new.code] > 0:
+                earlier[new.rule, new.code] -= 1
             else:
-                found.append(new)
-    return tuple(found)
+                findings.append(new)
+    return tuple(findings)
 
 
-def _python(path: str, text: str, dtype: str, own: frozenset[str]) -> list[Finding]:
+def _python(path: str, text: str, dtype: str, own_names: frozenset[str]) -> list[Finding]:
     lines = LINE_END.split(text)
     try:
         source = _parsed(text)
-        source.own = own
+        source.own = own_names
         hits = [*_python_hits(source, dtype)]
         inside = [*_embedded(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        told = Hit(rule="unreadable", line=1, code=f"{type(error).__name__}: {error}")
+        unreadable = Hit(rule="unreadable", line=1, code=f"{type(error).__name__}: {error}")
         single = (finding(hit, path, lines, embedded=True) for hit in _single_lines(lines, dtype))
-        return [finding(told, path, lines), *single]
-    found = [finding(hit, path, lines) for hit in hits]
+        return [finding(unreadable, path, lines), *single]
+    findings = [finding(hit, path, lines) for hit in hits]
     for line, code in inside:
-        found += [
+        findings += [
             finding(Hit(rule=hit.rule, line=hit.line + line - 1), path, lines, embedded=True)
             for hit in _c_like(code, dtype)
         ]
-    return found
+    return findings
 
 
 def _parsed(text: str) -> PythonSource:
@@ -181,22 +181,22 @@ def _single_lines(lines: list[str], dtype: str) -> Iterator[Hit]:
 
     Whether such a line stands in a string cannot be told, so none of them convicts.
     """
-    near = [line.strip() for line in lines[:MOST_LINES]]
-    imports = "; ".join(line for line in near if IMPORT.fullmatch(line))
-    for number, line in enumerate(near, start=1):
+    stripped = [line.strip() for line in lines[:MOST_LINES]]
+    imports = "; ".join(line for line in stripped if IMPORT.fullmatch(line))
+    for number, line in enumerate(stripped, start=1):
         if "." not in line and "(" not in line:
             continue
         try:
             source = PythonSource(f"{imports}; {line}" if imports else line)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        own = (
+        line_hits = (
             *python_tampering.hits(source),
             *python_surroundings.hits(source),
             *python_work.hits(source, dtype=dtype),
         )
         yield from (
-            Hit(rule=hit.rule, line=number) for hit in own if hit.rule not in {"file-access", "reads-reference"}
+            Hit(rule=hit.rule, line=number) for hit in line_hits if hit.rule not in {"file-access", "reads-reference"}
         )
 
 
@@ -220,9 +220,9 @@ def _embedded(source: PythonSource) -> Iterator[tuple[int, str]]:
 
 
 def _c_like(
-    text: str, dtype: str, own: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()
+    text: str, dtype: str, own_names: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()
 ) -> Iterator[Hit]:
-    source = CSource(text, own, borrowed)
+    source = CSource(text, own_names, borrowed)
     yield from c_surroundings.hits(source)
     yield from c_work.hits(source, dtype=dtype)
 
@@ -249,7 +249,7 @@ def _flags(text: str, suffix: str) -> Iterator[Hit]:
             yield Hit(rule="downgrade", line=number)
 
 
-def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
+def _ordered(findings: list[Finding]) -> tuple[Finding, ...]:
     """By line, each rule once a line."""
-    unique = {(one.line, one.rule): one for one in reversed(found)}
+    unique = {(item.line, item.rule): item for item in reversed(findings)}
     return tuple(unique[key] for key in sorted(unique))

@@ -34,21 +34,21 @@ def main() -> None:
     """Every look-up of every step, as JSON on standard output."""
     torch: Any = importlib.import_module("torch")  # of the target's interpreter, which alone needs one
 
-    asked = json.loads(sys.argv[1])
-    terms = [compile(plain(term["text"]), "key", "eval") for term in asked["terms"]]
-    names = [term["name"] for term in asked["terms"]]
+    question = json.loads(sys.argv[1])
+    terms = [compile(plain(term["text"]), "key", "eval") for term in question["terms"]]
+    names = [term["name"] for term in question["terms"]]
     weight = torch.ones(4, 4)
-    kept, found = [], []
-    for step in range(asked["steps"]):
+    tensors, lookups = [], []
+    for step in range(question["steps"]):
         for _half in range(2):
-            tensor = weight if asked["role"] == "weight" else torch.ones(4, 4)
-            kept.append(tensor)  # an address that is used again would hide that the tensor is another one
-            known = [{**FUNCTIONS, name: tensor} for name in names]
-            key = [eval(code, {"__builtins__": {}}, here) for code, here in zip(terms, known, strict=True)]
-            found.append({"step": step, "key": repr(key), "version": step if asked["role"] == "weight" else 0})
+            tensor = weight if question["role"] == "weight" else torch.ones(4, 4)
+            tensors.append(tensor)  # an address that is used again would hide that the tensor is another one
+            namespaces = [{**FUNCTIONS, name: tensor} for name in names]
+            key = [eval(code, {"__builtins__": {}}, here) for code, here in zip(terms, namespaces, strict=True)]
+            lookups.append({"step": step, "key": repr(key), "version": step if question["role"] == "weight" else 0})
         with torch.no_grad():
             weight.add_(1.0)
-    sys.stdout.write(json.dumps({"lookups": found}) + "\n")
+    sys.stdout.write(json.dumps({"lookups": lookups}) + "\n")
 
 
 if __name__ == "__main__":

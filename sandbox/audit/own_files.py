@@ -18,25 +18,27 @@ INNER = frozenset({"static", "inline", "__inline", "__inline__"})
 
 def read_as_c(texts: Mapping[str, str]) -> frozenset[str]:
     """Paths of what a compiler reads as C sources: by their suffix, or since one of the texts includes their names."""
-    asked = _asked_for(texts)
+    included_names = _asked_for(texts)
     suffixes = {path: PurePosixPath(path).suffix.lower() for path in texts}
     return frozenset(
         path
         for path, suffix in suffixes.items()
-        if suffix in C_LIKE or PurePosixPath(path).name in asked or ("" in asked and suffix not in OTHER)
+        if suffix in C_LIKE
+        or PurePosixPath(path).name in included_names
+        or ("" in included_names and suffix not in OTHER)
     )
 
 
 def own_modules(path: str, texts: Mapping[str, str]) -> frozenset[str]:
     """The candidate's Python modules by the names under which the file at `path` reaches them without a doubt."""
-    found: set[str] = set()
-    for other in texts:
-        name = PurePosixPath(other)
+    modules: set[str] = set()
+    for module_path in texts:
+        name = PurePosixPath(module_path)
         if name.suffix == ".py" and len(name.parts) > 1:
-            found.add(".".join(name.with_suffix("").parts))
+            modules.add(".".join(name.with_suffix("").parts))
         if name.suffix == ".py" and name.parent == PurePosixPath(path).parent:
-            found.add(f".{name.stem}")
-    return frozenset(found)
+            modules.add(f".{name.stem}")
+    return frozenset(modules)
 
 
 def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
@@ -44,15 +46,15 @@ def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
 
     A static function counts only where the file includes the one that has it.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for name in _includes(texts.get(path, "")):
-        found |= {name} if _beside(path, name) in texts else set()
+        names |= {name} if _beside(path, name) in texts else set()
     for reached in _reached(path, texts):
-        found |= _functions(texts[reached])[1]
-    for other, text in texts.items():
-        if PurePosixPath(other).suffix.lower() in C_LIKE:
-            found |= _functions(text)[0]
-    return frozenset(found)
+        names |= _functions(texts[reached])[1]
+    for source_path, text in texts.items():
+        if PurePosixPath(source_path).suffix.lower() in C_LIKE:
+            names |= _functions(text)[0]
+    return frozenset(names)
 
 
 def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
@@ -63,15 +65,15 @@ def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
 
 def _reached(path: str, texts: Mapping[str, str]) -> list[str]:
     """Files that a file includes from beside it, directly or through others."""
-    waiting, done = [path], {path: None}
+    waiting, paths = [path], {path: None}
     while waiting:
         at = waiting.pop()
         for name in sorted(_includes(texts.get(at, ""))):
             beside = _beside(at, name)
-            if beside in texts and beside not in done:
+            if beside in texts and beside not in paths:
                 waiting.append(beside)
-                done[beside] = None
-    return list(done)[1:]
+                paths[beside] = None
+    return list(paths)[1:]
 
 
 def _beside(path: str, name: str) -> str:
@@ -88,28 +90,28 @@ def _macros(text: str) -> tuple[Macro, ...]:
 def _asked_for(texts: Mapping[str, str]) -> set[str]:
     """Names of the files that C sources include, also through others; empty for one that only a macro tells."""
     waiting = [text for path, text in texts.items() if PurePosixPath(path).suffix.lower() in C_LIKE]
-    found: set[str] = set()
+    names: set[str] = set()
     while waiting:
-        new = {PurePosixPath(name).name for name in _includes(waiting.pop())} - found
-        found |= new
+        new = {PurePosixPath(name).name for name in _includes(waiting.pop())} - names
+        names |= new
         waiting += [text for path, text in texts.items() if PurePosixPath(path).name in new]
-    return found
+    return names
 
 
 @functools.lru_cache(maxsize=512)
 def _includes(text: str) -> frozenset[str]:
     """What a source includes as it is written; empty for an `#include` of a macro, with what macros hold in quotes."""
-    found: set[str] = set()
+    names: set[str] = set()
     computed = False
     directives = CSource(text).directives if "include" in text or "import" in text else []
     for _, line in directives:
-        asked = re.match(r"#(?:include|include_next|import) ?(?:[<\"]([^>\"]+)|(\w))", line)
-        if asked:
-            found |= {asked[1]} if asked[1] else set()
-            computed = computed or bool(asked[2])
+        match = re.match(r"#(?:include|include_next|import) ?(?:[<\"]([^>\"]+)|(\w))", line)
+        if match:
+            names |= {match[1]} if match[1] else set()
+            computed = computed or bool(match[2])
     if computed:
-        found |= {"", *(told for _, line in directives for told in re.findall(r"\"([^\"]+)\"", line))}
-    return frozenset(found)
+        names |= {"", *(literal for _, line in directives for literal in re.findall(r"\"([^\"]+)\"", line))}
+    return frozenset(names)
 
 
 @functools.lru_cache(maxsize=512)
@@ -117,6 +119,6 @@ def _functions(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Names of the functions with a body in a source: those that others can link with, and all of them."""
     functions = CSource(text).functions
     return (
-        frozenset(one.name for one in functions if not INNER & set(one.before)),
-        frozenset(one.name for one in functions),
+        frozenset(function.name for function in functions if not INNER & set(function.before)),
+        frozenset(function.name for function in functions),
     )

@@ -29,17 +29,17 @@ def hits(source: PythonSource) -> Iterator[Hit]:
 
 def _tables(source: PythonSource) -> Iterator[Hit]:
     """Look-ups whose key holds an identity, an address or values; one hit for each key of a table and function."""
-    seen: set[tuple[str, str, ast.AST | None]] = set()
+    reported: set[tuple[str, str, ast.AST | None]] = set()
     for node in source.nodes:
         table, key = _looked_up(node)
         if table is None or key is None or not _outlives(source, table):
             continue
-        found = () if isinstance(key, ast.Name) and not _hashed(source, node, table) else terms(source, key)
-        rule = _rule(source, table, found)
+        key_terms = () if isinstance(key, ast.Name) and not _hashed(source, node, table) else terms(source, key)
+        rule = _rule(source, table, key_terms)
         mark = (rule, source.quote(table), source.function(node))
-        if rule and mark not in seen:
-            seen.add(mark)
-            yield Hit(rule=rule, line=node.lineno, key=found)  # type: ignore[attr-defined]
+        if rule and mark not in reported:
+            reported.add(mark)
+            yield Hit(rule=rule, line=node.lineno, key=key_terms)  # type: ignore[attr-defined]
 
 
 def _looked_up(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
@@ -52,8 +52,8 @@ def _looked_up(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
         case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[table]):
             return table, key
         case ast.Compare(left=key, ops=[ast.Eq() | ast.NotEq()], comparators=[table]):
-            named = isinstance(table, ast.Constant | ast.Call) or isinstance(key, ast.Name)
-            return (None, None) if named else (table, key)
+            is_plain = isinstance(table, ast.Constant | ast.Call) or isinstance(key, ast.Name)
+            return (None, None) if is_plain else (table, key)
         case _:
             return None, None
 
@@ -95,22 +95,22 @@ def _rule(source: PythonSource, table: ast.expr, key: tuple[KeyTerm, ...]) -> st
 
 def _returned(source: PythonSource, table: ast.expr) -> bool:
     """Whether the function around returns what it finds in the table as it is."""
-    function, wanted = source.function(table), source.quote(table)
+    function, table_text = source.function(table), source.quote(table)
     if function is None or isinstance(function, ast.Lambda):
         return False
-    taken = {
+    looked_up = {
         target.id
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _from(source, node.value, wanted)
+        if isinstance(node, ast.Assign) and _from(source, node.value, table_text)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    computed = _passed_on(function, taken)
+    computed = _passed_on(function, looked_up)
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
-            if isinstance(node.value, ast.Name) and node.value.id in taken - computed:
+            if isinstance(node.value, ast.Name) and node.value.id in looked_up - computed:
                 return True
-            if _from(source, node.value, wanted):
+            if _from(source, node.value, table_text):
                 return True
     return False
 
@@ -173,23 +173,23 @@ def _kept(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef
             continue
         value = node.value
         text = source.quote(value)
-        own = isinstance(value, ast.Attribute) and root(value) == function.name
-        held = isinstance(value, ast.Name) and value.id in shared
+        is_attribute = isinstance(value, ast.Attribute) and root(value) == function.name
+        is_global = isinstance(value, ast.Name) and value.id in shared
         state = isinstance(value, ast.Attribute) and root(value) == "self" and _assigned(source, function, text)
         default = isinstance(value, ast.Subscript) and root(value) in defaults
-        if (own or held or state or default) and text not in fresh:
+        if (is_attribute or is_global or state or default) and text not in fresh:
             yield Hit(rule="kept-output", line=node.lineno)
 
 
 def _unconditional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Targets that every call assigns or hands to something that may write them."""
-    found: set[str] = set()
+    targets: set[str] = set()
     for statement in function.body:
         if isinstance(statement, ast.Assign):
-            found |= {ast.unparse(target) for target in statement.targets}
+            targets |= {ast.unparse(target) for target in statement.targets}
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            found |= {ast.unparse(arg) for arg in statement.value.args if isinstance(arg, ast.Name | ast.Attribute)}
-    return found
+            targets |= {ast.unparse(arg) for arg in statement.value.args if isinstance(arg, ast.Name | ast.Attribute)}
+    return targets
 
 
 def _assigned(source: PythonSource, function: Function, text: str) -> bool:
@@ -249,6 +249,6 @@ def _locals(function: Function) -> set[str]:
 def _defaults(function: Function) -> list[tuple[ast.arg, ast.expr]]:
     """Parameters that have a default, with it."""
     args = function.args
-    given = [*args.posonlyargs, *args.args]
-    plain = list(zip(given[len(given) - len(args.defaults) :], args.defaults, strict=True))
+    positional = [*args.posonlyargs, *args.args]
+    plain = list(zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True))
     return plain + [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]

@@ -20,14 +20,14 @@ def changed(source: PythonSource, call: ast.Call) -> Iterator[str]:
     """
     name, function = source.dotted(call.func), call.func
     if name in {"operator.setitem", "operator.delitem", "dict.__setitem__", "builtins.dict.__setitem__"} and call.args:
-        known = tuple(_under(source, call.args[0], call.args[1:2]))
+        names = tuple(_under(source, call.args[0], call.args[1:2]))
         somebody = isinstance(call.args[0], ast.Attribute) and call.args[0].attr == "__dict__"
-        yield from known or ((SOMEBODY,) if somebody else ())
+        yield from names or ((SOMEBODY,) if somebody else ())
     elif isinstance(function, ast.Attribute) and function.attr in CHANGES:
         keys: list[ast.expr] = [key for arg in call.args[:1] if isinstance(arg, ast.Dict) for key in arg.keys if key]
         keys += call.args[:1] if not keys and function.attr not in {"update", "__ior__"} else []
-        named = [keyword.arg or "?" for keyword in call.keywords]
-        yield from _under(source, function.value, keys, tuple(named))
+        keywords = [keyword.arg or "?" for keyword in call.keywords]
+        yield from _under(source, function.value, keys, tuple(keywords))
 
 
 def entry(source: PythonSource, target: ast.expr) -> str:
@@ -37,12 +37,14 @@ def entry(source: PythonSource, target: ast.expr) -> str:
     return source.constant(target.slice) or "?"
 
 
-def _under(source: PythonSource, place: ast.expr, keys: list[ast.expr], named: tuple[str, ...] = ()) -> Iterator[str]:
+def _under(
+    source: PythonSource, place: ast.expr, keys: list[ast.expr], keywords: tuple[str, ...] = ()
+) -> Iterator[str]:
     holder = _namespace(source, place)
     if not holder:
         return
-    told = [source.constant(key) or "?" for key in keys]
-    for key in (*told, *named) or ("?",):
+    constants = [source.constant(key) or "?" for key in keys]
+    for key in (*constants, *keywords) or ("?",):
         yield key if holder == "sys.modules" else f"{holder}.{key}"
 
 

@@ -52,9 +52,9 @@ class PythonSource:
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""
-        while (found := self.parents.get(node)) is not None:
-            yield found
-            node = found
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
 
     def function(self, node: ast.AST) -> Function | None:
         """The innermost function around a node."""
@@ -66,11 +66,11 @@ class PythonSource:
 
     def quote(self, node: ast.AST) -> str:
         """The node's own text on one line."""
-        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-        if first is None or last is None:
+        first_line, last_line = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if first_line is None or last_line is None:
             return ""
         begin, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
-        lines = [*self._lines[first - 1 : last]]
+        lines = [*self._lines[first_line - 1 : last_line]]
         lines[-1] = lines[-1][:end]
         lines[0] = lines[0][begin:]
         return " ".join(b" ".join(lines).decode(errors="replace").split())
@@ -108,8 +108,8 @@ class PythonSource:
                 func=ast.Attribute(value=glue, attr="join"), args=[ast.List(elts=parts) | ast.Tuple(elts=parts)]
             ):
                 between = self.constant(glue, left - 1)
-                known = [self.constant(part, left // (len(parts) + 1)) for part in parts]
-                return None if between is None else _all(known, between)
+                constants = [self.constant(part, left // (len(parts) + 1)) for part in parts]
+                return None if between is None else _all(constants, between)
             case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=ast.UnaryOp())):
                 backwards = self.constant(value, left - 1)
                 return None if backwards is None else backwards[::-1]
@@ -142,11 +142,11 @@ class PythonSource:
     def _reflected(self, node: ast.Call, left: int) -> str:
         """Names made by `getattr`, `__import__` and `import_module`."""
         called = self.dotted(node.func, left // 2)
-        first = node.args[0] if node.args else None
+        first_argument = node.args[0] if node.args else None
         if called == "getattr" and len(node.args) > 1:
-            return _joined(self.dotted(first, left // 2), self.constant(node.args[1], left // 2) or "")
+            return _joined(self.dotted(first_argument, left // 2), self.constant(node.args[1], left // 2) or "")
         if called in {"__import__", "importlib.import_module", "builtins.__import__"}:
-            return self.constant(first, left // 2) or ""
+            return self.constant(first_argument, left // 2) or ""
         return ""
 
     def _looked_up(self, value: ast.expr, name: str | None, left: int) -> str:
@@ -166,8 +166,8 @@ class PythonSource:
 def parameters(function: Function) -> list[str]:
     """Names of everything that a function takes."""
     args = function.args
-    given = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-    return [arg.arg for arg in (*given, *(a for a in (args.vararg, args.kwarg) if a))]
+    positional = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+    return [arg.arg for arg in (*positional, *(a for a in (args.vararg, args.kwarg) if a))]
 
 
 def _bindings(scope: ast.AST) -> Iterator[tuple[str, ast.expr | str | None]]:
@@ -210,10 +210,10 @@ def _joined(holder: str, name: str) -> str:
     return f"{holder}.{name}" if holder and name else ""
 
 
-def _added(first: str | None, second: str | None) -> str | None:
-    return None if first is None or second is None else first + second
+def _added(left: str | None, right: str | None) -> str | None:
+    return None if left is None or right is None else left + right
 
 
 def _all(parts: list[str | None], between: str) -> str | None:
-    known = [part for part in parts if part is not None]
-    return between.join(known) if len(known) == len(parts) else None
+    texts = [part for part in parts if part is not None]
+    return between.join(texts) if len(texts) == len(parts) else None

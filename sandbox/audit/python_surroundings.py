@@ -71,14 +71,14 @@ def _imported(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterat
     """The reference, the test or the benchmark as a module."""
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
-        found = any(REFERENCE.search(name) and name not in source.own for name in names)
+        is_reference = any(REFERENCE.search(name) and name not in source.own for name in names)
     else:
         module = node.module or ""
         if "." * node.level + module in source.own:
             return
-        asked = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
-        found = bool(module) and not _known(module) and asked
-    if found:
+        full_name = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
+        is_reference = bool(module) and not _known(module) and full_name
+    if is_reference:
         yield Hit(rule="reads-reference", line=node.lineno)
 
 
@@ -124,21 +124,23 @@ def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
 
 def _registering(source: PythonSource, call: ast.Call, name: str) -> bool:
     """Operators of a library of one's own."""
-    own = len(call.args) > 1 and source.constant(call.args[1]) in {"DEF", "FRAGMENT"}
-    return name == "torch.library.Library" and own
+    own_handler = len(call.args) > 1 and source.constant(call.args[1]) in {"DEF", "FRAGMENT"}
+    return name == "torch.library.Library" and own_handler
 
 
 def _ending(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
     """Ends itself with success, or others."""
-    first = call.args[0] if call.args else None
-    failed = isinstance(first, ast.Constant) and isinstance(first.value, int) and first.value != 0
+    status = call.args[0] if call.args else None
+    failed = isinstance(status, ast.Constant) and isinstance(status.value, int) and status.value != 0
     if (name == "os._exit" and not failed) or EXEC.fullmatch(name):
         yield Hit(rule="ends-process", line=call.lineno)
-    elif name == "sys._getframe" and first is not None and not (isinstance(first, ast.Constant) and first.value == 0):
+    elif (
+        name == "sys._getframe" and status is not None and not (isinstance(status, ast.Constant) and status.value == 0)
+    ):
         yield Hit(rule="caller-look", line=call.lineno)
     elif name in {"sys.exit", "os.abort"} or (_own_word(source, call.func) in {"exit", "quit", "SystemExit"}):
         yield Hit(rule="may-exit", line=call.lineno)
-    elif name == "os.kill" and _someone_else(source, first):
+    elif name == "os.kill" and _someone_else(source, status):
         yield Hit(rule="kills-others", line=call.lineno)
     elif name in {"os.system", "subprocess.run", "subprocess.call", "subprocess.Popen", "os.popen"}:
         words = " ".join(text for node in ast.walk(call) if (text := source.constant(node)))
@@ -158,8 +160,8 @@ def _someone_else(source: PythonSource, who: ast.expr | None) -> bool:
 def _asking(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
     """Environment variables that say what the run is for, and whether the call is captured."""
     if name in {"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__contains__"} and call.args:
-        asked = source.constant(call.args[0])
-        if asked is None or TESTING.search(asked):
+        variable = source.constant(call.args[0])
+        if variable is None or TESTING.search(variable):
             yield Hit(rule="mode-branch", line=call.lineno)
     elif name.endswith("is_current_stream_capturing"):
         yield Hit(rule="capture-branch", line=call.lineno)
@@ -174,11 +176,11 @@ def _named(source: PythonSource, node: ast.Attribute) -> Iterator[Hit]:
     if name in {"sys.argv", "sys.orig_argv"}:
         yield Hit(rule="mode-branch", line=node.lineno)
     elif name == "os.environ" and not isinstance(around, ast.Attribute):
-        asked = source.constant(around.slice) if isinstance(around, ast.Subscript) else _member(source, around)
+        member = source.constant(around.slice) if isinstance(around, ast.Subscript) else _member(source, around)
         reads = not (isinstance(around, ast.Subscript) and isinstance(around.ctx, ast.Store | ast.Del))
-        if reads and (asked is None or TESTING.search(asked)):
+        if reads and (member is None or TESTING.search(member)):
             yield Hit(rule="mode-branch", line=node.lineno)
-    elif (name == "sys.modules" and (asked := _member(source, around)) and WORDS.search(asked)) or name in {
+    elif (name == "sys.modules" and (member := _member(source, around)) and WORDS.search(member)) or name in {
         "__main__.__file__",
         "ctypes.pythonapi",
     }:

@@ -64,12 +64,12 @@ def _narrows(source: PythonSource, call: ast.Call, name: str, method: str, dtype
     """A cast to fewer bits than the data has, or a product that is asked for in less."""
     if width(dtype) <= 16:
         return any(_eight(source.dotted(arg)) for arg in call.args) and method in {"to", "type", "astype"}
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     options = {keyword.arg: source.constant(keyword.value) for keyword in call.keywords}
     if method in {"half", "bfloat16"} and not call.args:
         return True
     if method in {"to", "type", "astype", "cast", "view"} and any(
-        NARROW.fullmatch(source.dotted(arg)) for arg in given
+        NARROW.fullmatch(source.dotted(arg)) for arg in arguments
     ):
         return method != "view"
     if options.get("input_precision") in PRECISE or name == "torch.set_float32_matmul_precision":
@@ -82,8 +82,8 @@ def _narrows(source: PythonSource, call: ast.Call, name: str, method: str, dtype
 
 def width(dtype: str) -> int:
     """Bits of a type by its name, 32 where it says nothing: fp16, bf16, fp8_e4m3, float64."""
-    found = re.search(r"\d+", dtype)
-    return int(found[0]) if found else 32
+    digits = re.search(r"\d+", dtype)
+    return int(digits[0]) if digits else 32
 
 
 def _eight(name: str) -> bool:
@@ -112,8 +112,8 @@ def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunction
         if not isinstance(node, ast.Return) or node.value is None or source.function(node) is not function:
             continue
         value = node.value
-        made = source.binding(value, value.id) if isinstance(value, ast.Name) else value
-        name = source.dotted(made.func) if isinstance(made, ast.Call) else ""
+        origin = source.binding(value, value.id) if isinstance(value, ast.Name) else value
+        name = source.dotted(origin.func) if isinstance(origin, ast.Call) else ""
         written = isinstance(value, ast.Name) and value.id in touched
         if EMPTY.fullmatch(name) and not written:
             yield Hit(rule="untouched-output", line=node.lineno)
@@ -125,35 +125,35 @@ def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunction
 
 def _touched(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Names that are handed to a call, written by index or changed in place after they were made."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(function):
         match node:
             case ast.Call(args=args, keywords=keywords):
-                found |= {name for arg in (*args, *(k.value for k in keywords)) if (name := root(arg))}
-                found |= (
+                names |= {name for arg in (*args, *(k.value for k in keywords)) if (name := root(arg))}
+                names |= (
                     {root(node.func)}
                     if isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
                     else set()
                 )
             case ast.Assign(targets=[ast.Subscript(value=value)]) | ast.AugAssign(target=value):
-                found.add(root(value))
-    return found
+                names.add(root(value))
+    return names
 
 
 def _idle(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function does nothing but return."""
     body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    named = [n for n in parameters(function) if n not in {"self", "cls"}]
-    return len(body) == 1 and len(named) >= 1
+    names = [n for n in parameters(function) if n not in {"self", "cls"}]
+    return len(body) == 1 and len(names) >= 1
 
 
 def _branches(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
     for node in ast.walk(function):
         if not isinstance(node, ast.If | ast.IfExp) or source.function(node) is not function:
             continue
-        asked = {n.attr for n in ast.walk(node.test) if isinstance(n, ast.Attribute)}
+        attributes = {n.attr for n in ast.walk(node.test) if isinstance(n, ast.Attribute)}
         if (
-            asked & {"item", "tolist", "any", "all", "allclose", "equal", "isnan", "count_nonzero"}
+            attributes & {"item", "tolist", "any", "all", "allclose", "equal", "isnan", "count_nonzero"}
             and not _is_kernel(source, function)
         ) or (isinstance(node, ast.If) and _gives_back(node, parameters(function))):
             yield Hit(rule="value-branch", line=node.lineno)
@@ -161,34 +161,38 @@ def _branches(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctio
             yield Hit(rule="size-branch", line=node.lineno)
 
 
-def _gives_back(node: ast.If, named: list[str]) -> bool:
+def _gives_back(node: ast.If, names: list[str]) -> bool:
     """`if norm(x[0]) == 1: return x`: an argument comes back as it is, by what a few of its values are."""
-    last = node.body[-1]
-    if not isinstance(last, ast.Return) or not isinstance(last.value, ast.Name) or last.value.id not in named:
+    last_statement = node.body[-1]
+    if (
+        not isinstance(last_statement, ast.Return)
+        or not isinstance(last_statement.value, ast.Name)
+        or last_statement.value.id not in names
+    ):
         return False
     calls = [n for n in ast.walk(node.test) if isinstance(n, ast.Call)]
-    read = (n.value for call in calls for n in ast.walk(call) if isinstance(n, ast.Subscript))
-    return any(isinstance(value, ast.Name) and value.id == last.value.id for value in read)
+    indexed_values = (n.value for call in calls for n in ast.walk(call) if isinstance(n, ast.Subscript))
+    return any(isinstance(value, ast.Name) and value.id == last_statement.value.id for value in indexed_values)
 
 
 def _early(node: ast.If) -> bool:
     """A body that ends the function at once, without an error and without having called a kernel."""
-    last = node.body[-1]
+    last_statement = node.body[-1]
     launches = any(
         isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript) for s in node.body for n in ast.walk(s)
     )
-    return isinstance(last, ast.Return) and not launches
+    return isinstance(last_statement, ast.Return) and not launches
 
 
 def _sizes(test: ast.expr) -> bool:
     """A size or shape against a number that is not a border case."""
     sized = any(isinstance(n, ast.Attribute) and n.attr in {"shape", "numel", "size", "stride"} for n in ast.walk(test))
-    named = any(
+    uses_size_name = any(
         isinstance(n, ast.Name) and re.fullmatch(r"[MNKBn]|n_\w+|num\w*|size|rows|cols", n.id) for n in ast.walk(test)
     )
     numbers = [n.value for n in ast.walk(test) if isinstance(n, ast.Constant) and isinstance(n.value, int)]
     shifted = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.LShift) for n in ast.walk(test))
-    return (sized or named) and (shifted or any(number >= 64 for number in numbers))
+    return (sized or uses_size_name) and (shifted or any(number >= 64 for number in numbers))
 
 
 def _groups(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:

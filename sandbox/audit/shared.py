@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ridgeline.graph.finding import Finding
-from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, given
+from ridgeline.sandbox.audit.c_names import CLOCKS, FIELDS, Symbol, external_symbols
 from ridgeline.sandbox.audit.c_source import CSource
 from ridgeline.sandbox.audit.own_files import INNER, read_as_c
 from ridgeline.sandbox.audit.rules import Hit, finding
@@ -24,18 +24,18 @@ MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class SourceNames:
     """What a source is made of."""
 
     names: frozenset[str]
     """Everything that is written in it outside of comments and strings."""
     called: frozenset[str]
-    own: frozenset[str]
+    defined: frozenset[str]
     """Functions and macros that it defines itself."""
     macros: tuple[tuple[str, int, str], ...]
     """Name, line and what it stands for."""
-    given: tuple[Symbol, ...]
-    kept: tuple[tuple[str, int], ...]
+    symbols: tuple[Symbol, ...]
+    inner_functions: tuple[tuple[str, int], ...]
     """Functions that are static or inline, with their lines: whoever includes the file has them."""
 
 
@@ -46,44 +46,54 @@ def shared(
 
     `before`: every editable text of the version before; `after`: the changed ones, None for a deleted file.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     changed = {path: text for path, text in after.items() if text is not None and text != before.get(path)}
     if not changed or not protected:
         return ()
-    kept = _bounded(protected)
+    protected_texts = _bounded(protected)
     editable = {path: text for path, text in {**before, **after}.items() if text is not None}
-    old, new = read_as_c({**before, **kept}), read_as_c({**editable, **kept})
+    old, new = read_as_c({**before, **protected_texts}), read_as_c({**editable, **protected_texts})
     sources = {path: text for path, text in editable.items() if path in new and (path in changed or path not in old)}
-    texts = {**before, **kept, **{path: text for path, text in after.items() if text is not None}}
-    known = frozenset(name for path, text in before.items() if path in old for name in NAME.findall(text))
+    texts = {**before, **protected_texts, **{path: text for path, text in after.items() if text is not None}}
+    earlier_names = frozenset(name for path, text in before.items() if path in old for name in NAME.findall(text))
     for path, text in sorted(sources.items()):
-        users = [seen(kept[user]) for user in _reached_from(path, texts, new) if user in kept]
+        users = [
+            read_names(protected_texts[user]) for user in _reached_from(path, texts, new) if user in protected_texts
+        ]
         was = before.get(path, "") if path in old else ""
-        hits = [*_macros(seen(text), seen(was), users, known)]
-        hits += _symbols(path, text, was, kept, known)
-        hits += _inner(seen(text), users, known)
-        found += [finding(hit, path, text.split("\n")) for hit in {(hit.rule, hit.line): hit for hit in hits}.values()]
-    return tuple(found)
+        hits = [*_macros(read_names(text), read_names(was), users, earlier_names)]
+        hits += _symbols(path, text, was, protected_texts, earlier_names)
+        hits += _inner(read_names(text), users, earlier_names)
+        findings += [
+            finding(hit, path, text.split("\n")) for hit in {(hit.rule, hit.line): hit for hit in hits}.values()
+        ]
+    return tuple(findings)
 
 
 @functools.lru_cache(maxsize=128)
-def seen(text: str) -> Seen:
+def read_names(text: str) -> SourceNames:
     """A source's names; kept, because the protected ones are the same in every round."""
     source = CSource(text)
     defined = tuple((macro.name, macro.line, f"{macro.parameters} {macro.text}") for macro in source.macros)
     undone = [match[1] for _, line in source.directives if (match := re.match(r"#undef (\w+)", line))]
     functions = (function.name for function in source.functions)
-    return Seen(
+    return SourceNames(
         names=frozenset(token.text for token in source.tokens if token.kind == "name"),
         called=frozenset(call.name for call in source.calls),
-        own=frozenset((*(name for name, _, _ in defined), *undone, *functions)),
+        defined=frozenset((*(name for name, _, _ in defined), *undone, *functions)),
         macros=defined,
-        given=tuple(given(source)),
-        kept=tuple((one.name, source.tokens[one.at].line) for one in source.functions if INNER & set(one.before)),
+        symbols=tuple(external_symbols(source)),
+        inner_functions=tuple(
+            (function.name, source.tokens[function.at].line)
+            for function in source.functions
+            if INNER & set(function.before)
+        ),
     )
 
 
-def _macros(new: Seen, old: Seen, users: list[Seen], known: frozenset[str]) -> Iterator[Hit]:
+def _macros(
+    new: SourceNames, old: SourceNames, users: list[SourceNames], earlier_names: frozenset[str]
+) -> Iterator[Hit]:
     """Macros that are new or changed, under names that a protected source uses and does not define."""
     before = {(name, body) for name, _, body in old.macros}
     for name, line, body in new.macros:
@@ -92,30 +102,32 @@ def _macros(new: Seen, old: Seen, users: list[Seen], known: frozenset[str]) -> I
         if CLOCKS.fullmatch(name) or FIELDS.fullmatch(name):
             yield Hit(rule="replaced-clock", line=line)
         else:
-            yield Hit(rule="shared-macro" if name in known else "replaced-judge", line=line)
+            yield Hit(rule="shared-macro" if name in earlier_names else "replaced-judge", line=line)
 
 
-def _macro_names(user: Seen) -> frozenset[str]:
+def _macro_names(user: SourceNames) -> frozenset[str]:
     return frozenset(name for name, _, _ in user.macros)
 
 
-def _symbols(path: str, text: str, before: str, protected: Mapping[str, str], known: frozenset[str]) -> Iterator[Hit]:
+def _symbols(
+    path: str, text: str, before: str, protected: Mapping[str, str], earlier_names: frozenset[str]
+) -> Iterator[Hit]:
     """Functions that protected sources call and got from elsewhere until now."""
-    old = {symbol.name for symbol in seen(before).given}
-    for symbol in seen(text).given:
-        if symbol.name in old or symbol.name in known or not _linked(path, symbol, text):
+    old = {symbol.name for symbol in read_names(before).symbols}
+    for symbol in read_names(text).symbols:
+        if symbol.name in old or symbol.name in earlier_names or not _linked(path, symbol, text):
             continue
-        users = [seen(other) for other in protected.values() if symbol.name in other]
+        users = [read_names(user_text) for user_text in protected.values() if symbol.name in user_text]
         called = any(symbol.name in user.called for user in users)
-        if called and not any(symbol.name in user.own for user in users):
+        if called and not any(symbol.name in user.defined for user in users):
             clock = CLOCKS.fullmatch(symbol.name)
             yield Hit(rule="replaced-clock" if clock else "replaced-judge", line=symbol.line)
 
 
-def _inner(new: Seen, users: list[Seen], known: frozenset[str]) -> Iterator[Hit]:
+def _inner(new: SourceNames, users: list[SourceNames], earlier_names: frozenset[str]) -> Iterator[Hit]:
     """Static functions of a header under names that a protected source, which includes it, calls and got elsewhere."""
-    for name, line in new.kept:
-        if name not in known and any(name in user.called and name not in user.own for user in users):
+    for name, line in new.inner_functions:
+        if name not in earlier_names and any(name in user.called and name not in user.defined for user in users):
             yield Hit(rule="replaced-clock" if CLOCKS.fullmatch(name) else "replaced-judge", line=line)
 
 
@@ -129,13 +141,13 @@ def _linked(path: str, symbol: Symbol, text: str) -> bool:
 def _reached_from(path: str, texts: Mapping[str, str], sources: frozenset[str]) -> set[str]:
     """Files that include a file, directly or through others, by the ends of their paths."""
     includes = {name: _included(text) for name, text in texts.items() if name in sources}
-    found, waiting = set[str](), [path]
+    users, waiting = set[str](), [path]
     while waiting:
         name = PurePosixPath(waiting.pop()).name
-        new = {user for user, asked in includes.items() if name in asked and user not in found}
-        found |= new
+        new = {user for user, included in includes.items() if name in included and user not in users}
+        users |= new
         waiting += new
-    return found
+    return users
 
 
 @functools.lru_cache(maxsize=512)
@@ -150,14 +162,14 @@ def native(path: str) -> bool:
 
 def nearest(files: list[tuple[str, Entry]]) -> list[tuple[str, Entry]]:
     """As many files as are read with a change, the nearest to the contract first."""
-    return sorted(files, key=lambda one: (one[0].count("/"), one[0]))[:MOST_FILES]
+    return sorted(files, key=lambda item: (item[0].count("/"), item[0]))[:MOST_FILES]
 
 
 def _bounded(protected: Mapping[str, str]) -> dict[str, str]:
-    found, size = dict[str, str](), 0
+    texts, size = dict[str, str](), 0
     for path in sorted(protected, key=lambda name: (name.count("/"), name)):
         size += len(protected[path])
         if size > MOST_BYTES:
             break
-        found[path] = protected[path]
-    return found
+        texts[path] = protected[path]
+    return texts

@@ -19,22 +19,22 @@ def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, st
     A key that does more than ask tensors what they are is not evaluated. `unavailable`, with the reason, where there is
     no such interpreter or no torch in it, or the key cannot be evaluated: a cache that cannot be simulated is refused.
     """
-    asked = [term for term in key if term.part != "other"]
-    if not asked or any(not term.name for term in asked):
+    terms = [term for term in key if term.part != "other"]
+    if not terms or any(not term.name for term in terms):
         return Simulation(method="unavailable", detail="the key cannot be evaluated on its own")
-    role = _role(asked)
+    role = _role(terms)
     question = {
         "steps": steps,
         "role": role,
-        "terms": [{"text": term.text, "name": term.name} for term in asked if _about(term, role)],
+        "terms": [{"text": term.text, "name": term.name} for term in terms if _about(term, role)],
     }
     try:
         ended = run((python, "-B", str(SCRIPT), json.dumps(question)), cwd=SCRIPT.parent, timeout_s=timeout_s)
     except ProgramMissing as error:
         return Simulation(method="unavailable", detail=str(error))
     if not ended.ok:
-        last = ended.output.strip().splitlines()[-1:] or ["no answer in time" if ended.timed_out else "no answer"]
-        return Simulation(method="unavailable", detail=last[0])
+        last_line = ended.output.strip().splitlines()[-1:] or ["no answer in time" if ended.timed_out else "no answer"]
+        return Simulation(method="unavailable", detail=last_line[0])
     return _read(ended.output, role)
 
 
@@ -54,14 +54,14 @@ def _role(key: Sequence[KeyTerm]) -> Role:
 
 def _about(term: KeyTerm, role: Role) -> bool:
     """Whether a term is of the tensor that the cache is about: one name, one tensor."""
-    own = ("weight", "weight_version") if role == "weight" else NEW_EACH_STEP
-    return term.part in (*own, "address", "content", "layout")
+    own_parts = ("weight", "weight_version") if role == "weight" else NEW_EACH_STEP
+    return term.part in (*own_parts, "address", "content", "layout")
 
 
 def _read(output: str, role: Role) -> Simulation:
     try:
-        told = json.loads(output.strip().splitlines()[-1])
-        lookups = tuple(Lookup(role=role, **one) for one in told["lookups"])
+        answer = json.loads(output.strip().splitlines()[-1])
+        lookups = tuple(Lookup(role=role, **lookup) for lookup in answer["lookups"])
     except (ValueError, KeyError, IndexError, TypeError) as error:
         return Simulation(method="unavailable", detail=f"unreadable answer: {type(error).__name__}")
     return Simulation(method="tensors", lookups=lookups)
