@@ -25,8 +25,8 @@ def _to_list(value: object) -> object:
 def _plain(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv:
         raise ValueError("is empty; write the program and its arguments")
-    if found := sorted(SHELL_WORDS & set(argv)):
-        raise ValueError(f"uses the shell ({' '.join(found)}); put it into a script and call the script")
+    if words := sorted(SHELL_WORDS & set(argv)):
+        raise ValueError(f"uses the shell ({' '.join(words)}); put it into a script and call the script")
     return argv
 
 

@@ -105,8 +105,8 @@ class BuildResult(Value):
     @property
     def touched(self) -> frozenset[str]:
         """`tampered`; in records older than that field the warnings say it."""
-        told = (warning.removeprefix(TOUCHED) for warning in self.warnings if warning.startswith(TOUCHED))
-        return frozenset((*self.tampered, *told))
+        paths = (warning.removeprefix(TOUCHED) for warning in self.warnings if warning.startswith(TOUCHED))
+        return frozenset((*self.tampered, *paths))
 
 
 class PrintedLine(Value):

@@ -69,8 +69,8 @@ def _value(node: ast.expr, variables: Mapping[str, float]) -> float:
 
 def _variable(name: str, variables: Mapping[str, float]) -> float:
     if name not in variables:
-        known = ", ".join(sorted(variables)) or "none"
-        raise FormulaError(f"unknown variable {name!r}; known: {known}")
+        names = ", ".join(sorted(variables)) or "none"
+        raise FormulaError(f"unknown variable {name!r}; known: {names}")
     return float(variables[name])
 
 

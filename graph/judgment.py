@@ -43,16 +43,16 @@ class Judgment(Value):
     def lines(self) -> tuple[str, ...]:
         """The judgement in words, as `ridgeline judge` prints it; evidence is indented."""
         questions = (("correct", self.correct), ("faster", self.faster), ("own work", self.own_work))
-        told = [
+        lines = [
             line
-            for question, given in questions
+            for question, answer in questions
             for line in (
-                f"{question}: {given.answer}",
-                *(f"  {each}" for each in "\n".join(given.evidence).splitlines()),
+                f"{question}: {answer.answer}",
+                *(f"  {each}" for each in "\n".join(answer.evidence).splitlines()),
             )
         ]
         off = (f"switched off: {', '.join(self.defences_off)}",) if self.defences_off else ()
-        return (*told, f"{self.calls} judged calls, isolation: {self.isolation}", *off)
+        return (*lines, f"{self.calls} judged calls, isolation: {self.isolation}", *off)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,7 +236,7 @@ class KernelProfile(Value):
 
     def number(self, name: str) -> float | None:
         """A number by its `group.field` name; None when nobody told it."""
-        return next((said.value for said in self.numbers if said.name == name), None)
+        return next((number.value for number in self.numbers if number.name == name), None)
 
 
 class Bounded(Value):

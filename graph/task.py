@@ -142,7 +142,7 @@ class Task(Value):
         names = [tensor.name for tensor in (*self.inputs, *self.outputs)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"inputs and outputs: {', '.join(twice)} is named twice")
-        if not self.outputs and all(one.constness != "mutated" for one in self.inputs):
+        if not self.outputs and all(tensor.constness != "mutated" for tensor in self.inputs):
             raise ValueError("outputs: there is none, and no input is mutated; name what the kernel writes")
         dims = set(self.shapes[0].dims)
         for shape in self.shapes:
@@ -161,13 +161,13 @@ class Task(Value):
         """Names of the arguments, in order."""
         if self.arguments:
             return self.arguments
-        out = tuple(one.name for one in self.outputs) if self.convention == "out" else ()
+        out = tuple(tensor.name for tensor in self.outputs) if self.convention == "out" else ()
         dims = tuple(self.shapes[0].dims) if self.language in ("c", "cuda", "hip") else ()
-        return (*(one.name for one in self.inputs), *out, *dims)
+        return (*(tensor.name for tensor in self.inputs), *out, *dims)
 
     def dtype_of(self, name: str) -> DType:
         """Of the input or output of that name; it must be there."""
-        return next(one.dtype for one in (*self.inputs, *self.outputs) if one.name == name)
+        return next(tensor.dtype for tensor in (*self.inputs, *self.outputs) if tensor.name == name)
 
     @property
     def timed(self) -> tuple[Shape, ...]:

@@ -193,6 +193,6 @@ def find(trial: Stage | None, kind: type[T]) -> T | None:
 
 def find_proposal(trial: Stage) -> Proposed:
     """Every trial began as one."""
-    found = find(trial, Proposed)
-    assert found is not None
-    return found
+    proposal = find(trial, Proposed)
+    assert proposal is not None
+    return proposal

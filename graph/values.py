@@ -68,10 +68,10 @@ class Cost(Value):
     wall_seconds: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
-        known = self.dollars is not None and other.dollars is not None
+        has_price = self.dollars is not None and other.dollars is not None
         return Cost(
             tokens=self.tokens + other.tokens,
-            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if has_price else None,
             gpu_seconds=self.gpu_seconds + other.gpu_seconds,
             command_seconds=self.command_seconds + other.command_seconds,
             wall_seconds=self.wall_seconds + other.wall_seconds,

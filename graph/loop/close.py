@@ -33,10 +33,10 @@ def accept(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     assert trial.formatted is not None
-    known = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
-    message = commit_message(trial, known, find_proposal(trial).round)
+    history = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
+    message = commit_message(trial, history, find_proposal(trial).round)
     commit = ports.workspace.accept(
-        parent=fold.standing(known).commit,
+        parent=fold.standing(history).commit,
         tree=trial.formatted.applied.tree,
         message=message,
         at=find_proposal(trial).opened_at,
@@ -48,36 +48,36 @@ def rollback(state: State, runtime: Runtime[Ports]) -> Update:
     """Record why, and stand on the last accepted version again."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
-    done = _close_round(state, ports, trial, commit=None)
+    update = _close_round(state, ports, trial, commit=None)
     ports.workspace.reset(fold.standing(read_history(ports)).commit)
-    return done
+    return update
 
 
 def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | None) -> Update:
     """One line for the round, or one for each measured change that a person chose from, in one write."""
-    told = make_briefing(state, ports)
+    briefing = make_briefing(state, ports)
     before = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
     options = sorted((trial, *state.get("alternatives", ())), key=lambda one: find_proposal(one).round)
     bodies: list[RoundClosed] = []
-    for number, one in enumerate(options):
+    for number, option in enumerate(options):
         after = options[number + 1] if number + 1 < len(options) else None
-        unkept = one is not trial and one.verdict.accepted
-        body = _make_closed(state, ports, one, until=find_proposal(after).opened_at if after else None)
-        made = trial.formatted.applied if trial.formatted and trial.verdict.accepted else None
-        reached = made is not None and find_proposal(one).round >= find_proposal(trial).round
+        unkept = option is not trial and option.verdict.accepted
+        body = _make_closed(state, ports, option, until=find_proposal(after).opened_at if after else None)
+        applied = trial.formatted.applied if trial.formatted and trial.verdict.accepted else None
+        reached = applied is not None and find_proposal(option).round >= find_proposal(trial).round
         update = {
-            "judged": mark_replaced(one, trial) if unkept else one,
-            "commit": commit if one is trial else None,
-            "tree": made.tree if made and reached else fold.standing(before).tree,
+            "judged": mark_replaced(option, trial) if unkept else option,
+            "commit": commit if option is trial else None,
+            "tree": applied.tree if applied and reached else fold.standing(before).tree,
             "decisions": tuple(state["decisions"]) if number == 0 else (),  # a checkpoint gives a list back
-            "exhausted": (state["exhausted"] or body.reflection.exhausted) if one is trial else "",
+            "exhausted": (state["exhausted"] or body.reflection.exhausted) if option is trial else "",
         }
         bodies.append(body.model_copy(update=update))
     ports.ledger.append(*bodies)
     publish(ports, lines=len(bodies))
     for body in bodies:
         if body.reflection.lesson:
-            target = told.target
+            target = briefing.target
             entry = tip_entry(body, read_history(ports).opened)
             ports.files.add_tip(target.target_gpu, target.target_op, target.target_backend, entry)
     return {"trial": None, "proposal": None, "decisions": (), "alternatives": ()}
@@ -85,40 +85,40 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
 
 def _open_round_number(state: State, trial: Judged) -> int:
     """Number of the open round: a person's edits of its change have the numbers after it."""
-    return min(find_proposal(one).round for one in (trial, *state.get("alternatives", ())))
+    return min(find_proposal(option).round for option in (trial, *state.get("alternatives", ())))
 
 
 def _make_closed(state: State, ports: Ports, judged: Judged, *, until: str | None) -> RoundClosed:
     """A judged change with what it taught and cost; `until`: when a person's edit of it took its place."""
-    seen, start = read_analysis(state), find_proposal(judged)
-    best = fold.standing(read_history(ports, before=f"round-{seen.round}"))
+    analysis, start = read_analysis(state), find_proposal(judged)
+    best = fold.standing(read_history(ports, before=f"round-{analysis.round}"))
     applied = judged.formatted.applied if judged.formatted else find(judged, Applied)
     if start.author:  # a person's change teaches in the person's words: no planner explains it
-        reflection, opened_at, looked = Reflection(attribution=judged.verdict.sentence), start.opened_at, Cost()
+        reflection, opened_at, cost = Reflection(attribution=judged.verdict.sentence), start.opened_at, Cost()
     else:
         reflection = ports.planner.reflect(make_briefing(state, ports), judged)
-        opened_at, looked = seen.opened_at, _analysis_cost(state, ports)
+        opened_at, cost = analysis.opened_at, _analysis_cost(state, ports)
     closed_at = ports.clock.now(f"round-{start.round} closed")
     return RoundClosed(
         round=start.round,
         judged=judged,
         prediction=None if start.author else _check_prediction(state, judged),
         reflection=reflection,
-        bottleneck=seen.bottleneck,
-        bottleneck_evidence=seen.evidence,
+        bottleneck=analysis.bottleneck,
+        bottleneck_evidence=analysis.evidence,
         commit=None,
         tree=best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
         closed_at=closed_at,
-        cost=round_cost(judged, reflection, opened_at=opened_at, closed_at=until or closed_at) + looked,
+        cost=round_cost(judged, reflection, opened_at=opened_at, closed_at=until or closed_at) + cost,
     )
 
 
 def _analysis_cost(state: State, ports: Ports) -> Cost:
     """What it cost to profile the best version in this round; nothing where an earlier profile was at hand."""
-    seen = read_analysis(state)
-    at_hand = fold.best_profile(read_history(ports, before=f"round-{seen.round}"))
-    fresh = seen.profile if seen.profile != at_hand else None
+    analysis = read_analysis(state)
+    at_hand = fold.best_profile(read_history(ports, before=f"round-{analysis.round}"))
+    fresh = analysis.profile if analysis.profile != at_hand else None
     return command_cost(fresh)
 
 
@@ -134,15 +134,15 @@ def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
 
 def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    known = read_history(ports)
-    last = known.rounds[-1].round if known.rounds else 1
-    mark = f"{last}.{len(known.restarts)}"
-    began = known.baseline.opened_at if known.baseline else ports.clock.now("round-1 opened")
+    history = read_history(ports)
+    last = history.rounds[-1].round if history.rounds else 1
+    mark = f"{last}.{len(history.restarts)}"
+    began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
     exhausted = state["exhausted"] or _read_end(ports)
-    stopped = _find_stop(known, ports, exhausted, last)
-    minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), known.rounds)
+    stopped = _find_stop(history, ports, exhausted, last)
+    minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), history.rounds)
     checks = evaluate_stop_checks(
-        known, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
+        history, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
     )
     return {"checks": checks, "exhausted": exhausted}
 
@@ -158,16 +158,20 @@ def _read_end(ports: Ports) -> str:
     return ""
 
 
-def _find_stop(known: History, ports: Ports, exhausted: str, last: int) -> str:
+def _find_stop(history: History, ports: Ports, exhausted: str, last: int) -> str:
     """Who ended the campaign, and why; empty while no person has. Nothing is asked where that is on record."""
     if exhausted.startswith(STOPPED):
         return STOP_REQUESTED
-    ending = next((one for one in (known.rounds[-1].decisions if known.rounds else ()) if one.exhausted), None)
+    ending = next(
+        (decision for decision in (history.rounds[-1].decisions if history.rounds else ()) if decision.exhausted), None
+    )
     if ending is not None:
         return f"{ending.by} says that nothing is left: {ending.exhausted}"
-    again = sum(event.after_round == last for event in known.reviews)
-    again += sum(event.after_round == last for event in known.restarts)
-    requested = ports.signals.stop_requested(last, again=again) if again else ports.signals.stop_requested(last)
+    later_events = sum(event.after_round == last for event in history.reviews)
+    later_events += sum(event.after_round == last for event in history.restarts)
+    requested = (
+        ports.signals.stop_requested(last, again=later_events) if later_events else ports.signals.stop_requested(last)
+    )
     return STOP_REQUESTED if requested else ""
 
 
@@ -177,33 +181,33 @@ def _find_stop(known: History, ports: Ports, exhausted: str, last: int) -> str:
 def review(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
     last = read_history(ports).rounds[-1].round
-    known = read_history(ports, before=f"review-after-{last}")
-    why = stagnation.find_stagnation(known)
+    history = read_history(ports, before=f"review-after-{last}")
+    why = stagnation.find_stagnation(history)
     assert why is not None
-    full, full_note = _validate_direction_end(ports, known, last)
-    found = ports.planner.review(make_briefing(state, ports, before=f"review-after-{last}"), why)
+    full, full_note = _validate_direction_end(ports, history, last)
+    answer = ports.planner.review(make_briefing(state, ports, before=f"review-after-{last}"), why)
     ports.ledger.append(
         Reviewed(
             after_round=last,
             trigger=why,
-            directions=found.directions,
-            exhausted=found.exhausted,
-            escalation=stagnation.advise_escalation(consecutive_rollbacks(known.rounds)),
+            directions=answer.directions,
+            exhausted=answer.exhausted,
+            escalation=stagnation.advise_escalation(consecutive_rollbacks(history.rounds)),
             full=full,
             full_note=full_note,
-            prompts=found.prompts,
-            cost=found.cost + command_cost(full),
+            prompts=answer.prompts,
+            cost=answer.cost + command_cost(full),
         )
     )
     publish(ports)
-    return {"checks": None, "exhausted": found.exhausted}
+    return {"checks": None, "exhausted": answer.exhausted}
 
 
-def _validate_direction_end(ports: Ports, known: History, last: int) -> tuple[Benchmark | None, str]:
+def _validate_direction_end(ports: Ports, history: History, last: int) -> tuple[Benchmark | None, str]:
     """Rules 11.1: a direction ends with all shapes, when its best version has only been seen on some of them."""
-    if not needs_full_run(known):
+    if not needs_full_run(history):
         return None, ""
-    best = fold.standing(known)
+    best = fold.standing(history)
     run = ports.timer.benchmark(
         best.commit,
         level="full",
@@ -214,8 +218,8 @@ def _validate_direction_end(ports: Ports, known: History, last: int) -> tuple[Be
     )
     if isinstance(run, BenchmarkFailed):
         return None, f"round-{best.round} gave no usable numbers over all shapes ({run.reason}): {run.detail}"
-    found, note = check_full_run(run, known)
-    return (run if found else None), note
+    usable, note = check_full_run(run, history)
+    return (run if usable else None), note
 
 
 # Partial restart: about half of what is remembered is masked, the best version stays.
@@ -224,11 +228,11 @@ def _validate_direction_end(ports: Ports, known: History, last: int) -> tuple[Be
 def restart(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
     last = fold.next_round(read_history(ports)) - 1
-    known = read_history(ports, before=f"restart-after-{last}")
-    masked = choose_masked_versions(known, seed=last)
+    history = read_history(ports, before=f"restart-after-{last}")
+    masked = choose_masked_versions(history, seed=last)
     note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
-    asked = state["proposal"]
-    cost = asked.cost if asked and asked.hypothesis is None else Cost()  # of no round: nothing came of it
+    proposal = state["proposal"]
+    cost = proposal.cost if proposal and proposal.hypothesis is None else Cost()  # of no round: nothing came of it
     ports.ledger.append(Restarted(after_round=last, masked=masked, note=note, cost=cost))
     publish(ports)
     return {"checks": None, "exhausted": ""}
@@ -240,43 +244,48 @@ def restart(state: State, runtime: Runtime[Ports]) -> Update:
 def final_test(state: State, runtime: Runtime[Ports]) -> Update:
     """Fresh processes, all shapes, a number of pairs fixed before the campaign began."""
     ports = runtime.context
-    known = read_history(ports)
-    best, base = fold.standing(known), known.opened.base_commit
+    history = read_history(ports)
+    best, base = fold.standing(history), history.opened.base_commit
     if best.commit == base:
         return {"final": Final(note="nothing was accepted: the best version is the original")}
-    found = ports.timer.compare(
+    run = ports.timer.compare(
         best=base,
         candidate=best.commit,
         shapes=best.all_shapes,
         first_pair=0,
-        pairs=known.limits.final_pairs,
-        blocks=known.limits.blocks,
+        pairs=history.limits.final_pairs,
+        blocks=history.limits.blocks,
         purpose="final",
     )
-    if isinstance(found, BenchmarkFailed):
-        return {"final": Final(note=f"the final test failed ({found.reason}): {found.detail}")}
+    if isinstance(run, BenchmarkFailed):
+        return {"final": Final(note=f"the final test failed ({run.reason}): {run.detail}")}
     try:
-        check_samples(found)
+        check_samples(run)
     except PairedError as error:
         return {"final": Final(note=f"the final test gave no estimate: {error}")}
-    return {"final": Final(comparison=found)}
+    return {"final": Final(comparison=run)}
 
 
 def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
     """The project's own benchmark on best and original, and its full suite on the best."""
     ports, final = runtime.context, state["final"]
     assert final is not None
-    known = read_history(ports)
-    best, base = fold.standing(known), known.opened.base_commit
+    history = read_history(ports)
+    best, base = fold.standing(history), history.opened.base_commit
     runs = {
         commit: ports.timer.benchmark(
-            commit, level="full", source="project", shapes=known.opened.target.target_shapes, repeat=0, purpose="final"
+            commit,
+            level="full",
+            source="project",
+            shapes=history.opened.target.target_shapes,
+            repeat=0,
+            purpose="final",
         )
         for commit in (base, best.commit)
     }
     suite = ports.checker.suite(best.commit)
-    named = {base: "the original", best.commit: "the best version"}
-    bad = [f"{named[commit]}: {why}" for commit, run in runs.items() if (why := _describe_trouble(run))]
+    names = {base: "the original", best.commit: "the best version"}
+    bad = [f"{names[commit]}: {why}" for commit, run in runs.items() if (why := _describe_trouble(run))]
     if suite is not None and not suite.passed:
         bad.append(f"the best version fails the project's full suite ({suite.kind})")
     note = "; ".join((*([final.note] if final.note else ()), *(f"full validation: {why}" for why in bad)))
@@ -291,30 +300,30 @@ def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
 
 def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     """Close the ledger and leave the branch on the best version."""
-    ports, final, found = runtime.context, state["final"], state["checks"]
+    ports, final, checks = runtime.context, state["final"], state["checks"]
     assert final is not None
-    assert found is not None
-    known = read_history(ports, before="concluded")
-    claim = compute_final_speedup(final.comparison, known.limits)
+    assert checks is not None
+    history = read_history(ports, before="concluded")
+    claim = compute_final_speedup(final.comparison, history.limits)
     last = state["proposal"]
-    asked = last.cost if last and last.hypothesis is None else Cost()  # of no round: nothing came of it
+    cost = last.cost if last and last.hypothesis is None else Cost()  # of no round: nothing came of it
     ports.ledger.append(
         Concluded(
-            stop_reason=describe_stop(found),
-            checks=found,
+            stop_reason=describe_stop(checks),
+            checks=checks,
             final=final.comparison,
             final_note=final.note,
             project=final.project,
             baseline_again=final.baseline_again,
             suite=final.suite,
-            attribution=attribute_gain(known),
+            attribution=attribute_gain(history),
             speedup=claim.speedup if claim else None,
             speedup_lower=claim.lower if claim else None,
             closed_at=ports.clock.now("campaign closed"),
-            cost=asked + command_cost(final.comparison, final.project, final.baseline_again, final.suite),
+            cost=cost + command_cost(final.comparison, final.project, final.baseline_again, final.suite),
         )
     )
-    ports.workspace.reset(fold.standing(known).commit)
+    ports.workspace.reset(fold.standing(history).commit)
     publish(ports)
     return {"final": None}
 

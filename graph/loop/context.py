@@ -50,15 +50,15 @@ def read_standing(ports: Ports) -> Standing:
 
 
 def read_analysis(state: State) -> Analysis:
-    known = state["analysis"]
-    assert known is not None
-    return known
+    analysis = state["analysis"]
+    assert analysis is not None
+    return analysis
 
 
-def read_best_counters(state: State, known: History) -> Profiled | None:
+def read_best_counters(state: State, history: History) -> Profiled | None:
     """Those of the round that made it, else those taken when the open round began; None where nothing can be read."""
-    seen = state["analysis"]
-    return fold.best_profile(known) or (seen.profile if seen else None)
+    analysis = state["analysis"]
+    return fold.best_profile(history) or (analysis.profile if analysis else None)
 
 
 def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefing:
@@ -67,46 +67,46 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
     Between rounds `before` is the key of the event that is about to be recorded: the analysis of the round that has
     just closed knows nothing of its verdict, so a fresh one is made from the ledger.
     """
-    seen = None if before else state["analysis"]
-    seen = seen or _without_profile(read_history(ports, before=before))
-    until = before or f"round-{seen.round}"
+    analysis = None if before else state["analysis"]
+    analysis = analysis or _without_profile(read_history(ports, before=before))
+    until = before or f"round-{analysis.round}"
     lines = tuple(takewhile(lambda line: line.key != until, ports.ledger.lines()))
-    known = read_history(ports, before=until)
-    best = fold.standing(known)
-    streak = consecutive_rollbacks(known.rounds)
+    history = read_history(ports, before=until)
+    best = fold.standing(history)
+    streak = consecutive_rollbacks(history.rounds)
     return Briefing(
-        round=seen.round,
-        target=known.opened.target,
-        contract=known.contract,
-        machine=known.opened.machine,
-        specs=known.roofline.specs if known.roofline else (),
+        round=analysis.round,
+        target=history.opened.target,
+        contract=history.contract,
+        machine=history.opened.machine,
+        specs=history.roofline.specs if history.roofline else (),
         sources=ports.workspace.sources(best.commit),
         best_commit=best.commit,
         best_round=best.round,
-        aggregate=aggregate(best.quick.rows, known.contract.scoring),
-        bottleneck=seen.bottleneck,
-        bottleneck_evidence=seen.evidence,
-        profile=seen.profile,
-        rounds=fold.unmasked_rounds(known),
+        aggregate=aggregate(best.quick.rows, history.contract.scoring),
+        bottleneck=analysis.bottleneck,
+        bottleneck_evidence=analysis.evidence,
+        profile=analysis.profile,
+        rounds=fold.unmasked_rounds(history),
         consecutive_rollbacks=streak,
         escalation=stagnation.advise_escalation(streak),
-        directions=fold.directions(known),
-        shapes=describe_shapes(known),
-        terms=describe_terms(known),
-        tips=known.opened.tips,
+        directions=fold.directions(history),
+        shapes=describe_shapes(history),
+        terms=describe_terms(history),
+        tips=history.opened.tips,
         head=lines[-1].sha256,
     )
 
 
-def _without_profile(known: History) -> Analysis:
+def _without_profile(history: History) -> Analysis:
     """A campaign that goes on from its ledger alone has no open round yet."""
-    baseline = known.baseline
+    baseline = history.baseline
     assert baseline is not None
-    last = known.rounds[-1] if known.rounds else None
+    last = history.rounds[-1] if history.rounds else None
     return Analysis(
-        round=fold.next_round(known),
+        round=fold.next_round(history),
         opened_at=last.closed_at if last else baseline.opened_at,
-        profile=fold.best_profile(known),
+        profile=fold.best_profile(history),
         bottleneck=last.bottleneck if last else baseline.bottleneck,
         evidence=last.bottleneck_evidence if last else "",
     )
@@ -143,14 +143,14 @@ def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
 
 def describe_terms(history: History) -> Terms:
     """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
-    found, known = compute_best_headroom(history), noise(history)
+    headroom, known = compute_best_headroom(history), noise(history)
     return Terms(
         limits=history.limits,
         rounds_done=count_planned_rounds(history),
         rounds_most=round_limit(history.limits, history.opened.target),
         peak_asked=peak_fraction(history.limits, history.opened.target.performance_target),
-        peak_now=found.text if isinstance(found, Headroom) else f"unknown: {found}",
-        governed=isinstance(found, Headroom),
+        peak_now=headroom.text if isinstance(headroom, Headroom) else f"unknown: {headroom}",
+        governed=isinstance(headroom, Headroom),
         spent=total_cost(history),
         visible_gain=smallest_visible_gain(known, history.limits) if known else None,
     )
@@ -181,8 +181,8 @@ def publish(ports: Ports, *, lines: int = 1) -> None:
     """
     keys = [line.key for line in ports.ledger.lines()]
     for later in range(lines - 1, -1, -1):
-        known = read_history(ports, before=keys[-later]) if later else read_history(ports)
-        ports.files.write(render_changed(known, worktree=TREE))
+        history = read_history(ports, before=keys[-later]) if later else read_history(ports)
+        ports.files.write(render_changed(history, worktree=TREE))
 
 
 def restore_files(ports: Ports) -> None:
@@ -196,8 +196,8 @@ def restore_files(ports: Ports) -> None:
 
 def wait_for_decision(ports: Ports, request: ApprovalRequest) -> Decision:
     """The decision; without one the campaign stops here, in order, and asks again when it goes on."""
-    asked = request.model_copy(update={"asked_at": ports.clock.now(f"{request.key} asked")})
-    while (decision := ports.approvals.decision(asked)) is None:
-        interrupt({"key": asked.key, "gate": asked.gate, "round": asked.round, "title": asked.title})
-    waited = 60 * minutes_between(asked.asked_at, ports.clock.now(f"{asked.key} answered"))
+    pending = request.model_copy(update={"asked_at": ports.clock.now(f"{request.key} asked")})
+    while (decision := ports.approvals.decision(pending)) is None:
+        interrupt({"key": pending.key, "gate": pending.gate, "round": pending.round, "title": pending.title})
+    waited = 60 * minutes_between(pending.asked_at, ports.clock.now(f"{pending.key} answered"))
     return decision.model_copy(update={"waited_s": max(0.0, waited)})

@@ -55,38 +55,38 @@ REPROFILE_AT = 2
 
 def analyze(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    known = read_history(ports)
-    best, number = fold.standing(known), fold.next_round(known)
+    history = read_history(ports)
+    best, number = fold.standing(history), fold.next_round(history)
     opened_at = ports.clock.now(f"round-{number} opened")
-    profile = fold.best_profile(known)
-    if profile is None or consecutive_rollbacks(known.rounds) >= REPROFILE_AT or _is_restarted(known, number):
+    profile = fold.best_profile(history)
+    if profile is None or consecutive_rollbacks(history.rounds) >= REPROFILE_AT or _is_restarted(history, number):
         profile = ports.profiler.profile(best.commit, purpose=f"round-{number} best")
-    ceilings = known.roofline.ceilings if known.roofline else None
-    roofs = compute_shape_roofs(best.quick.rows, known.contract.work, ceilings)
-    cpu = known.opened.machine.kind == "cpu"
-    bottleneck, evidence = classify_bottleneck(profile, roofs, best.quick.rows, known.contract.scoring, cpu=cpu)
-    seen = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
-    return {"analysis": seen, "proposal": None, "trial": None, "checks": None}
+    ceilings = history.roofline.ceilings if history.roofline else None
+    roofs = compute_shape_roofs(best.quick.rows, history.contract.work, ceilings)
+    cpu = history.opened.machine.kind == "cpu"
+    bottleneck, evidence = classify_bottleneck(profile, roofs, best.quick.rows, history.contract.scoring, cpu=cpu)
+    analysis = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
+    return {"analysis": analysis, "proposal": None, "trial": None, "checks": None}
 
 
-def _is_restarted(known: History, number: int) -> bool:
+def _is_restarted(history: History, number: int) -> bool:
     """Whether this is the first round after a partial restart, which looks afresh."""
-    return bool(known.restarts) and known.restarts[-1].after_round == number - 1
+    return bool(history.restarts) and history.restarts[-1].after_round == number - 1
 
 
 # Ask for exactly one hypothesis, written down before any edit exists.
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:
-    seen = read_analysis(state)
+    analysis = read_analysis(state)
     proposal = runtime.context.planner.propose(make_briefing(state, runtime.context))
     if proposal.hypothesis is None:
         exhausted = proposal.exhausted or "the planner has no further direction"
         return {"exhausted": exhausted, "trial": None, "proposal": proposal}
     trial = Proposed(
-        round=seen.round,
+        round=analysis.round,
         hypothesis=proposal.hypothesis,
-        opened_at=seen.opened_at,
+        opened_at=analysis.opened_at,
         prompts=proposal.prompts,
         cost=proposal.cost,
     )
@@ -121,28 +121,30 @@ def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
     """
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
-    known, options = read_history(ports), (*state.get("alternatives", ()), trial)
-    request = ask_about_change(options, known, before=read_best_counters(state, known))
+    history, options = read_history(ports), (*state.get("alternatives", ()), trial)
+    request = ask_about_change(options, history, before=read_best_counters(state, history))
     decision = wait_for_decision(ports, request)
     decisions = (*state["decisions"], decision)
     match decision.choice:
         case "approve":
-            kept = choose_approved(options, decision)
+            approved_change = choose_approved(options, decision)
         case "edit":
             assert request.edit is not None
             return {"trial": make_edit(request.edit, decision), "alternatives": options, "decisions": decisions}
         case "reject":
-            options = tuple(_reject_change(one, decision) if one.verdict.accepted else one for one in options)
-            kept = options[0]
-    others = tuple(one for one in options if one is not kept)
-    return {"trial": kept, "alternatives": others, "decisions": decisions}
+            options = tuple(
+                _reject_change(option, decision) if option.verdict.accepted else option for option in options
+            )
+            approved_change = options[0]
+    others = tuple(option for option in options if option is not approved_change)
+    return {"trial": approved_change, "alternatives": others, "decisions": decisions}
 
 
 def _reject_change(trial: Judged, decision: Decision) -> Judged:
     before = trial.verdict
-    said = describe_rejection(decision)
-    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - measured as kept, but {said}"
-    update = {"decision": "rolled_back", "reason": "rejected", "notes": (*before.notes, said), "sentence": sentence}
+    why = describe_rejection(decision)
+    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - measured as kept, but {why}"
+    update = {"decision": "rolled_back", "reason": "rejected", "notes": (*before.notes, why), "sentence": sentence}
     return trial.model_copy(update={"verdict": before.model_copy(update=update)})
 
 
@@ -181,23 +183,23 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Drafted)
     best = read_standing(ports)
-    done = ports.workspace.apply(
+    edit = ports.workspace.apply(
         round=trial.proposed.round, parent=best.commit, edits=trial.edits, at=trial.proposed.opened_at
     )
-    if isinstance(done, Refused):
-        return {"trial": Failed(reached=trial, reason="refused_edit", detail=done.detail)}
+    if isinstance(edit, Refused):
+        return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
     applied = Applied(
         drafted=trial,
-        commit=done.commit,
-        tree=done.tree,
-        diff=done.diff,
-        snapshot=done.snapshot,
-        changed=done.changed,
-        audit=done.audit,
+        commit=edit.commit,
+        tree=edit.tree,
+        diff=edit.diff,
+        snapshot=edit.snapshot,
+        changed=edit.changed,
+        audit=edit.audit,
     )
-    if done.tree == best.tree:
+    if edit.tree == best.tree:
         return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
-    if refused := find_refusal(done.audit, trial.proposed.hypothesis, best.contract):
+    if refused := find_refusal(edit.audit, trial.proposed.hypothesis, best.contract):
         return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
     return {"trial": applied}
 
@@ -278,12 +280,12 @@ def run_test(ports: Ports, commit: str, *, purpose: str) -> TestResult:
     why = explain_early_end(originals, test.printed)
     if why is None:
         return test
-    again = ports.checker.check(commit, purpose=f"{purpose} again")
-    why = explain_early_end(originals, again.printed) if again.printed else None
+    retest = ports.checker.check(commit, purpose=f"{purpose} again")
+    why = explain_early_end(originals, retest.printed) if retest.printed else None
     if why is None:  # it passed in full, or failed in plain words
-        return again
-    return again.model_copy(
-        update={"passed": False, "kind": "incorrect", "detail": f"{why}\n{again.detail}".rstrip(), "printed": None}
+        return retest
+    return retest.model_copy(
+        update={"passed": False, "kind": "incorrect", "detail": f"{why}\n{retest.detail}".rstrip(), "printed": None}
     )
 
 
@@ -309,16 +311,16 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
     attempt = len(drafted.repairs) + 1
     answer = runtime.context.planner.repair(make_briefing(state, runtime.context), trial, attempt)
     evidence = _read_evidence(trial)
-    asked = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
+    request = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
     if not answer.edits:
         detail = f"{evidence}\nrepair {attempt}: {answer.refusal or 'no edits'}"
-        reached = _with_draft(trial, drafted.model_copy(update={"repairs": (*drafted.repairs, asked)}))
+        reached = _with_draft(trial, drafted.model_copy(update={"repairs": (*drafted.repairs, request)}))
         reason: Literal["incorrect", "build_failed"] = "incorrect" if isinstance(trial, Broken) else "build_failed"
         return {"trial": Failed(reached=reached, reason=reason, detail=detail), "exhausted": answer.exhausted}
     update = {
         "edits": answer.edits,
         "explanation": answer.explanation or drafted.explanation,
-        "repairs": (*drafted.repairs, asked),
+        "repairs": (*drafted.repairs, request),
         "prompts": (*drafted.prompts, *answer.prompts),
     }
     return {"trial": drafted.model_copy(update=update)}
@@ -347,17 +349,17 @@ def _read_evidence(trial: Broken | Built) -> str:
 def measure(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Verified | Timed)
-    known = read_history(ports)
-    best, number = fold.standing(known), find_proposal(trial).round
+    history = read_history(ports)
+    best, number = fold.standing(history), find_proposal(trial).round
     verified = find(trial, Verified)
     assert verified is not None
     candidate = verified.built.applied.commit
-    while (want := choose_measurement(trial, best, known.limits)) is not None:
-        found = take_measurement(
-            ports, want, best=best, candidate=candidate, purpose=f"round-{number}", blocks=known.limits.blocks
+    while (want := choose_measurement(trial, best, history.limits)) is not None:
+        run = take_measurement(
+            ports, want, best=best, candidate=candidate, purpose=f"round-{number}", blocks=history.limits.blocks
         )
         so_far = trial.evidence if isinstance(trial, Timed) else ()
-        trial = Timed(verified=verified, evidence=(*so_far, found))
+        trial = Timed(verified=verified, evidence=(*so_far, run))
     return {"trial": trial if isinstance(trial, Timed) else Timed(verified=verified, evidence=())}
 
 
@@ -406,12 +408,12 @@ def trace(state: State, runtime: Runtime[Ports]) -> Update:
 def decide(state: State, runtime: Runtime[Ports]) -> Update:
     trial = state["trial"]
     assert isinstance(trial, Traced | Failed)
-    known = read_history(runtime.context)
-    limits = known.limits
+    history = read_history(runtime.context)
+    limits = history.limits
     if find_proposal(trial).author:  # a person is asked what becomes of it, not the planner
         limits = limits.model_copy(update={"split": False})
     verdict = acceptance.decide_verdict(
-        trial, fold.standing(known), limits, best_profile=read_best_counters(state, known)
+        trial, fold.standing(history), limits, best_profile=read_best_counters(state, history)
     )
     return {"trial": Judged(trial=trial, verdict=verdict)}
 
@@ -425,16 +427,16 @@ def split(state: State, runtime: Runtime[Ports]) -> Update:
     answer = ports.planner.split(make_briefing(state, ports), trial)
     drafted = find(trial, Drafted)
     assert drafted is not None
-    asked = {"prompts": (*drafted.prompts, *answer.prompts), "cost": drafted.cost + answer.cost}
+    update_cost = {"prompts": (*drafted.prompts, *answer.prompts), "cost": drafted.cost + answer.cost}
     if answer.edits:
-        update = {"edits": answer.edits, "explanation": answer.explanation, "split": True, **asked}
+        update = {"edits": answer.edits, "explanation": answer.explanation, "split": True, **update_cost}
         return {"trial": drafted.model_copy(update=update)}
-    refused = replace_draft(trial.trial, drafted.model_copy(update=asked))
+    refused = replace_draft(trial.trial, drafted.model_copy(update=update_cost))
     assert isinstance(refused, Traced | Failed)
-    known = read_history(ports)
-    limits = known.limits.model_copy(update={"split": False})
+    history = read_history(ports)
+    limits = history.limits.model_copy(update={"split": False})
     verdict = acceptance.decide_verdict(
-        refused, fold.standing(known), limits, best_profile=read_best_counters(state, known)
+        refused, fold.standing(history), limits, best_profile=read_best_counters(state, history)
     )
     return {"trial": Judged(trial=refused, verdict=verdict), "exhausted": answer.exhausted}
 
@@ -447,20 +449,20 @@ def format_candidate(state: State, runtime: Runtime[Ports]) -> Update:
     assert isinstance(trial, Judged)
     applied = find(trial, Applied)
     assert applied is not None
-    done = ports.builder.format(applied.commit, applied.changed)
-    note = f"not formatted: {done.detail}" if done.detail else ""
-    if done.edits:
-        kept = tuple(edit for edit in applied.drafted.edits if edit.path not in {e.path for e in done.edits})
-        again = ports.workspace.apply(
+    formatting = ports.builder.format(applied.commit, applied.changed)
+    note = f"not formatted: {formatting.detail}" if formatting.detail else ""
+    if formatting.edits:
+        edits = tuple(edit for edit in applied.drafted.edits if edit.path not in {e.path for e in formatting.edits})
+        formatted = ports.workspace.apply(
             round=applied.drafted.proposed.round,
             parent=read_standing(ports).commit,
-            edits=(*kept, *done.edits),
+            edits=(*edits, *formatting.edits),
             at=applied.drafted.proposed.opened_at,
         )
-        if isinstance(again, Refused):
-            note = f"not formatted: {again.detail}"
+        if isinstance(formatted, Refused):
+            note = f"not formatted: {formatted.detail}"
         else:
-            applied = Applied(drafted=applied.drafted, **again.model_dump())
+            applied = Applied(drafted=applied.drafted, **formatted.model_dump())
     verdict = trial.verdict.model_copy(update={"notes": (*trial.verdict.notes, note)}) if note else trial.verdict
     return {"trial": trial.model_copy(update={"formatted": Formatted(applied=applied), "verdict": verdict})}
 
@@ -476,20 +478,20 @@ def revalidate(state: State, runtime: Runtime[Ports]) -> Update:
     assert measured is not None
     if formatted.tree == measured.tree:
         return {"trial": trial}
-    again = _measure_formatted(ports, formatted)
-    evidence = again.timed.evidence if isinstance(again, Traced) else ()
-    known = read_history(ports)
+    retest = _measure_formatted(ports, formatted)
+    evidence = retest.timed.evidence if isinstance(retest, Traced) else ()
+    history = read_history(ports)
     verdict = acceptance.decide_verdict(
-        again, fold.standing(known), known.limits, best_profile=read_best_counters(state, known)
+        retest, fold.standing(history), history.limits, best_profile=read_best_counters(state, history)
     )
-    kept = trial.verdict if verdict.accepted else _roll_back_formatted(verdict, trial.verdict)
-    done = Formatted(applied=formatted, evidence=evidence)
-    return {"trial": Judged(trial=trial.trial, verdict=kept, formatted=done)}
+    final = trial.verdict if verdict.accepted else _roll_back_formatted(verdict, trial.verdict)
+    outcome = Formatted(applied=formatted, evidence=evidence)
+    return {"trial": Judged(trial=trial.trial, verdict=final, formatted=outcome)}
 
 
 def _measure_formatted(ports: Ports, applied: Applied) -> Traced | Failed:
-    known = read_history(ports)
-    best, number = fold.standing(known), find_proposal(applied).round
+    history = read_history(ports)
+    best, number = fold.standing(history), find_proposal(applied).round
     built = Built(applied=applied, build=ports.builder.build(applied.commit))
     if not built.build.ok:
         return Failed(reached=built, reason="build_failed", detail="the formatted code does not build")
@@ -501,13 +503,13 @@ def _measure_formatted(ports: Ports, applied: Applied) -> Traced | Failed:
     verified = Verified(built=built, test=test)
     evidence: tuple[Measured, ...] = ()
     while want := choose_measurement(
-        Timed(verified=verified, evidence=evidence) if evidence else verified, best, known.limits
+        Timed(verified=verified, evidence=evidence) if evidence else verified, best, history.limits
     ):
         purpose = f"round-{number} formatted"
-        found = take_measurement(
-            ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=known.limits.blocks
+        run = take_measurement(
+            ports, want, best=best, candidate=applied.commit, purpose=purpose, blocks=history.limits.blocks
         )
-        evidence = (*evidence, found)
+        evidence = (*evidence, run)
     profile = ports.profiler.profile(applied.commit, purpose=f"round-{number} formatted")
     return Traced(timed=Timed(verified=verified, evidence=evidence), profile=profile)
 

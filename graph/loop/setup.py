@@ -136,26 +136,26 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
     """The project's benchmark, the quick command over all shapes, then over the representative ones."""
     ports, so_far = runtime.context, state["baseline"]
     assert so_far is not None
-    known = read_history(ports)
-    commit, shapes = known.opened.base_commit, known.opened.target.target_shapes
+    history = read_history(ports)
+    commit, shapes = history.opened.base_commit, history.opened.target.target_shapes
     project = _require_usable(
         ports.timer.benchmark(commit, level="full", source="project", shapes=shapes, repeat=0, purpose="baseline"),
-        known.opened.contract_path,
+        history.opened.contract_path,
     )
     labels = shapes or tuple(row.label for row in project.rows)
     quick = _require_usable(
         ports.timer.benchmark(commit, level="full", source="quick", shapes=labels, repeat=0, purpose="baseline"),
-        known.opened.contract_path,
+        history.opened.contract_path,
     )
     try:
-        chosen = choose_representative(quick.rows, known.contract)
+        chosen = choose_representative(quick.rows, history.contract)
     except ValueError as error:  # SkewMissing, or a work formula that a row cannot fill
         raise BrokenBaseline(
-            f"{known.opened.contract_path}: work, skew_shapes: {error}; correct the contract"
+            f"{history.opened.contract_path}: work, skew_shapes: {error}; correct the contract"
         ) from error
     spot = _require_usable(
         ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),
-        known.opened.contract_path,
+        history.opened.contract_path,
     )
     update = {"project": project, "quick": quick, "spot": spot, "representative": chosen}
     return {"baseline": so_far.model_copy(update=update)}
@@ -176,13 +176,13 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
     assert so_far.project is not None
     assert so_far.quick is not None
     assert so_far.spot is not None
-    known = read_history(ports)
-    again = _measure_ceilings_again(state, ports, (so_far.quick, so_far.project))
-    roofline = again or known.roofline
+    history = read_history(ports)
+    remeasured = _measure_ceilings_again(state, ports, (so_far.quick, so_far.project))
+    roofline = remeasured or history.roofline
     ceilings = roofline.ceilings if roofline else None
-    roofs = compute_shape_roofs(so_far.quick.rows, known.contract.work, ceilings)
-    cpu = known.opened.machine.kind == "cpu"
-    bottleneck, _ = classify_bottleneck(so_far.profile, roofs, so_far.quick.rows, known.contract.scoring, cpu=cpu)
+    roofs = compute_shape_roofs(so_far.quick.rows, history.contract.work, ceilings)
+    cpu = history.opened.machine.kind == "cpu"
+    bottleneck, _ = classify_bottleneck(so_far.profile, roofs, so_far.quick.rows, history.contract.scoring, cpu=cpu)
     ports.ledger.append(
         BaselineClosed(
             test=so_far.test,
@@ -193,9 +193,9 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
             classes=list_classes(so_far.quick.rows),
             profile=so_far.profile,
             bottleneck=bottleneck,
-            snapshot=ports.workspace.snapshot(known.opened.base_commit),
+            snapshot=ports.workspace.snapshot(history.opened.base_commit),
             shapes=roofs,
-            roofline=again,
+            roofline=remeasured,
             opened_at=so_far.opened_at,
             cost=command_cost(so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile),
         )
@@ -206,10 +206,10 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
 
 def _measure_ceilings_again(state: State, ports: Ports, runs: tuple[Benchmark, ...]) -> Rooflined | None:
     """Measured now, where ceilings that were kept from another day would end the campaign before its first round."""
-    known = read_history(ports)
-    if not rests_on_kept_ceilings(known, runs):
+    history = read_history(ports)
+    if not rests_on_kept_ceilings(history, runs):
         return None
-    opened = known.opened
+    opened = history.opened
     measured = ports.device.ceilings(opened.target.dtype, fresh=True)
     return make_roofline_record(measured, opened.machine, state["request"].specs)
 
@@ -243,44 +243,44 @@ def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
     Not where the original stands at its ceiling: no candidate will come.
     """
     ports = runtime.context
-    known = read_history(ports)
-    if calibration.next_calibration(known) == "calibration" and not has_nothing_to_gain(known):
-        _record_calibration(ports, known, pairs=known.limits.calibration_pairs, fresh=True)
+    history = read_history(ports)
+    if calibration.next_calibration(history) == "calibration" and not has_nothing_to_gain(history):
+        _record_calibration(ports, history, pairs=history.limits.calibration_pairs, fresh=True)
     return {}
 
 
 def canary(state: State, runtime: Runtime[Ports]) -> Update:
     """A few pairs now and then: does the calibration still hold?"""
     ports = runtime.context
-    known = read_history(ports)
-    if calibration.next_calibration(known) == "canary":
-        _record_calibration(ports, known, pairs=known.limits.canary_pairs, fresh=False)
+    history = read_history(ports)
+    if calibration.next_calibration(history) == "canary":
+        _record_calibration(ports, history, pairs=history.limits.canary_pairs, fresh=False)
     return {}
 
 
-def _record_calibration(ports: Ports, known: History, *, pairs: int, fresh: bool) -> None:
-    best, after = fold.standing(known), fold.next_round(known) - 1
-    found = ports.timer.calibrate(
+def _record_calibration(ports: Ports, history: History, *, pairs: int, fresh: bool) -> None:
+    best, after = fold.standing(history), fold.next_round(history) - 1
+    run = ports.timer.calibrate(
         best.commit,
         shapes=best.all_shapes,
         pairs=pairs,
-        blocks=known.limits.blocks,
-        budget_s=known.limits.calibration_minutes * 60,
-        fresh=bool(known.calibrations),
+        blocks=history.limits.blocks,
+        budget_s=history.limits.calibration_minutes * 60,
+        fresh=bool(history.calibrations),
         purpose=f"{'calibration' if fresh else 'canary'}-{after}",
     )
-    failed = found if isinstance(found, BenchmarkFailed) else None
+    failed = run if isinstance(run, BenchmarkFailed) else None
     body = Calibrated(
         after_round=after,
         fresh=fresh,
-        comparison=found if isinstance(found, Comparison) else None,
-        alarm="" if fresh else _find_alarm(found, known),
+        comparison=run if isinstance(run, Comparison) else None,
+        alarm="" if fresh else _find_alarm(run, history),
         note=f"not measured ({failed.reason}): {failed.detail}" if failed else "",
-        cost=command_cost(found),
+        cost=command_cost(run),
     )
     ports.ledger.append(body)
     publish(ports)
 
 
-def _find_alarm(found: Comparison | BenchmarkFailed, known: History) -> str:
-    return "" if isinstance(found, BenchmarkFailed) else calibration.find_alarm(found, known)
+def _find_alarm(run: Comparison | BenchmarkFailed, history: History) -> str:
+    return "" if isinstance(run, BenchmarkFailed) else calibration.find_alarm(run, history)

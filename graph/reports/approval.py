@@ -23,8 +23,8 @@ DIGITS = 12
 
 def ask_about_target(target: Target, limits: Limits) -> ApprovalRequest:
     """Before a branch is made: what will be optimized, and how far the campaign may go."""
-    asked = ("target_op", "target_backend", "target_gpu", "dtype", "primary_metric", "git_branch", "project_skill")
-    rows = [(name, cell(str(getattr(target, name)))) for name in asked]
+    fields = ("target_op", "target_backend", "target_gpu", "dtype", "primary_metric", "git_branch", "project_skill")
+    rows = [(name, cell(str(getattr(target, name)))) for name in fields]
     rows.append(("preset", limits.preset))
     title = f"optimize {target.target_op} ({target.target_backend}) on {target.platform}"
     sections = (Section(heading="Target", text=table(("Parameter", "Value"), rows)),)
@@ -33,11 +33,17 @@ def ask_about_target(target: Target, limits: Limits) -> ApprovalRequest:
 
 def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
     """Before anything is written: the claim, what it rests on, what it predicts."""
-    told = trial.hypothesis
-    sections = (_hypothesis(told), _cost(trial.cost, history))
+    hypothesis = trial.hypothesis
+    sections = (_hypothesis(hypothesis), _cost(trial.cost, history))
     campaign = history.opened.target.campaign
     return _request(
-        "hypothesis", trial.round, campaign, history.limits, title=line(told.change), content=told, sections=sections
+        "hypothesis",
+        trial.round,
+        campaign,
+        history.limits,
+        title=line(hypothesis.change),
+        content=hypothesis,
+        sections=sections,
     )
 
 
@@ -65,13 +71,13 @@ def ask_about_change(options: Sequence[Judged], history: History, *, before: Pro
         find_proposal(options[0]).round,
         history.opened.target.campaign,
         history.limits,
-        title=" | ".join(line(one.verdict.sentence) for one in options),
+        title=" | ".join(line(option.verdict.sentence) for option in options),
         content=content,
         sections=sections,
     )
-    newest = next(found for one in reversed(options) if (found := _find_applied(one)) is not None)
-    shown = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": begin_edit(options)}
-    return request.model_copy(update={**shown, "options": tuple(map(_option, options)) if several else ()})
+    newest = next(applied for option in reversed(options) if (applied := _find_applied(option)) is not None)
+    contents = {"diff": newest.diff, "snapshot": newest.snapshot, "edit": begin_edit(options)}
+    return request.model_copy(update={**contents, "options": tuple(map(_option, options)) if several else ()})
 
 
 def _find_applied(trial: Judged) -> Applied | None:
@@ -92,13 +98,13 @@ def _option(trial: Judged) -> Option:
 
 def _side_by_side(options: Sequence[Judged]) -> Section:
     """Each against the same best version."""
-    labels = list(dict.fromkeys(shape.label for one in options for shape in one.verdict.shapes))
-    shapes = [{shape.label: shape for shape in one.verdict.shapes} for one in options]
+    labels = list(dict.fromkeys(shape.label for option in options for shape in option.verdict.shapes))
+    shapes = [{shape.label: shape for shape in option.verdict.shapes} for option in options]
     rows = [
-        ("whose", *(cell(find_proposal(one).author or "the planner's own") for one in options)),
-        ("may be kept", *("yes" if one.verdict.accepted else f"no: {one.verdict.reason}" for one in options)),
-        ("correct", *(one.verdict.correct for one in options)),
-        ("gain", *(interval(one.verdict.gain, one.verdict.lower, one.verdict.upper) for one in options)),
+        ("whose", *(cell(find_proposal(option).author or "the planner's own") for option in options)),
+        ("may be kept", *("yes" if option.verdict.accepted else f"no: {option.verdict.reason}" for option in options)),
+        ("correct", *(option.verdict.correct for option in options)),
+        ("gain", *(interval(option.verdict.gain, option.verdict.lower, option.verdict.upper) for option in options)),
         *(
             (
                 cell(label),
@@ -107,7 +113,7 @@ def _side_by_side(options: Sequence[Judged]) -> Section:
             for label in labels
         ),
     ]
-    head = ("Against the best version", *(f"round {find_proposal(one).round}" for one in options))
+    head = ("Against the best version", *(f"round {find_proposal(option).round}" for option in options))
     return Section(heading="Side by side", text=table(head, rows))
 
 
@@ -128,16 +134,16 @@ def _request(
     )
 
 
-def _hypothesis(told: Hypothesis) -> Section:
+def _hypothesis(hypothesis: Hypothesis) -> Section:
     rows = [
-        ("claim", cell(told.claim, 600)),
-        ("change", cell(told.change, 600)),
-        ("kind", f"{told.category}, bucket {told.bucket}"),
-        ("predicts", f"{cell(told.prediction.counter)} {told.prediction.direction}"),
-        ("risks", cell(told.risks, 600)),
-        ("would show", cell(told.verification, 600)),
-        *(("evidence", cell(item, 600)) for item in told.evidence),
-        *(("source", cell(item)) for item in told.sources),
+        ("claim", cell(hypothesis.claim, 600)),
+        ("change", cell(hypothesis.change, 600)),
+        ("kind", f"{hypothesis.category}, bucket {hypothesis.bucket}"),
+        ("predicts", f"{cell(hypothesis.prediction.counter)} {hypothesis.prediction.direction}"),
+        ("risks", cell(hypothesis.risks, 600)),
+        ("would show", cell(hypothesis.verification, 600)),
+        *(("evidence", cell(item, 600)) for item in hypothesis.evidence),
+        *(("source", cell(item)) for item in hypothesis.sources),
     ]
     return Section(heading="Hypothesis", text=table(("", ""), rows))
 
@@ -145,7 +151,8 @@ def _hypothesis(told: Hypothesis) -> Section:
 def _measured_section(trial: Judged) -> Section:
     verdict = trial.verdict
     rows = [
-        (cell(one.label), cell(one.config_class), interval(one.gain, one.lower, one.upper)) for one in verdict.shapes
+        (cell(shape.label), cell(shape.config_class), interval(shape.gain, shape.lower, shape.upper))
+        for shape in verdict.shapes
     ]
     notes = "".join(f"\n- {line(note, 300)}" for note in verdict.notes)
     gain = interval(verdict.gain, verdict.lower, verdict.upper)
@@ -167,7 +174,10 @@ def _checks_section(trial: Judged) -> Section:
 
 
 def _audit(applied: Applied) -> Section:
-    rows = [(one.severity, one.rule, f"{cell(one.path)}:{one.line}", cell(one.meaning)) for one in applied.audit]
+    rows = [
+        (finding.severity, finding.rule, f"{cell(finding.path)}:{finding.line}", cell(finding.meaning))
+        for finding in applied.audit
+    ]
     text = table(("Severity", "Rule", "Place", "Meaning"), rows) if rows else "Reading the change found nothing."
     return Section(heading="Audit", text=text)
 
@@ -187,12 +197,12 @@ def _cost(now: Cost, history: History) -> Section:
     return Section(heading="Cost", text=table(("", "Tokens", "USD", "Commands s"), rows))
 
 
-def _counters(told: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
+def _counters(hypothesis: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
     """What the hypothesis said would be seen, what was, and every other counter."""
-    seen = check_prediction(told.prediction, before, after)
-    moved = f"{quantity(seen.before)} -> {quantity(seen.after)}"
-    said = f"Predicted: {cell(told.prediction.counter)} {told.prediction.direction}; seen: {moved}: {seen.outcome}."
-    return f"{said}\n\n{profile_table(before, after)}"
+    check = check_prediction(hypothesis.prediction, before, after)
+    move = f"{quantity(check.before)} -> {quantity(check.after)}"
+    text = f"Predicted: {cell(hypothesis.prediction.counter)} {hypothesis.prediction.direction}; seen: {move}: {check.outcome}."
+    return f"{text}\n\n{profile_table(before, after)}"
 
 
 def _profile(trial: Judged) -> Profiled | None:

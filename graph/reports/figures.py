@@ -87,7 +87,7 @@ def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
 def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
     """Geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
     column = scoring.time_ms
-    times = [named.value for row in passing_rows(rows) for named in row.metrics if named.name == column]
+    times = [counter.value for row in passing_rows(rows) for counter in row.metrics if counter.name == column]
     return 1000 * score.geomean(times) if times and all(0 < time < inf for time in times) else None
 
 
@@ -136,8 +136,8 @@ def profile(closed: RoundClosed) -> Profiled | None:
 
 def test(closed: RoundClosed) -> TestResult | None:
     """The last correctness result of the round, right or wrong."""
-    found = find(closed.judged, Verified) or find(closed.judged, Broken)
-    return found.test if found else None
+    stage = find(closed.judged, Verified) or find(closed.judged, Broken)
+    return stage.test if stage else None
 
 
 def failure(closed: RoundClosed) -> Failed | None:
@@ -161,9 +161,9 @@ def best(history: History) -> tuple[int, Benchmark] | None:
     """Round and benchmark of the best version; None before the baseline."""
     if history.baseline is None:
         return None
-    kept = best_round(history)
-    run = candidate(kept) if kept else None
-    return (kept.round, run) if kept and run else (1, history.baseline.quick)
+    best_closed = best_round(history)
+    run = candidate(best_closed) if best_closed else None
+    return (best_closed.round, run) if best_closed and run else (1, history.baseline.quick)
 
 
 def before(history: History, round: int) -> tuple[int, Benchmark] | None:

@@ -181,10 +181,10 @@ def schema_sha256(columns: tuple[str, ...]) -> str:
 
 def manifest(history: History, *, worktree: str) -> str:
     """YAML in a fixed order. Only representative shapes, quick command, status and best ever change."""
-    found = figures.best(history)
+    best = figures.best(history)
     state: dict[str, object] = {
         "status": _status(history),
-        "best_round": found[0] if found else None,
+        "best_round": best[0] if best else None,
         "best_commit": figures.best_commit(history),
         "worktree": worktree,
     }

@@ -116,14 +116,20 @@ def comparison(history: History) -> str:
 
 def decisions(history: History) -> str:
     """What people decided, or the policy in their place; empty where nobody was asked."""
-    decided = [*history.opened.decisions, *(one for closed in history.rounds for one in closed.decisions)]
+    decided = [*history.opened.decisions, *(decision for closed in history.rounds for decision in closed.decisions)]
     rows = [
-        (cell(one.key.rpartition("-")[0]), one.choice, cell(one.by), minute(one.at), cell(one.reason, 300) or "-")
-        for one in decided
+        (
+            cell(decision.key.rpartition("-")[0]),
+            decision.choice,
+            cell(decision.by),
+            minute(decision.at),
+            cell(decision.reason, 300) or "-",
+        )
+        for decision in decided
     ]
     replaced = "".join(f"\n- {cell(one.judged.verdict.sentence, 600)}" for one in history.rounds if one.replaced)
-    told = table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
-    return f"{told}\n{replaced}" if replaced else told
+    rendered = table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
+    return f"{rendered}\n{replaced}" if replaced else rendered
 
 
 def _links(history: History) -> list[str]:
@@ -188,24 +194,24 @@ def versus_text(history: History) -> str:
         return "There is no baseline yet."
     if best[0] == 1:
         return "The original is still the best version: no change was kept."
-    found = compute_result(history)
-    text = f"{shapes_table(found.final)}\n\n{shapes_note(found.final)}" if found.final else _without_test(found)
+    result = compute_result(history)
+    text = f"{shapes_table(result.final)}\n\n{shapes_note(result.final)}" if result.final else _without_test(result)
     return f"{text}\n\n{_readings(history, best)}"
 
 
-def _without_test(found: Result) -> str:
-    so_far = best_so_far(found)
-    return f"There is no final test to compare them by; {so_far}." if found.concluded else f"{so_far.capitalize()}."
+def _without_test(result: Result) -> str:
+    so_far = best_so_far(result)
+    return f"There is no final test to compare them by; {so_far}." if result.concluded else f"{so_far.capitalize()}."
 
 
 def _readings(history: History, best: tuple[int, Benchmark]) -> str:
     """Of the quick command, and of the project's benchmark where it ran on the best version."""
     baseline, end = history.baseline, history.concluded
     assert baseline is not None
-    kept = next(closed for closed in history.rounds if closed.round == best[0])
+    best_closed = next(closed for closed in history.rounds if closed.round == best[0])
     text = (
         "Readings are single runs at the times named. The machine differs between them, so they are not divided by one "
-        f"another. Quick command, original {minute(baseline.opened_at)}, best {minute(kept.closed_at)}:\n\n"
+        f"another. Quick command, original {minute(baseline.opened_at)}, best {minute(best_closed.closed_at)}:\n\n"
         f"{readings(baseline.quick, best[1], history.contract)}"
     )
     if end is None or end.project is None:
@@ -261,22 +267,22 @@ def ineffective(history: History) -> str:
 def next_steps(history: History) -> list[str]:
     """The three most recent directions that were named and not yet tried, latest first."""
     tried = {figures.hypothesis(closed).change for closed in history.rounds}
-    named = [closed.reflection.next_direction for closed in reversed(history.rounds)]
+    directions = [closed.reflection.next_direction for closed in reversed(history.rounds)]
     if history.reviews:
-        named += list(history.reviews[-1].directions)
-    fresh = dict.fromkeys(direction for direction in named if direction and direction not in tried)
+        directions += list(history.reviews[-1].directions)
+    fresh = dict.fromkeys(direction for direction in directions if direction and direction not in tried)
     return [line(direction, 300) for direction in list(fresh)[:3]]
 
 
 def audit(history: History) -> str:
     """Rules 14.12: where the gain comes from, and what of it a training step would see."""
-    known = compute_result(history)
-    found = known.attribution
-    if found is None:
+    result = compute_result(history)
+    attribution = result.attribution
+    if attribution is None:
         return "Nothing was kept: there is no gain to attribute."
-    rows = [tuple(cell(item) for item in entry) for entry in attribution_rows(found)]
+    rows = [tuple(cell(item) for item in entry) for entry in attribution_rows(attribution)]
     header = ("Source", "Buckets", "Benchmark gain", "Real-training-equivalent gain")
-    return f"{table(header, rows)}\n\n{_closing(found, known, history)}{_sources(history)}"
+    return f"{table(header, rows)}\n\n{_closing(attribution, result, history)}{_sources(history)}"
 
 
 def _sources(history: History) -> str:
@@ -284,21 +290,21 @@ def _sources(history: History) -> str:
     body = [
         (
             f"round-{closed.round}",
-            one.rule,
-            cell(f"{one.path}:{one.line}"),
-            one.bucket or "-",
-            _describe_settlement(one, history),
+            finding.rule,
+            cell(f"{finding.path}:{finding.line}"),
+            finding.bucket or "-",
+            _describe_settlement(finding, history),
         )
         for closed in accepted_rounds(history)
-        for one in _list_findings(closed)
+        for finding in _list_findings(closed)
     ]
     if not body:
         return ""
     return "\n\n" + table(("Kept in", "Source audit", "Place", "Bucket", "Settled by"), body[:MOST_FINDINGS])
 
 
-def _describe_settlement(one: Finding, history: History) -> str:
-    return describe_settlement(one, history.contract).removeprefix("settled by ")
+def _describe_settlement(finding: Finding, history: History) -> str:
+    return describe_settlement(finding, history.contract).removeprefix("settled by ")
 
 
 def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
@@ -306,35 +312,35 @@ def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
     return chosen.audit if chosen else ()
 
 
-def _closing(found: Attribution, known: Result, history: History) -> str:
-    source = "final test" if known.final else "product of the rounds' paired gains; there is no final test"
+def _closing(attribution: Attribution, result: Result, history: History) -> str:
+    source = "final test" if result.final else "product of the rounds' paired gains; there is no final test"
     lines = (
-        f"- Headline: {found.headline:+.2f}% ({source})",
-        f"- Real-training equivalent: {found.real:+.2f}%",
-        f"- Gap: {found.gap:+.2f} points ({found.method})",
-        f"- Verdict: {_verdict(found, known, history)}",
+        f"- Headline: {attribution.headline:+.2f}% ({source})",
+        f"- Real-training equivalent: {attribution.real:+.2f}%",
+        f"- Gap: {attribution.gap:+.2f} points ({attribution.method})",
+        f"- Verdict: {_verdict(attribution, result, history)}",
     )
     return "\n".join(lines)
 
 
-def _verdict(found: Attribution, known: Result, history: History) -> str:
+def _verdict(attribution: Attribution, result: Result, history: History) -> str:
     limit = f"{100 * history.limits.inflation_gap_limit:g}%"
-    match found.verdict:
-        case "clean" if known.unsettled:
-            count = len(known.unsettled)
+    match attribution.verdict:
+        case "clean" if result.unsettled:
+            count = len(result.unsettled)
             points = "1 point is" if count == 1 else f"{count} points are"
             return f"not settled - gap < {limit} by the declared buckets, and {points} open, named at the top"
         case "clean":
             return f"clean - gap < {limit}"
         case "inflated":
             return (
-                f"inflated - call out residual: {found.gap:+.2f} points exist only in the benchmark's loop; "
+                f"inflated - call out residual: {attribution.gap:+.2f} points exist only in the benchmark's loop; "
                 "roll back the rounds that they come from"
             )
         case "rolled-back":
             last = [closed.round for closed in history.rounds if not closed.accepted][-1:]
-            named = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last)
-            return f"rolled-back - see {named}" if named else "rolled-back"
+            rounds = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last)
+            return f"rolled-back - see {rounds}" if rounds else "rolled-back"
 
 
 def predictions(history: History) -> str:

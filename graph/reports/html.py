@@ -70,12 +70,12 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
 def facts(history: History) -> list[tuple[str, str]]:
     """The numbers that a reader looks for first."""
     spent = _spent(history)
-    kept = len(accepted_rounds(history))
-    told = claim_speedup(compute_result(history))
-    speed = _list_claim(told) if told else []
+    count = len(accepted_rounds(history))
+    claim = claim_speedup(compute_result(history))
+    speed = _list_claim(claim) if claim else []
     return [
         *speed,
-        ("Kept", f"{kept} of {len(history.rounds)}"),
+        ("Kept", f"{count} of {len(history.rounds)}"),
         ("Predictions", final_report.predictions(history)),
         ("Wall time", f"{spent.wall_seconds / 60:.1f} min"),
         final_report.on_card(history, spent),
@@ -84,10 +84,10 @@ def facts(history: History) -> list[tuple[str, str]]:
     ]
 
 
-def _list_claim(told: Claim) -> list[tuple[str, str]]:
-    level = f" ({100 * told.level:g} % confidence)" if told.level is not None else ""
-    name = "Speedup" if told.from_final else "Best so far"
-    return [(name, times(told.speedup)), *([(f"at least{level}", times(told.lower))] if told.lower else [])]
+def _list_claim(claim: Claim) -> list[tuple[str, str]]:
+    level = f" ({100 * claim.level:g} % confidence)" if claim.level is not None else ""
+    name = "Speedup" if claim.from_final else "Best so far"
+    return [(name, times(claim.speedup)), *([(f"at least{level}", times(claim.lower))] if claim.lower else [])]
 
 
 def _spent(history: History) -> Cost:
@@ -105,7 +105,7 @@ def _parts(history: History) -> list[Part]:
         " confidence interval of a candidate against the version that was best then; the diamond is the final test of"
         " champion against original. Rounds multiply gains measured at different times, the final test does not."
     )
-    found = [
+    parts = [
         ("sure", "How sure", markdown(_describe_certainty(history))),
         ("course", "Course", trend if history.rounds else markdown("No round has closed yet.")),
         ("versus", "Original against best", markdown(final_report.versus_text(history))),
@@ -115,34 +115,34 @@ def _parts(history: History) -> list[Part]:
         ("predictions", "Predictions against measurements", markdown(describe_predictions(history))),
         ("audit", "Where the gain comes from", markdown(final_report.audit(history))),
         ("stop", "Why it stopped", markdown(_describe_stop(history))),
-        *([("people", "What people decided", markdown(told))] if (told := decisions(history)) else []),
+        *([("people", "What people decided", markdown(people))] if (people := decisions(history)) else []),
         ("costs", "Costs", markdown(f"{final_report.costs(history)}\n\n{cost_rows(history)}")),
         ("environment", "Environment", markdown(environment_table(history))),
         ("reproduce", "Reproduce", _render_reproduction(history)),
     ]
-    return [Part(name=name, heading=heading, html=str(html)) for name, heading, html in found]
+    return [Part(name=name, heading=heading, html=str(html)) for name, heading, html in parts]
 
 
 def _describe_certainty(history: History) -> str:
-    limits, done = history.limits, history.concluded
-    said = [
+    limits, conclusion = history.limits, history.concluded
+    texts = [
         f"- Preset `{limits.preset}`: alpha {limits.alpha:g}, margin {100 * limits.margin:g} %.",
         *(f"- {item}" for item in noise_lines(history)),
     ]
-    if done and done.final:
-        pairs = max(len(shape.pairs) for shape in done.final.shapes)
-        said.append(
+    if conclusion and conclusion.final:
+        pairs = max(len(shape.pairs) for shape in conclusion.final.shapes)
+        texts.append(
             f"- Final test: champion against original, interleaved, {pairs} fresh process pairs on"
-            f" {len(done.final.shapes)} shapes, {done.final.engine} clock, {done.final.dropped_blocks} blocks dropped."
+            f" {len(conclusion.final.shapes)} shapes, {conclusion.final.engine} clock, {conclusion.final.dropped_blocks} blocks dropped."
         )
-    if done and done.suite:
-        said.append(f"- The project's full test suite on the best version: {done.suite.kind}.")
-    return "\n".join(said)
+    if conclusion and conclusion.suite:
+        texts.append(f"- The project's full test suite on the best version: {conclusion.suite.kind}.")
+    return "\n".join(texts)
 
 
 def _describe_stop(history: History) -> str:
-    done = history.concluded
-    return final_report.check_lines(done) if done else "The campaign has not concluded."
+    conclusion = history.concluded
+    return final_report.check_lines(conclusion) if conclusion else "The campaign has not concluded."
 
 
 def _roofline(history: History) -> Markup:
@@ -180,17 +180,17 @@ def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None 
     header = ("Round", "Counter", "Predicted", "Before", "After", "Outcome", "Speedup said", "Gain measured")
     rows = []
     for closed in history.rounds if rounds is None else rounds:
-        told, check, verdict = figures.hypothesis(closed).prediction, closed.prediction, closed.judged.verdict
-        size = f" to {told.ratio:g}x" if told.ratio is not None else ""
+        prediction, check, verdict = figures.hypothesis(closed).prediction, closed.prediction, closed.judged.verdict
+        size = f" to {prediction.ratio:g}x" if prediction.ratio is not None else ""
         rows.append(
             (
                 f"round-{closed.round}",
-                cell(told.counter),
-                f"{told.direction}{size}",
+                cell(prediction.counter),
+                f"{prediction.direction}{size}",
                 quantity(check.before if check else None),
                 quantity(check.after if check else None),
                 check.outcome if check else "not checked",
-                times(told.speedup),
+                times(prediction.speedup),
                 interval(verdict.gain, verdict.lower, verdict.upper),
             )
         )
@@ -216,13 +216,13 @@ def cost_rows(history: History, rounds: Sequence[RoundClosed] | None = None) -> 
 
 
 def _render_reproduction(history: History) -> Markup:
-    shown = Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
+    block = Markup("<p>In a checkout of <code>{}</code>:</p><pre>{}</pre>").format(
         plain(history.opened.repository), plain(reproduce(history))
     )
-    if again := comparison(history):
+    if command := comparison(history):
         text = "The gain itself, original against best, interleaved in fresh processes:"
-        shown += Markup("<p>{}</p><pre>{}</pre>").format(text, plain(again))
-    return shown
+        block += Markup("<p>{}</p><pre>{}</pre>").format(text, plain(command))
+    return block
 
 
 def _list_attempts(history: History, diffs: Mapping[int, str]) -> list[Attempt]:
@@ -239,13 +239,16 @@ def _round(closed: RoundClosed, change: str) -> Attempt:
         ("Checked", f"correct: {verdict.correct}, faster: {verdict.faster}, own work: {verdict.own_work}"),
         *(("Evidence", cell(item, 600)) for item in hypothesis.evidence),
         *(("Note", cell(note, 600)) for note in verdict.notes),
-        *(("Decided", cell(f"{one.choice} by {one.by} at {one.at} {one.reason}", 600)) for one in closed.decisions),
+        *(
+            ("Decided", cell(f"{decision.choice} by {decision.by} at {decision.at} {decision.reason}", 600))
+            for decision in closed.decisions
+        ),
     ]
-    shown = diff(change) if change else Markup("<p>{}</p>").format("No change to show.")
+    change_html = diff(change) if change else Markup("<p>{}</p>").format("No change to show.")
     return Attempt(
         round=closed.round,
         kept=closed.accepted,
         change=hypothesis.change[:300],
         outcome=f"{verdict.reason}, {interval(verdict.gain, verdict.lower, verdict.upper)}",
-        html=str(markdown(table(("", ""), rows)) + shown),
+        html=str(markdown(table(("", ""), rows)) + change_html),
     )

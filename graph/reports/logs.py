@@ -87,8 +87,10 @@ def _entries(history: History) -> list[str]:
 def _round(opened: Opened, closed: RoundClosed) -> str:
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     test, run, chosen = figures.test(closed), figures.candidate(closed), figures.applied_of(closed.judged)
-    known = verdict.gain is not None
-    gain = f"{interval(verdict.gain, verdict.lower, verdict.upper)} over the best version" if known else "not measured"
+    has_gain = verdict.gain is not None
+    gain = (
+        f"{interval(verdict.gain, verdict.lower, verdict.upper)} over the best version" if has_gain else "not measured"
+    )
     ineffective = cell(hypothesis.change)
     fields = (
         ("Time", minute(closed.closed_at)),
@@ -334,29 +336,30 @@ def trend(history: History) -> str:
 
 
 def _trend_baseline(history: History, run: Benchmark) -> str:
-    found = figures.compute_figures(run.rows, history.contract.scoring)
+    averages = figures.compute_figures(run.rows, history.contract.scoring)
     backward = history.contract.scoring.combined
     finding = f"bottleneck: {history.baseline.bottleneck}" if history.baseline else ""
     if not backward:
         finding += "; no backward pass: Bwd cells are -, and the combined step is the forward aggregate"
-    return row(("1", "BASELINE", "unmodified code", *_numbers(found), "-", finding))
+    return row(("1", "BASELINE", "unmodified code", *_numbers(averages), "-", finding))
 
 
 def _trend_row(scoring: Scoring, closed: RoundClosed) -> str:
     """Without what depends on the rounds before."""
     run = figures.candidate(closed)
-    found = figures.compute_figures(run.rows, scoring) if run else None
+    averages = figures.compute_figures(run.rows, scoring) if run else None
     level = f" ({run.level}, {len(run.rows)} shapes)" if run else ""
     description = cell(figures.hypothesis(closed).change, 120) + level
     status = "ACCEPTED" if closed.accepted else "ROLLBACK"
-    return row((str(closed.round), status, description, *_numbers(found), VERSUS, finding(closed)))
+    return row((str(closed.round), status, description, *_numbers(averages), VERSUS, finding(closed)))
 
 
-def _numbers(found: Figures | None) -> tuple[str, ...]:
-    if found is None:
+def _numbers(averages: Figures | None) -> tuple[str, ...]:
+    if averages is None:
         return ("-",) * 5
     return tuple(
-        number(value) for value in (found.forward, found.forward_peak, found.backward, found.backward_peak, found.step)
+        number(value)
+        for value in (averages.forward, averages.forward_peak, averages.backward, averages.backward_peak, averages.step)
     )
 
 

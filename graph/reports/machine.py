@@ -30,8 +30,8 @@ UNKNOWN = "UNKNOWN"
 
 def bound(history: History) -> str:
     """Of the shapes together, once the baseline has placed them under the ceilings."""
-    found = bound_of(history.baseline.shapes) if history.baseline else "unknown"
-    return UNKNOWN if found == "unknown" else f"{found}-bound"
+    label = bound_of(history.baseline.shapes) if history.baseline else "unknown"
+    return UNKNOWN if label == "unknown" else f"{label}-bound"
 
 
 def ceiling_lines(history: History) -> list[str]:
@@ -60,15 +60,15 @@ def shapes(history: History) -> str:
 
 def against(history: History) -> str:
     """Original and best version beside the floor of each shape; empty where no floor is known."""
-    found = figures.best(history)
+    best = figures.best(history)
     roof, baseline = history.roofline, history.baseline
     column = history.contract.scoring.time_ms
-    if found is None or roof is None or baseline is None or column is None:
+    if best is None or roof is None or baseline is None or column is None:
         return ""
     roofs = [floor for floor in baseline.shapes if floor.floor_us is not None]
     if not roofs:
         return ""
-    versions = (baseline.quick.rows, found[1].rows) if found[0] > 1 else (baseline.quick.rows,)
+    versions = (baseline.quick.rows, best[1].rows) if best[0] > 1 else (baseline.quick.rows,)
     header = ["Shape", "bound", "floor us"]
     for name in ("original", "best")[: len(versions)]:
         header += [f"{name} us", f"{name}, of ceiling"]
@@ -87,19 +87,19 @@ def nothing_to_gain(history: History) -> str:
     said = next((check for check in ended.checks if check.id == "T2" and check.satisfied), None) if ended else None
     if ended is None or said is None or not said.description.startswith(NOTHING_TO_GAIN):
         return ""
-    again = (
+    headroom = (
         compute_headroom(ended.project.rows, history.contract, describe_device(history))
         if ended.project
         else "it gave no numbers"
     )
-    seen = f"{100 * again.share:.1f} % of the ceiling" if isinstance(again, Headroom) else again
-    asked = peak_fraction(history.limits, history.opened.target.performance_target)
-    if isinstance(again, Headroom) and asked is not None and again.share < asked:
-        seen += ", less than asked: the machine was not steady, so repeat the campaign before you rely on it"
+    share = f"{100 * headroom.share:.1f} % of the ceiling" if isinstance(headroom, Headroom) else headroom
+    fraction = peak_fraction(history.limits, history.opened.target.performance_target)
+    if isinstance(headroom, Headroom) and fraction is not None and headroom.share < fraction:
+        share += ", less than asked: the machine was not steady, so repeat the campaign before you rely on it"
     spent = f"{len(history.rounds)} rounds were" if history.rounds else "No round was"
     return (
         f"{said.description[:1].upper()}{line(said.description[1:])}. "
-        f"{spent} spent; the benchmark, run again at the end: {seen}. "
+        f"{spent} spent; the benchmark, run again at the end: {share}. "
         "To search all the same: `--set target_peak_fraction=none`."
     )
 
@@ -109,8 +109,8 @@ def _method(history: History) -> str:
     if ceilings is None:
         return UNKNOWN
     stated = [source for source in (ceilings.flops_source, ceilings.copy_source) if source]
-    said = [line(ceilings.method)] if ceilings.method else []
-    return "; ".join((*said, *([f"stated by {', '.join(stated)}"] if stated else []))) or UNKNOWN
+    texts = [line(ceilings.method)] if ceilings.method else []
+    return "; ".join((*texts, *([f"stated by {', '.join(stated)}"] if stated else []))) or UNKNOWN
 
 
 def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[str, str]:
@@ -124,14 +124,16 @@ def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[st
 
 
 def _sentence(history: History) -> str:
-    found = compute_best_headroom(history)
-    if isinstance(found, str):
-        return f"What is left cannot be said: {found}."
+    headroom = compute_best_headroom(history)
+    if isinstance(headroom, str):
+        return f"What is left cannot be said: {headroom}."
     point = (
-        f"; farthest from it is {cell(found.lowest)} with {100 * found.lowest_share:.1f} %" if found.shapes > 1 else ""
+        f"; farthest from it is {cell(headroom.lowest)} with {100 * headroom.lowest_share:.1f} %"
+        if headroom.shapes > 1
+        else ""
     )
     who = "The best version" if best_round(history) else "The original, by the slower of its two runs,"
-    return f"{who} reaches {found.text}{point}. At most {found.left:.3f}x is left."
+    return f"{who} reaches {headroom.text}{point}. At most {headroom.left:.3f}x is left."
 
 
 # What identical versions showed, in words: how small a gain can be seen here, and in what time.
@@ -155,33 +157,35 @@ def scatter(noise: Noise) -> str:
     return text
 
 
-def seen_noise(body: Calibrated, known: History | None) -> str:
+def seen_noise(body: Calibrated, history: History | None) -> str:
     """One calibration or canary for somebody who watches; `known`: the campaign up to and with it."""
     what = "calibration" if body.fresh else f"canary after round {body.after_round}"
     if body.comparison is None:
         return f"{what}: {line(body.note)}; candidates are judged by their own scatter alone"
     if body.alarm:
         return f"{what}: {line(body.alarm)}: calibrating again"
-    noise = fold.noise(known) if known else None
-    if noise is None or known is None:
+    noise = fold.noise(history) if history else None
+    if noise is None or history is None:
         return f"{what}: too few pairs to tell"
-    return f"{what}: {scatter(noise)}; {resolution(noise, known.limits)}" if body.fresh else f"{what}: noise as before"
+    return (
+        f"{what}: {scatter(noise)}; {resolution(noise, history.limits)}" if body.fresh else f"{what}: noise as before"
+    )
 
 
-def noise_lines(known: History) -> list[str]:
+def noise_lines(history: History) -> list[str]:
     """For the campaign's README and its report; empty where nothing was calibrated."""
-    if not known.calibrations:
+    if not history.calibrations:
         return []
-    noise, last = fold.noise(known), known.calibrations[-1]
+    noise, last = fold.noise(history), history.calibrations[-1]
     if noise is None:
         return [f"Not measured: {line(last.note) or 'too few pairs'}; candidates are judged by their own scatter alone"]
-    notes = dict.fromkeys(note for run in known.calibrations if run.comparison for note in run.comparison.notes)
+    notes = dict.fromkeys(note for run in history.calibrations if run.comparison for note in run.comparison.notes)
     seen = render_once(noise, scatter, noise)
     return [
         f"{seen[:1].upper()}{seen[1:]}",
-        f"On this machine {render_once(noise, resolution, noise, known.limits)}",
+        f"On this machine {render_once(noise, resolution, noise, history.limits)}",
         *(line(note) for note in notes),
-        *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in list_alarms(known)),
+        *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in list_alarms(history)),
     ]
 
 

@@ -24,9 +24,9 @@ _KINDS = (("+++", "file"), ("---", "file"), ("diff ", "file"), ("@@", "hunk"), (
 def plain(text: str) -> Markup:
     """Escaped text in which what a reader could not see, such as a change of writing direction, is named."""
     parts, end = [], 0
-    for found in _HIDDEN.finditer(text):
-        parts += [escape(text[end : found.start()]), Markup("<b class=hidden>U+{:04X}</b>").format(ord(found[0]))]
-        end = found.end()
+    for match in _HIDDEN.finditer(text):
+        parts += [escape(text[end : match.start()]), Markup("<b class=hidden>U+{:04X}</b>").format(ord(match[0]))]
+        end = match.end()
     return Markup("").join((*parts, escape(text[end:])))
 
 
@@ -56,9 +56,9 @@ def _blocks(lines: Sequence[str]) -> Iterator[Markup]:
     at = 0
     while at < len(lines):
         line = lines[at]
-        if found := _FENCE.match(line):
-            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip() == found[1]), len(lines))
-            yield _render_fence("\n".join(lines[at + 1 : end]), found[2])
+        if match := _FENCE.match(line):
+            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip() == match[1]), len(lines))
+            yield _render_fence("\n".join(lines[at + 1 : end]), match[2])
             at = end + 1
             continue
         kind = _kind(line)
@@ -87,9 +87,9 @@ def _block(kind: str, lines: Sequence[str]) -> Iterator[Markup]:
             yield _table(lines)
         case "list":
             yield _list(lines)
-        case "heading" if found := _HEADING.match(lines[0]):
-            level = min(6, len(found[1]) + 1)
-            yield Markup("<h{0}>{1}</h{0}>").format(level, _inline(found[2]))
+        case "heading" if match := _HEADING.match(lines[0]):
+            level = min(6, len(match[1]) + 1)
+            yield Markup("<h{0}>{1}</h{0}>").format(level, _inline(match[2]))
         case "text":
             yield Markup("<p>{}</p>").format(Markup("<br>").join(_inline(line) for line in lines))
 
@@ -119,9 +119,9 @@ def _row(cells: Sequence[str], tag: str) -> Markup:
 
 
 def _list(lines: Sequence[str]) -> Markup:
-    found = [item for line in lines if (item := _ITEM.match(line))]
-    tag = Markup("ol" if found[0][1] else "ul")
-    items = Markup("").join(Markup("<li>{}</li>").format(_inline(_render_code_span(item[2]))) for item in found)
+    match = [item for line in lines if (item := _ITEM.match(line))]
+    tag = Markup("ol" if match[0][1] else "ul")
+    items = Markup("").join(Markup("<li>{}</li>").format(_inline(_render_code_span(item[2]))) for item in match)
     return Markup("<{0}>{1}</{0}>").format(tag, items)
 
 
@@ -133,23 +133,23 @@ def _render_code_span(text: str) -> str:
 def _inline(text: str) -> Markup:
     parts: list[Markup] = []
     end = 0
-    for found in _INLINE.finditer(text):
-        parts.append(_words(text[end : found.start()]))
-        parts.append(_render_mark(found))
-        end = found.end()
+    for match in _INLINE.finditer(text):
+        parts.append(_words(text[end : match.start()]))
+        parts.append(_render_mark(match))
+        end = match.end()
     return Markup("").join((*parts, _words(text[end:])))
 
 
-def _render_mark(found: re.Match[str]) -> Markup:
-    match found.lastgroup:
+def _render_mark(match: re.Match[str]) -> Markup:
+    match match.lastgroup:
         case "code":
-            return Markup("<code>{}</code>").format(_words(found["code"]))
+            return Markup("<code>{}</code>").format(_words(match["code"]))
         case "bold":
-            return Markup("<strong>{}</strong>").format(_words(found["bold"]))
+            return Markup("<strong>{}</strong>").format(_words(match["bold"]))
         case "label":
-            return _words(found["label"])
+            return _words(match["label"])
         case _:
-            return _words(found["mark"])
+            return _words(match["mark"])
 
 
 def _words(text: str) -> Markup:

@@ -50,15 +50,15 @@ def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str =
 def pitfalls(closed: RoundClosed) -> list[Json]:
     """Every repair of a round, and why the round was not kept."""
     drafted, reflection = find(closed.judged, Drafted), closed.reflection
-    found: list[Json] = [
+    entries: list[Json] = [
         pitfall("accuracy", item.evidence, "", fix=item.explanation) for item in (drafted.repairs if drafted else ())
     ]
     if not closed.accepted and not closed.replaced:
         verdict, failed = closed.judged.verdict, figures.failure(closed)
         message = failed.detail if failed else verdict.sentence
         kind = _ERROR_TYPES.get(verdict.reason, "performance")
-        found.append(pitfall(kind, message, reflection.root_cause, fix="rolled back", lesson=reflection.lesson or ""))
-    return found
+        entries.append(pitfall(kind, message, reflection.root_cause, fix="rolled back", lesson=reflection.lesson or ""))
+    return entries
 
 
 def restart_notes(history: History, version: int) -> list[Json]:
@@ -195,14 +195,14 @@ def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
     """Geometric means; only the metric that the contract measures is there, nothing is derived from it."""
     speeds: dict[str, float | None] = {"latency_us": None, "tflops": None, "bandwidth_gbps": None}
     scoring = history.contract.scoring
-    found = figures.compute_figures(run.rows, scoring) if run else None
-    if run is None or found is None:
+    averages = figures.compute_figures(run.rows, scoring) if run else None
+    if run is None or averages is None:
         return speeds
     speeds["latency_us"] = figures.time_us(run.rows, scoring)
     scale = {"TFLOPS": 1.0, "GFLOPS": 1e-3, "MFLOPS": 1e-6, "TB/s": 1e3, "GB/s": 1.0, "MB/s": 1e-3}
     name = figures.metric_unit(history.contract)
     if name in scale:
-        speeds["tflops" if name.endswith("FLOPS") else "bandwidth_gbps"] = found.step * scale[name]
+        speeds["tflops" if name.endswith("FLOPS") else "bandwidth_gbps"] = averages.step * scale[name]
     return speeds
 
 
@@ -213,11 +213,11 @@ def _share(value: float | None, ceiling: float | None) -> float | None:
 
 def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
     drafted = find(closed.judged, Drafted)
-    told = hypothesis.prediction
+    prediction = hypothesis.prediction
     return {
         "action_category": hypothesis.category,
         "action_description": clip(hypothesis.change, WORDS),
-        "expected_impact": clip(f"{hypothesis.claim} ({told.counter} {told.direction})", WORDS),
+        "expected_impact": clip(f"{hypothesis.claim} ({prediction.counter} {prediction.direction})", WORDS),
         "risks_and_rollback": clip(hypothesis.risks, WORDS),
         "performance_validated": "YES"
         if closed.accepted or closed.replaced
@@ -302,4 +302,4 @@ def _counter(profile: Profiled | None, name: str) -> float | None:
 
 
 def _counters(profile: Profiled | None) -> Entry:
-    return {named.name: named.value for named in profile.counters} if profile else {}
+    return {counter.name: counter.value for counter in profile.counters} if profile else {}

@@ -55,8 +55,8 @@ def trend_plot(history: History) -> Markup:
     if not points:
         return Markup("")
     values = [1.0, *(v for p in points for v in (p.at, p.lower, p.upper, p.best) if v is not None and v > 0)]
-    done = history.concluded
-    final = done.speedup if done else None
+    conclusion = history.concluded
+    final = conclusion.speedup if conclusion else None
     values += [final] if final else []
     y = Axis(low=min(values) / 1.04, high=max(values) * 1.04, start=BOTTOM, end=TOP)
     last = points[-1].round + (1 if final else 0)
@@ -65,7 +65,7 @@ def trend_plot(history: History) -> Markup:
     parts = [_grid_y(y), _rounds_axis(x, final=bool(final)), _staircase(points, x, y)]
     parts += [_candidate(point, x[point.round], y) for point in points]
     if final:
-        parts.append(_final(final, done.speedup_lower if done else None, x[last], y))
+        parts.append(_final(final, conclusion.speedup_lower if conclusion else None, x[last], y))
     return _picture("Gains of the rounds multiplied, and the final test, by round", Markup("").join(parts))
 
 
@@ -76,10 +76,16 @@ def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
         ends = [None if part is None else best * (1 + part) for part in (verdict.gain, verdict.lower, verdict.upper)]
         if closed.accepted and ends[0] is not None and ends[0] > 0:
             best = ends[0]
-        told = f"round {closed.round}: {verdict.reason}; {clip(figures.hypothesis(closed).change, 120)}"
+        label = f"round {closed.round}: {verdict.reason}; {clip(figures.hypothesis(closed).change, 120)}"
         points.append(
             Point(
-                round=closed.round, kept=closed.accepted, at=ends[0], lower=ends[1], upper=ends[2], best=best, told=told
+                round=closed.round,
+                kept=closed.accepted,
+                at=ends[0],
+                lower=ends[1],
+                upper=ends[2],
+                best=best,
+                told=label,
             )
         )
     return points
@@ -107,10 +113,10 @@ def _staircase(points: Sequence[Point], x: dict[int, float], y: Axis) -> Markup:
 
 
 def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
-    told = f"final test, champion against original: {times(speedup)}, at least {times(lower)}"
+    label = f"final test, champion against original: {times(speedup)}, at least {times(lower)}"
     top = y.at(speedup)
     mark = f"M{x:.1f} {top - 7:.1f}l7 7l-7 7l-7 -7z" + (f"M{x:.1f} {top:.1f}V{y.at(lower):.1f}" if lower else "")
-    return Markup('<g><title>{}</title><path class="final" d="{}"/></g>').format(told, mark)
+    return Markup('<g><title>{}</title><path class="final" d="{}"/></g>').format(label, mark)
 
 
 def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
@@ -136,8 +142,8 @@ def _ticks(low: float, high: float) -> list[float]:
         size = max(0.01, round((high - low) / 5, 2))
         return [round(size * n, 2) for n in range(ceil(low / size), floor(high / size) + 1)]
     for steps in (STEPS, (1.0, 1.5, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
-        found = [round(step * decade, 6) for decade in decades for step in steps]
-        inside = [value for value in found if low <= value <= high]
+        ticks = [round(step * decade, 6) for decade in decades for step in steps]
+        inside = [value for value in ticks if low <= value <= high]
         if len(inside) <= 9:
             break
     return inside
@@ -146,12 +152,12 @@ def _ticks(low: float, high: float) -> list[float]:
 def roofline_plot(history: History) -> Markup:
     """Shapes of the original and of the best version under the ceilings; empty where one of these is not known."""
     ceilings = history.roofline.ceilings if history.roofline else None
-    found, baseline = figures.best(history), history.baseline
-    if ceilings is None or found is None or baseline is None or not (ceilings.copy_gbps or ceilings.flops_gflops):
+    best, baseline = figures.best(history), history.baseline
+    if ceilings is None or best is None or baseline is None or not (ceilings.copy_gbps or ceilings.flops_gflops):
         return Markup("")
     scoring = history.contract.scoring
     first = _place_shapes(baseline.shapes, baseline.quick.rows, scoring)
-    last = _place_shapes(baseline.shapes, found[1].rows, scoring) if found[0] > 1 else []
+    last = _place_shapes(baseline.shapes, best[1].rows, scoring) if best[0] > 1 else []
     if not first:
         return Markup("")
     peak, copy = ceilings.flops_gflops, ceilings.copy_gbps
@@ -161,7 +167,7 @@ def roofline_plot(history: History) -> Markup:
 
 def _place_shapes(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Scoring) -> list[tuple[str, float, float]]:
     """Label, intensity and GFLOP/s of every shape of which all is known."""
-    spent = {row.label: named.value for row in rows for named in row.metrics if named.name == scoring.time_ms}
+    spent = {row.label: counter.value for row in rows for counter in row.metrics if counter.name == scoring.time_ms}
     return [
         (shape.label, shape.intensity, shape.flops / (1e6 * spent[shape.label]))
         for shape in shapes
@@ -194,9 +200,9 @@ def _under(
     return Markup("").join(parts)
 
 
-def _dot(kind: str, told: str, x: float, y: float) -> Markup:
+def _dot(kind: str, label: str, x: float, y: float) -> Markup:
     circle = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(kind, x, y)
-    return Markup("<g><title>{}</title>{}</g>").format(told, circle)
+    return Markup("<g><title>{}</title>{}</g>").format(label, circle)
 
 
 def _roof(x: Axis, y: Axis, *, peak: float | None, copy: float | None) -> Markup:

@@ -99,7 +99,7 @@ def _guards(limits: Limits) -> str:
 
 def _tools(history: History) -> list[tuple[str, str]]:
     contract = history.contract
-    named = (
+    tools = (
         ("Test", contract.test_command),
         ("Benchmark", contract.benchmark_command),
         ("Quick validation", contract.quick_command),
@@ -108,7 +108,7 @@ def _tools(history: History) -> list[tuple[str, str]]:
         ("Format", contract.format_command),
         ("Profile", contract.profile.command if contract.profile else None),
     )
-    return [(name, code(command(argv)) if argv else "none") for name, argv in named]
+    return [(name, code(command(argv)) if argv else "none") for name, argv in tools]
 
 
 def _specs(history: History) -> list[str]:
@@ -126,7 +126,7 @@ def _stops(history: History) -> list[str]:
     limits, target = history.limits, history.opened.target
     share, rounds = peak_fraction(limits, target.performance_target), round_limit(limits, target)
     ceilings = history.roofline.ceilings if history.roofline else None
-    asked = ", ".join(f"{amount:g} {unit}" for amount, unit in budget_limits(limits))
+    limits_text = ", ".join(f"{amount:g} {unit}" for amount, unit in budget_limits(limits))
     streak = regression_limit(limits)
     efficiency = f"{100 * share:g}% of the bounding ceiling" if share is not None else "off"
     return [
@@ -138,15 +138,15 @@ def _stops(history: History) -> list[str]:
         "T4 a person asks to stop",
         f"T5 regressions: {f'{streak} consecutive measured regressions' if streak is not None else 'off'}",
         f"T6 no idle device within {limits.gpu_max_wait_s / 60:g} minutes",
-        f"T7 budgets: {asked or 'none'}",
+        f"T7 budgets: {limits_text or 'none'}",
         "T8 the planner has no further direction",
     ]
 
 
 def _goal(history: History) -> str:
     """What was asked for, and whether it stops anything."""
-    asked = history.opened.target.performance_target
-    if asked is None:
+    goal = history.opened.target.performance_target
+    if goal is None:
         return "none"
     stops = active_goal(history.limits, history.opened.target) is not None
-    return cell(asked.text) if stops else f"{cell(asked.text)}, off: the campaign is endless"
+    return cell(goal.text) if stops else f"{cell(goal.text)}, off: the campaign is endless"

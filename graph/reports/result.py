@@ -21,24 +21,24 @@ LONGEST = 400
 """Characters of any one text of somebody else's."""
 
 
-def headline(found: Result) -> str:
+def headline(result: Result) -> str:
     """The gain of the best version over the original with its bound and level, or why none is claimed."""
-    if found.final is not None:
-        test = found.final
+    if result.final is not None:
+        test = result.final
         return (
             f"Speedup over the original: {_describe_certainty(test)} "
             f"(final test: {test.pairs} interleaved pairs of fresh processes, {len(test.shapes)} shapes)."
         )
-    if found.concluded:
-        return f"No speedup is claimed: {clip(found.no_claim, LONGEST)}."
-    return f"No headline yet: {found.no_claim}. {best_so_far(found).capitalize()}."
+    if result.concluded:
+        return f"No speedup is claimed: {clip(result.no_claim, LONGEST)}."
+    return f"No headline yet: {result.no_claim}. {best_so_far(result).capitalize()}."
 
 
-def best_so_far(found: Result) -> str:
+def best_so_far(result: Result) -> str:
     """For a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
-    if found.final is not None:
-        return f"best {_describe_certainty(found.final)}"
-    return "best so far 1x: the original" if found.product is None else product_line(found.product)
+    if result.final is not None:
+        return f"best {_describe_certainty(result.final)}"
+    return "best so far 1x: the original" if result.product is None else product_line(result.product)
 
 
 def product_line(so_far: Product) -> str:
@@ -49,59 +49,59 @@ def product_line(so_far: Product) -> str:
     return f"best so far {_format_bound(so_far)}, the product of the paired gains of {rounds}"
 
 
-def best_in_short(found: Result) -> str:
+def best_in_short(result: Result) -> str:
     """The same for a live line: `best so far 4.15x, at least 3.98x`."""
-    if found.final is not None:
-        return f"best {times(found.final.speedup, 2)}, at least {times(found.final.lower, 2)}"
-    so_far = found.product
+    if result.final is not None:
+        return f"best {times(result.final.speedup, 2)}, at least {times(result.final.lower, 2)}"
+    so_far = result.product
     if so_far is None or not so_far.kept:
         return "best so far 1x"
     least = f", at least {times(so_far.lower, 2)}" if so_far.lower is not None else ""
     return f"best so far {times(so_far.speedup, 2)}{least}"
 
 
-def first_screen(found: Result, costs: str = "", *, said: str = "") -> list[tuple[str, list[str]]]:
+def first_screen(result: Result, costs: str = "", *, said: str = "") -> list[tuple[str, list[str]]]:
     """(heading, lines) of plain text: how much and how sure, what was kept, what is open, why it stopped, cost, merge.
 
     `costs` stands in the place of the line of costs, `said` in that of the headline, of a campaign that found nothing
     to gain.
     """
     parts = [
-        ("Result", [said or headline(found)]),
-        (f"Kept {len(found.kept)} of {found.rounds}", [kept_line(one) for one in found.kept]),
-        ("Not settled", unsettled_lines(found)),
-        ("Stopped", [clip(found.stop_reason, LONGEST) or "not yet"]),
-        ("Cost", [costs or cost_line(found)]),
-        (MERGE, list(found.merge)),
+        ("Result", [said or headline(result)]),
+        (f"Kept {len(result.kept)} of {result.rounds}", [kept_line(one) for one in result.kept]),
+        ("Not settled", unsettled_lines(result)),
+        ("Stopped", [clip(result.stop_reason, LONGEST) or "not yet"]),
+        ("Cost", [costs or cost_line(result)]),
+        (MERGE, list(result.merge)),
     ]
     return [(name, lines) for name, lines in parts if lines]
 
 
-def first_screen_markdown(found: Result, said: str = "") -> str:
+def first_screen_markdown(result: Result, said: str = "") -> str:
     """The same for a page: what comes before everything else."""
     parts = []
-    for name, lines in first_screen(found, said=said):
+    for name, lines in first_screen(result, said=said):
         safe = [code(one) if name == MERGE else line(one, 2 * LONGEST) for one in lines]
         body = safe[0] if name in ("Result", "Stopped", "Cost") else "\n".join(f"- {one}" for one in safe)
         parts.append(body if name == "Result" else f"**{name}**\n\n{body}")
     return "\n\n".join(parts)
 
 
-def notice(found: Result) -> str:
+def notice(result: Result) -> str:
     """The first screen on a phone, most important first: whoever cuts it cuts its end."""
-    told = f"{_describe_certainty(found.final)}" if found.final else headline(found).rstrip(".")
-    kept = ", ".join(f"{clip(one.change, 40)} {percent(one.gain, 1)}" for one in found.kept)
-    parts = [told, f"kept {len(found.kept)} of {found.rounds}{': ' if kept else ''}{kept}"]
+    told = f"{_describe_certainty(result.final)}" if result.final else headline(result).rstrip(".")
+    kept = ", ".join(f"{clip(one.change, 40)} {percent(one.gain, 1)}" for one in result.kept)
+    parts = [told, f"kept {len(result.kept)} of {result.rounds}{': ' if kept else ''}{kept}"]
     parts += (
-        [f"not settled: {', '.join(dict.fromkeys(one.kind for one in found.unsettled))}"] if found.unsettled else []
+        [f"not settled: {', '.join(dict.fromkeys(one.kind for one in result.unsettled))}"] if result.unsettled else []
     )
-    return "; ".join((*parts, clip(found.stop_reason, 80), *found.merge[:1]))
+    return "; ".join((*parts, clip(result.stop_reason, 80), *result.merge[:1]))
 
 
-def cost_line(found: Result) -> str:
+def cost_line(result: Result) -> str:
     """`12.3 min in rounds, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
-    cost = found.cost
-    gpu = f", GPU {60 * found.gpu_minutes:.0f} s at most" if found.gpu_minutes else ""
+    cost = result.cost
+    gpu = f", GPU {60 * result.gpu_minutes:.0f} s at most" if result.gpu_minutes else ""
     gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
     money = "money UNKNOWN (a price was not known)" if cost.dollars is None else f"{cost.dollars:.4f} USD"
     return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
@@ -114,9 +114,9 @@ def kept_line(one: KeptRound) -> str:
     return f"round {one.round}: {clip(one.change, 120)}: {interval(one.gain, one.lower, one.upper)}, {commit}{losses}"
 
 
-def unsettled_lines(found: Result) -> list[str]:
+def unsettled_lines(result: Result) -> list[str]:
     """`round 2: suspicious: ...`; empty where all is settled."""
-    return [f"{_where(one)}{one.kind}: {clip(one.text, LONGEST)}" for one in found.unsettled]
+    return [f"{_where(one)}{one.kind}: {clip(one.text, LONGEST)}" for one in result.unsettled]
 
 
 def shapes_table(test: FinalTest) -> str:
@@ -202,7 +202,7 @@ def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None
 
 
 def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: ShapeChange | None) -> tuple[str, ...]:
-    values = {named.name: named.value for named in item.metrics}
+    values = {counter.name: counter.value for counter in item.metrics}
     config = dict(item.config)
     return (
         cell(item.label),
@@ -221,12 +221,12 @@ def aggregate_table(
     `verdict`: of the candidate whose rows these are; `so_far`: the best version's gain before it. Nothing is divided
     here: rows of two runs are of two minutes.
     """
-    found = figures.compute_figures(rows, contract.scoring)
-    if found is None:
+    averages = figures.compute_figures(rows, contract.scoring)
+    if averages is None:
         return "No shape passed: there is no aggregate."
-    lines: list[tuple[str, float | None]] = [("Forward", found.forward)]
-    if found.backward is not None:
-        lines += [("Backward", found.backward), ("Combined step", found.step)]
+    lines: list[tuple[str, float | None]] = [("Forward", averages.forward)]
+    if averages.backward is not None:
+        lines += [("Backward", averages.backward), ("Combined step", averages.step)]
     gain = verdict.gain if verdict else None
     whole = so_far.speedup * (1 + gain) - 1 if so_far is not None and gain is not None else None
     seen = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
@@ -248,6 +248,6 @@ def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
 
 
 def _pairs(old: Row, new: Row, metrics: Iterable[str]) -> tuple[str, ...]:
-    before = {named.name: named.value for named in old.metrics}
-    after = {named.name: named.value for named in new.metrics}
+    before = {counter.name: counter.value for counter in old.metrics}
+    after = {counter.name: counter.value for counter in new.metrics}
     return tuple(number(side.get(name), 4) for name in metrics for side in (before, after))

@@ -226,12 +226,12 @@ def profile_table(before: Profiled | None, after: Profiled | None) -> str:
     if after is None:
         return "No trace: there are no counters for this version."
     body = []
-    for named in after.counters[:40]:
-        same = before is not None and before.rung_of(named.name) == after.rung_of(named.name)
-        old = before.counter(named.name) if before and same else None
-        change = percent(named.value / old - 1) if old else "-"
-        stand = (after.rung_of(named.name),) if after.origins else ()
-        body.append((cell(named.name), quantity(old), quantity(named.value), change, *stand))
+    for counter in after.counters[:40]:
+        same = before is not None and before.rung_of(counter.name) == after.rung_of(counter.name)
+        old = before.counter(counter.name) if before and same else None
+        change = percent(counter.value / old - 1) if old else "-"
+        stand = (after.rung_of(counter.name),) if after.origins else ()
+        body.append((cell(counter.name), quantity(old), quantity(counter.value), change, *stand))
     notes = "".join(f"\n- {line(note, 300)}" for note in after.notes[:12])
     head = ("Counter", "Best before", "This version", "Change", *(("Stands on",) if after.origins else ()))
     took = f" in {after.seconds:.1f} s" if after.seconds else ""

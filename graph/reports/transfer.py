@@ -75,7 +75,7 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
 def _caches(closed: RoundClosed) -> tuple[Finding, ...]:
     """Caches that reading the change found."""
     chosen = figures.applied_of(closed.judged)
-    return tuple(one for one in chosen.audit if one.key) if chosen else ()
+    return tuple(finding for finding in chosen.audit if finding.key) if chosen else ()
 
 
 def _read(closed: RoundClosed) -> str:

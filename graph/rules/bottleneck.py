@@ -346,12 +346,12 @@ def classify_by_timing(
 
 def _place_shapes(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> tuple[PlacedShape, ...]:
     """Every shape on its own roof; none when one has no roof or is above it, for then these peaks do not govern."""
-    found = compute_shares(rows, roofs, scoring)
+    shares = compute_shares(rows, roofs, scoring)
     bounds = {roof.label: roof.bound for roof in roofs}
-    if len(found) != len(rows) or not found or max(found.values()) > ABOVE_ROOF:
+    if len(shares) != len(rows) or not shares or max(shares.values()) > ABOVE_ROOF:
         return ()
     return tuple(
-        PlacedShape(label=row.label, bound=bound, share=found[row.label], us=time_us(row, scoring))
+        PlacedShape(label=row.label, bound=bound, share=shares[row.label], us=time_us(row, scoring))
         for row in rows
         if (bound := bounds[row.label]) != "unknown"
     )
@@ -366,12 +366,12 @@ def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | No
     if by_work < CONCORDANT:
         return None
     if cpu:
-        said = f"the rate grows {spread} with the shape"
-        return "latency", f"{said} -> a cost that does not grow leads in small ones -> less work before and after loops"
+        text = f"the rate grows {spread} with the shape"
+        return "latency", f"{text} -> a cost that does not grow leads in small ones -> less work before and after loops"
     least = min(point.us for point in points)
     if least < LAUNCH_US:
-        said = f"the rate grows {spread} with the shape, and a call takes {least:.3g} us or more"
-        return "launch", f"{said} -> a fixed cost leads -> fewer, larger launches"
+        text = f"the rate grows {spread} with the shape, and a call takes {least:.3g} us or more"
+        return "launch", f"{text} -> a fixed cost leads -> fewer, larger launches"
     return (
         "latency",
         f"the rate grows {spread} with the shape -> small ones do not fill the device -> more parallel work",
@@ -379,11 +379,11 @@ def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | No
 
 
 def _points(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> list[Point]:
-    known = {roof.label: roof for roof in roofs}
+    by_label = {roof.label: roof for roof in roofs}
     points: list[Point] = []
     for row in rows:
         metrics = {item.name: item.value for item in row.metrics}
-        roof = known.get(row.label)
+        roof = by_label.get(row.label)
         work = (roof.flops or roof.bytes) if roof else None
         rate = _rate(metrics, work, scoring)
         if work and rate:

@@ -61,20 +61,20 @@ class Case:
 
     def sum_stalls(self, classes: Iterable[Stall]) -> float:
         """Share of wave time in these stall classes; 0 where none was recorded."""
-        wanted = set(classes)
-        return sum(item.share for item in self.profile.stalls if item.stall in wanted)
+        names = set(classes)
+        return sum(item.share for item in self.profile.stalls if item.stall in names)
 
     def largest(self, names: Iterable[str]) -> tuple[str, float] | None:
         """The largest of these numbers and its name; None when nobody told any."""
-        known = [(name, value) for name in names if (value := self.number(name)) is not None]
-        return max(known, key=lambda item: item[1], default=None)
+        numbers = [(name, value) for name in names if (value := self.number(name)) is not None]
+        return max(numbers, key=lambda item: item[1], default=None)
 
     def cite(self, name: str, threshold: str) -> None:
         """Put a number, its threshold and its source on the chain."""
         self.evidence.extend(
-            f"{name} {said.value:.4g} ({threshold}) [{said.source}; {said.rung}]"
-            for said in self.profile.numbers
-            if said.name == name
+            f"{name} {number.value:.4g} ({threshold}) [{number.source}; {number.rung}]"
+            for number in self.profile.numbers
+            if number.name == name
         )
 
     def note(self, text: str) -> None:
@@ -106,7 +106,7 @@ Confidence = Literal["high", "medium", "low"]
 def classify_bound(profile: KernelProfile, thresholds: Thresholds = THRESHOLDS) -> Bounded:
     """The class of `profile`, its sub-class, how sure, on which evidence, and what to look at next."""
     case = Case(profile=profile, limits=thresholds)
-    bound, subclass = next(found for rule in RULES if (found := rule(case)) is not None)
+    bound, subclass = next(match for rule in RULES if (match := rule(case)) is not None)
     flags = _flags(case, bound)
     return Bounded(
         bound=bound,
@@ -200,10 +200,10 @@ def _match_load(case: Case) -> BoundMatch:
     """Memory, compute, or both near their peak; needs both, or one that is high while the other is not known."""
     memory, compute = _memory(case), case.largest(COMPUTE)
     high, lead = case.limits.high, case.limits.lead
-    for found in (memory, compute):
-        if found is not None:
-            case.cite(found[0], f"high from {high:g}, {lead:g} ahead of the other")
-    load_m, load_k = (found[1] if found is not None else 0.0 for found in (memory, compute))
+    for load in (memory, compute):
+        if load is not None:
+            case.cite(load[0], f"high from {high:g}, {lead:g} ahead of the other")
+    load_m, load_k = (load[1] if load is not None else 0.0 for load in (memory, compute))
     if memory is not None and load_m >= high and _ahead(load_m - load_k, lead):
         return "memory_bound", _memory_subclass(case)
     if compute is not None and load_k >= high and _ahead(load_k - load_m, lead):
@@ -250,8 +250,8 @@ def _compute_subclass(case: Case, compute: tuple[str, float]) -> str:
     if special >= case.limits.high and special >= max(matrix, vector):
         return "sfu"
     if max(matrix, vector) == 0:
-        named = MATRIX_NAMES.search(case.profile.kernel) is not None
-        return "matrix" if compute[0] == "comp.pct_of_peak" and named else "vector"
+        is_matrix = MATRIX_NAMES.search(case.profile.kernel) is not None
+        return "matrix" if compute[0] == "comp.pct_of_peak" and is_matrix else "vector"
     return "matrix" if matrix >= vector else "vector"
 
 

@@ -11,37 +11,37 @@ from ridgeline.graph.stats.noise import find_changed_noise
 from ridgeline.graph.trial import Applied, Timed, find
 
 
-def next_calibration(known: History) -> Literal["calibration", "canary"] | None:
+def next_calibration(history: History) -> Literal["calibration", "canary"] | None:
     """What is to be timed before the next round. Only preset `evidence` has a use for it."""
-    limits = known.limits
-    if limits.preset != "evidence" or limits.calibration_pairs == 0 or known.baseline is None:
+    limits = history.limits
+    if limits.preset != "evidence" or limits.calibration_pairs == 0 or history.baseline is None:
         return None
-    last = known.calibrations[-1] if known.calibrations else None
+    last = history.calibrations[-1] if history.calibrations else None
     if last is None or (last.alarm and not last.fresh):
         return "calibration"
-    if limits.max_rounds is not None and fold.count_planned_rounds(known) >= limits.max_rounds:
+    if limits.max_rounds is not None and fold.count_planned_rounds(history) >= limits.max_rounds:
         return None  # no candidate will be judged by it
-    rounds = len(known.rounds) - sum(closed.round <= last.after_round for closed in known.rounds)
+    rounds = len(history.rounds) - sum(closed.round <= last.after_round for closed in history.rounds)
     return "canary" if limits.canary_every and rounds >= limits.canary_every else None
 
 
-def find_alarm(canary: Comparison, known: History) -> str:
+def find_alarm(canary: Comparison, history: History) -> str:
     """Why the noise on record is no longer the noise of this machine; empty when it is."""
-    noise, limits = fold.noise(known), known.limits
+    noise, limits = fold.noise(history), history.limits
     if noise is None or noise.machine != canary.machine:
         return "there is no calibration of this machine"
     if changed := find_changed_noise(canary, noise):
         return changed
-    moved = _drift(canary, known)
-    if moved is not None and abs(moved) > limits.drift_limit:
-        how = "more" if moved > 0 else "less"
-        return f"the best version takes {abs(math.expm1(moved)):.1%} {how} time than when it was last measured"
+    drift = _drift(canary, history)
+    if drift is not None and abs(drift) > limits.drift_limit:
+        how = "more" if drift > 0 else "less"
+        return f"the best version takes {abs(math.expm1(drift)):.1%} {how} time than when it was last measured"
     return ""
 
 
-def _drift(canary: Comparison, known: History) -> float | None:
+def _drift(canary: Comparison, history: History) -> float | None:
     """Mean log-ratio of the best version's time now to the last time it was measured interleaved; None when never."""
-    before = _levels(known, canary.best)
+    before = _levels(history, canary.best)
     now = {shape.label: shape.best_us for shape in canary.shapes}
     shared = [label for label in now if label in before]
     if not shared:
@@ -49,21 +49,21 @@ def _drift(canary: Comparison, known: History) -> float | None:
     return math.fsum(math.log(now[label] / before[label]) for label in shared) / len(shared)
 
 
-def _levels(known: History, commit: str) -> dict[str, float]:
+def _levels(history: History, commit: str) -> dict[str, float]:
     """Microseconds by shape of that version, from its calibration or the comparison that had it accepted."""
-    for run in reversed(known.calibrations):
+    for run in reversed(history.calibrations):
         if run.comparison is not None and run.comparison.best == commit:
             return {shape.label: shape.best_us for shape in run.comparison.shapes}
-    closed = fold.best_round(known)
+    closed = fold.best_round(history)
     if closed is None:
         return {}
     applied, timed = find(closed.judged, Applied), find(closed.judged, Timed)
     pairs = [item for item in (timed.evidence if timed else ()) if isinstance(item, Comparison)]
-    if not pairs or applied is None or fold.standing(known).commit != commit:
+    if not pairs or applied is None or fold.standing(history).commit != commit:
         return {}
     return {shape.label: shape.candidate_us for shape in pairs[-1].shapes}
 
 
-def list_alarms(known: History) -> tuple[Calibrated, ...]:
+def list_alarms(history: History) -> tuple[Calibrated, ...]:
     """Every time the measurement was found wanting, oldest first."""
-    return tuple(run for run in known.calibrations if run.alarm)
+    return tuple(run for run in history.calibrations if run.alarm)

@@ -27,9 +27,9 @@ def explain_several_changes(hypothesis: Hypothesis) -> str | None:
         return "evidence is empty; cite a measurement: evidence -> inference -> action"
     if hypothesis.sweep or are_coupled(hypothesis.change):
         return None
-    named = find_change_kinds(hypothesis.change)
-    if len(named) > 1:
-        return f"names {len(named)} changes ({', '.join(named)}); propose one of them"
+    kinds = find_change_kinds(hypothesis.change)
+    if len(kinds) > 1:
+        return f"names {len(kinds)} changes ({', '.join(kinds)}); propose one of them"
     parameters = settings(hypothesis.change)
     if len(parameters) > 1:
         return f"changes {', '.join(parameters)} at once; change one or declare a sweep"
@@ -107,12 +107,12 @@ def find_change_kinds(change: str) -> tuple[str, ...]:
     (`so that the pipeline runs on`) or in what the change is said to need names none; an act does wherever it
     stands (`by tiling`).
     """
-    found: list[str] = []
+    names: list[str] = []
     for part in _JOINTS.split(moving(_NEEDED.sub(" ", _WHY.sub(" ", prose(change))))):
         kind = next((name for name, pattern in _KINDS if _is_done(pattern, part)), None)
-        if kind is not None and kind not in found:
-            found.append(kind)
-    return tuple(found)
+        if kind is not None and kind not in names:
+            names.append(kind)
+    return tuple(names)
 
 
 def _is_done(pattern: re.Pattern[str], part: str) -> bool:
@@ -199,19 +199,19 @@ def are_coupled(text: str) -> bool:
 
 def settings(change: str) -> tuple[str, ...]:
     """Launch parameters that the text gives a value, moves by a verb, or names as all that there is to change."""
-    found: list[str] = []
+    names: list[str] = []
     for clause in _CLAUSE.split(moving(prose(change))):
         for part in clause.split(_AND):
-            found += _set_in(part) if part.strip() else []
-    return tuple(dict.fromkeys(found))
+            names += _set_in(part) if part.strip() else []
+    return tuple(dict.fromkeys(names))
 
 
 def _set_in(clause: str) -> list[str]:
     if _NOTHING_ELSE.fullmatch(clause):
         return _PARAMETER.findall(clause)
-    found: list[str] = []
+    names: list[str] = []
     for group in re.finditer(rf"\b{_NAME}\b(?:{_BETWEEN}{_NAME}\b)*", clause):
         before, after = clause[: group.start()], clause[group.end() :]
         if _VALUE.match(after) or _MOVES.match(after) or _VERB.search(before):
-            found += _PARAMETER.findall(group.group())
-    return found
+            names += _PARAMETER.findall(group.group())
+    return names

@@ -35,7 +35,7 @@ def minutes_between(earlier: str, later: str) -> float:
 
 def waited_minutes(rounds: Sequence[RoundClosed]) -> float:
     """Minutes that closed rounds waited for a person."""
-    return sum(one.waited_s for closed in rounds for one in closed.decisions) / 60
+    return sum(decision.waited_s for closed in rounds for decision in closed.decisions) / 60
 
 
 def elapsed_minutes(opened_at: str, now: str, rounds: Sequence[RoundClosed]) -> float:
@@ -60,8 +60,8 @@ def cost_so_far(trial: Judged) -> Cost:
 
 def command_cost(*runs: Run | None) -> Cost:
     """Of commands: how long they took, and how long a card was held for them."""
-    known = [run for run in runs if run is not None]
-    return Cost(command_seconds=sum(run.seconds for run in known), gpu_seconds=sum(run.gpu_s for run in known))
+    present = [run for run in runs if run is not None]
+    return Cost(command_seconds=sum(run.seconds for run in present), gpu_seconds=sum(run.gpu_s for run in present))
 
 
 def _stage_cost(stage: Stage) -> Cost:
@@ -101,8 +101,8 @@ def is_budget_end(exhausted: str) -> bool:
 
 def device_minutes(history: History, cost: Cost) -> float:
     """GPU minutes, at most: on a machine with a GPU all that its commands took, builds included."""
-    held = cost.command_seconds if history.opened.machine.kind != "cpu" else 0.0
-    return max(held, cost.gpu_seconds) / 60
+    seconds = cost.command_seconds if history.opened.machine.kind != "cpu" else 0.0
+    return max(seconds, cost.gpu_seconds) / 60
 
 
 def _reasons(history: History, elapsed_minutes: float, exhausted: str) -> Iterator[str]:

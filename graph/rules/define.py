@@ -158,10 +158,10 @@ class _Resolver:
     """Collects questions while the fields are filled, so that a person is asked once for all of them."""
 
     def __init__(
-        self, contract: Contract, said: InstructionFields, machine: Machine, overrides: Mapping[str, str]
+        self, contract: Contract, instruction: InstructionFields, machine: Machine, overrides: Mapping[str, str]
     ) -> None:
         self.contract = contract
-        self.said = said
+        self.said = instruction
         self.machine = machine
         self.overrides = overrides
         self.questions: list[Question] = [
@@ -335,23 +335,23 @@ def _metric(contract: Contract) -> str:
     scoring = contract.scoring
     if not scoring.combined:
         return ", ".join(scoring.primary_metric)
-    named = scoring.primary_metric[0]
-    if len(scoring.primary_metric) == 1 and named not in contract.benchmark_output.columns:
-        return named
+    metric = scoring.primary_metric[0]
+    if len(scoring.primary_metric) == 1 and metric not in contract.benchmark_output.columns:
+        return metric
     return f"Combined Step {unit_of(scoring.forward or '')}".rstrip()
 
 
-def _clash(own: InstructionFields, said: InstructionFields) -> str:
+def _clash(own: InstructionFields, instruction: InstructionFields) -> str:
     """What the instruction says that the contract's name excludes; empty when they agree."""
-    for mine, theirs in ((own.operators, said.operators), (own.precisions, said.precisions)):
+    for mine, theirs in ((own.operators, instruction.operators), (own.precisions, instruction.precisions)):
         if mine and theirs and not set(mine) & set(theirs):
             return ", ".join(theirs)
     return ""
 
 
-def _adds(own: InstructionFields, said: InstructionFields) -> bool:
+def _adds(own: InstructionFields, instruction: InstructionFields) -> bool:
     mine = {*own.operators, *own.precisions, *own.variants}
-    theirs = {*said.operators, *said.precision, *said.variants}
+    theirs = {*instruction.operators, *instruction.precision, *instruction.variants}
     return mine < theirs
 
 

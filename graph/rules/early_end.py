@@ -41,7 +41,7 @@ def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str |
     if not missing:
         return None
     line, times = next(iter(missing.items()))
-    first = originals[0].cut or any(one.line == line for one in candidate.lines)
+    first = originals[0].cut or any(printed.line == line for printed in candidate.lines)
     how = f"{times} more of the line" if first and not originals[0].cut else "the line"
     others = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
     return (
@@ -56,22 +56,22 @@ def note_silent_test(original: Printed | None) -> str:
 
 
 def _find_new_complaint(originals: Sequence[Printed], candidate: Printed) -> str:
-    known = {one.line for run in originals for one in run.lines if one.complains}
-    return next((one.line for one in candidate.lines if one.complains and one.line not in known), "")
+    usual = {printed.line for run in originals for printed in run.lines if printed.complains}
+    return next((printed.line for printed in candidate.lines if printed.complains and printed.line not in usual), "")
 
 
 def _count_missing_lines(originals: Sequence[Printed], candidate: Printed) -> dict[str, int]:
     """Lines that the candidate's run lacks, and how often, in the original's order."""
     there = _count_lines(candidate)
     if any(run.cut for run in (*originals, candidate)):
-        wanted = [one.line for one in originals[0].lines[-RELIABLE:]]
-        kept = [{one.line for one in run.lines} for run in originals]
-        return {line: 1 for line in wanted if line not in there and all(line in lines for lines in kept)}
+        printed = [printed.line for printed in originals[0].lines[-RELIABLE:]]
+        runs_lines = [{printed.line for printed in run.lines} for run in originals]
+        return {line: 1 for line in printed if line not in there and all(line in lines for lines in runs_lines)}
     required = _count_lines(originals[0])
     for run in originals[1:]:
         required &= _count_lines(run)
-    known = set().union(*(_count_lines(run) for run in originals))
-    spare = Counter({line: times for line, times in there.items() if line not in known})
+    usual = set().union(*(_count_lines(run) for run in originals))
+    spare = Counter({line: times for line, times in there.items() if line not in usual})
     missing = {
         line: left
         for line, times in _list_lacking_lines(required, there)
@@ -85,7 +85,7 @@ def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[s
     if len(missing) != 1:
         return False
     line, times = next(iter(missing.items()))
-    places = {one.line: place for place, one in enumerate(candidate.lines)}
+    places = {printed.line: place for place, printed in enumerate(candidate.lines)}
     end = places.get(order[-1])
     if line in places or end is None or AFFIRMATION.search(line):
         return False
@@ -98,15 +98,15 @@ def _list_lacking_lines(required: Counter[str], there: Counter[str]) -> Iterator
 
 def _count_stand_ins(line: str, times: int, spare: Counter[str]) -> int:
     """How many of `times` missing lines are there in other words; those are used up."""
-    found = 0
+    count = 0
     for other in tuple(spare):
-        if found < times and _is_alike(line, other):
-            taken = min(times - found, spare[other])
-            spare[other] -= taken
-            found += taken
+        if count < times and _is_alike(line, other):
+            used = min(times - count, spare[other])
+            spare[other] -= used
+            count += used
             if not spare[other]:
                 del spare[other]
-    return found
+    return count
 
 
 def _is_alike(line: str, other: str) -> bool:
@@ -122,7 +122,7 @@ def _denies_more(other: str, line: str) -> bool:
 
 
 def _count_lines(run: Printed) -> Counter[str]:
-    found = Counter[str]()
-    for one in run.lines:
-        found[one.line] += one.times
-    return found
+    counts = Counter[str]()
+    for printed in run.lines:
+        counts[printed.line] += printed.times
+    return counts

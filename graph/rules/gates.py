@@ -17,7 +17,7 @@ OCCUPANCY = "occupancy"
 UNEXPLAINED = "unexplained: "
 
 
-def check_hard_gates(trial: Traced, found: Readings, standing: Standing) -> Outcome | None:
+def check_hard_gates(trial: Traced, readings: Readings, standing: Standing) -> Outcome | None:
     """Build, correctness, Check, benchmark, Rule 11: what rejects whatever the numbers say. None when all hold."""
     verified = trial.timed.verified
     if not verified.built.build.ok:
@@ -25,15 +25,18 @@ def check_hard_gates(trial: Traced, found: Readings, standing: Standing) -> Outc
     if not verified.test.passed:
         return reject_outcome("incorrect", f"{CAUSES['incorrect']}: {verified.test.detail}", faster="unverified")
     return (
-        _check_rows(found) or _check_numbers(found, standing) or _check_physics(found, standing) or _check_bucket(trial)
+        _check_rows(readings)
+        or _check_numbers(readings, standing)
+        or _check_physics(readings, standing)
+        or _check_bucket(trial)
     )
 
 
-def is_usable(found: Readings, standing: Standing) -> bool:
+def is_usable(readings: Readings, standing: Standing) -> bool:
     """Whether measuring on makes sense: a failed run or row decides the round at once."""
-    if found.failed is not None or _check_rows(found) is not None:
+    if readings.failed is not None or _check_rows(readings) is not None:
         return False
-    return not found.candidate or (_check_numbers(found, standing) or _check_physics(found, standing)) is None
+    return not readings.candidate or (_check_numbers(readings, standing) or _check_physics(readings, standing)) is None
 
 
 def read_counters(name: str, before: Profiled, after: Profiled) -> tuple[float | None, float | None]:
@@ -47,9 +50,9 @@ def note_missing_counters(outcome: Outcome, before: Profiled | None, after: Prof
     """A note where spills or occupancy are known of the best version and not of an accepted candidate."""
     if outcome.decision != "accepted" or before is None:
         return ()
-    known = [name for name in (SPILLS, OCCUPANCY) if before.counter(name) is not None]
+    names = [name for name in (SPILLS, OCCUPANCY) if before.counter(name) is not None]
     same = after is not None and is_same_rung(before, after)
-    missing = [name for name in known if not same or after is None or read_counters(name, before, after)[1] is None]
+    missing = [name for name in names if not same or after is None or read_counters(name, before, after)[1] is None]
     return (f"not read of the candidate, so not compared: {', '.join(missing)}",) if missing else ()
 
 
@@ -78,42 +81,42 @@ def is_same_rung(before: Profiled, after: Profiled) -> bool:
     return (before.rung, before.machine) == (after.rung, after.machine)
 
 
-def _check_rows(found: Readings) -> Outcome | None:
-    for run in found.candidate:
+def _check_rows(readings: Readings) -> Outcome | None:
+    for run in readings.candidate:
         if labels := find_failing_rows(run):
             return reject_outcome("check_failed", f"Check is not PASS for {', '.join(labels)}", faster="unverified")
     return None
 
 
-def _check_numbers(found: Readings, standing: Standing) -> Outcome | None:
-    problem = _find_problem(found, standing)
+def _check_numbers(readings: Readings, standing: Standing) -> Outcome | None:
+    problem = _find_problem(readings, standing)
     if not problem:
         return None
     return reject_outcome("benchmark_failed", f"{CAUSES['benchmark_failed']}: {problem}", faster="unverified")
 
 
-def _check_physics(found: Readings, standing: Standing) -> Outcome | None:
-    problem = find_impossible_time(found, standing)
+def _check_physics(readings: Readings, standing: Standing) -> Outcome | None:
+    problem = find_impossible_time(readings, standing)
     return reject_outcome("benchmark_failed", problem, faster="unverified") if problem else None
 
 
-def _find_problem(found: Readings, standing: Standing) -> str:
+def _find_problem(readings: Readings, standing: Standing) -> str:
     """What is wrong with the numbers; empty when they can be compared. A number that is missing is never a tie."""
-    if found.failed is not None:
-        return f"{found.failed.reason}: {found.failed.detail}"
-    if not found.candidate:
+    if readings.failed is not None:
+        return f"{readings.failed.reason}: {readings.failed.detail}"
+    if not readings.candidate:
         return "no benchmark of the candidate"
     try:
-        for run in (*found.candidate, *found.best):
-            best = reference_run(found, standing, run.level)
+        for run in (*readings.candidate, *readings.best):
+            best = reference_run(readings, standing, run.level)
             if best is None or best.machine != run.machine:
                 best = run  # a campaign that moved: only the shape of the numbers is looked at here
             delta(run, best, standing.contract.scoring, labels=active_labels(standing, run.level))
-        if found.comparisons:
-            check_samples(merge_comparisons(found.comparisons))
+        if readings.comparisons:
+            check_samples(merge_comparisons(readings.comparisons))
     except (ScoreError, PairedError) as error:
         return str(error)
-    compared = [{shape.label for shape in item.shapes} for item in found.comparisons]
+    compared = [{shape.label for shape in item.shapes} for item in readings.comparisons]
     absent = sorted(label for label in standing.all_shapes if any(label not in labels for labels in compared))
     return f"not compared: {', '.join(absent)}" if absent else ""
 

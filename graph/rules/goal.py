@@ -42,14 +42,14 @@ def is_goal_reached(goal: Goal, *, aggregate: float, speedup: float | None, effi
     aggregate is in the primary metric's unit, speedup a ratio to the baseline, efficiency a share of 1.
     """
     if goal.metric == "efficiency":
-        seen = None if efficiency is None else 100 * efficiency
+        value = None if efficiency is None else 100 * efficiency
     elif goal.metric == "speedup":
-        seen = speedup
+        value = speedup
     else:
-        seen = aggregate * _scale(unit_of(goal.metric)) / _scale(goal.unit)
-    if seen is None:
+        value = aggregate * _scale(unit_of(goal.metric)) / _scale(goal.unit)
+    if value is None:
         return False
-    return seen > goal.value if goal.op == ">" else seen >= goal.value
+    return value > goal.value if goal.op == ">" else value >= goal.value
 
 
 def unit_of(metric: str) -> str:
@@ -80,15 +80,15 @@ def active_goal(limits: Limits, target: Target) -> Goal | None:
     return None if limits.endless else target.performance_target
 
 
-def peak_fraction(limits: Limits, asked: Goal | None) -> float | None:
+def peak_fraction(limits: Limits, goal: Goal | None) -> float | None:
     """Share of the bounding ceiling at which T2 stops, 1 being all of it; None where it never does.
 
     Somebody whose performance target `asked` for more of the peak than the limit is not stopped short of it.
     """
     if limits.endless or limits.target_peak_fraction is None:
         return None
-    wanted = asked.value / 100 if asked is not None and asked.metric == "efficiency" else 0.0
-    return max(limits.target_peak_fraction, wanted)
+    requested = goal.value / 100 if goal is not None and goal.metric == "efficiency" else 0.0
+    return max(limits.target_peak_fraction, requested)
 
 
 def round_limit(limits: Limits, target: Target) -> int | None:
@@ -107,5 +107,5 @@ def regression_limit(limits: Limits) -> int | None:
 
 def budget_limits(limits: Limits) -> tuple[tuple[float, str], ...]:
     """What T7 allows: (amount, unit) of each budget that was given."""
-    given = ((limits.max_minutes, "minutes"), (limits.max_dollars, "dollars"), (limits.max_tokens, "tokens"))
-    return tuple((amount, unit) for amount, unit in given if amount is not None)
+    amounts = ((limits.max_minutes, "minutes"), (limits.max_dollars, "dollars"), (limits.max_tokens, "tokens"))
+    return tuple((amount, unit) for amount, unit in amounts if amount is not None)

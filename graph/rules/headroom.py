@@ -72,10 +72,10 @@ def compute_best_headroom(history: History) -> Headroom | str:
     device = describe_device(history)
     if best_round(history) is not None:
         return compute_headroom((best.full or best.quick).rows, history.contract, device)
-    found = [compute_headroom(run.rows, history.contract, device) for run in (baseline.quick, baseline.project)]
-    known = [one for one in found if isinstance(one, Headroom)]
-    why = next((one for one in found if isinstance(one, str)), "")
-    return why or min(known, key=lambda one: one.share)
+    headrooms = [compute_headroom(run.rows, history.contract, device) for run in (baseline.quick, baseline.project)]
+    readable = [headroom for headroom in headrooms if isinstance(headroom, Headroom)]
+    why = next((headroom for headroom in headrooms if isinstance(headroom, str)), "")
+    return why or min(readable, key=lambda one: one.share)
 
 
 def describe_device(history: History) -> Device:
@@ -97,25 +97,23 @@ def compute_headroom(rows: Sequence[Row], contract: Contract, device: Device) ->
     share, ceilings = compute_efficiency(rows, roofs, contract.scoring, device.ceilings), device.ceilings
     assert share is not None
     assert ceilings is not None
-    found = compute_shares(rows, roofs, contract.scoring)
-    lowest = min(found, key=lambda label: found[label])
+    shares = compute_shares(rows, roofs, contract.scoring)
+    lowest = min(shares, key=lambda label: shares[label])
     return Headroom(
         share=share,
-        shapes=len(found),
+        shapes=len(shares),
         lowest=lowest,
-        lowest_share=found[lowest],
+        lowest_share=shares[lowest],
         bound=bound_of(roofs),
         ceiling=" and ".join(_describe_ceilings(roofs, ceilings)),
     )
 
 
-def describe_nothing_left(found: Headroom, fraction: float) -> str:
+def describe_nothing_left(headroom: Headroom, fraction: float) -> str:
     """Why no round is worth its cost: number, ceiling, source; empty where `fraction` of the ceiling is not reached."""
-    if not at_least(found.share, fraction):
+    if not at_least(headroom.share, fraction):
         return ""
-    return (
-        f"{NOTHING_TO_GAIN}: {found.text}, asked {100 * fraction:g} %; at most {found.left:.3f}x is left for any change"
-    )
+    return f"{NOTHING_TO_GAIN}: {headroom.text}, asked {100 * fraction:g} %; at most {headroom.left:.3f}x is left for any change"
 
 
 def _explain_no_ceiling(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract, device: Device) -> str:
@@ -125,12 +123,12 @@ def _explain_no_ceiling(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contrac
         return "no ceiling of this machine is known"
     if contract.scoring.time_ms is None:
         return "the contract names no time column (scoring.time_ms)"
-    found = compute_shares(rows, roofs, contract.scoring)
-    if lost := [row for row in rows if row.label not in found]:
-        return _explain_missing_share(lost, roofs, contract)
-    if not found:
+    shares = compute_shares(rows, roofs, contract.scoring)
+    if unplaced := [row for row in rows if row.label not in shares]:
+        return _explain_missing_share(unplaced, roofs, contract)
+    if not shares:
         return "no shape was measured"
-    label, most = max(found.items(), key=lambda item: item[1])
+    label, most = max(shares.items(), key=lambda item: item[1])
     if most > ABOVE_ROOF:
         return f"{label} runs at {100 * most:.0f} % of its ceiling, which therefore does not bound it"
     if device.machine.kind == "cpu" and contract.threads > 1:
@@ -156,28 +154,30 @@ def _time_ms(row: Row, contract: Contract) -> float:
 
 def _explain_cached(roofs: Sequence[ShapeRoof], device: Device) -> str:
     """A repeated call finds its data in a cache that holds it: memory bandwidth then bounds nothing."""
-    known = cache_bytes(device.machine, device.specs)
-    limit = UNCACHED_BYTES if known is None else known
-    held = [roof.label for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit]
-    if not held:
+    capacity = cache_bytes(device.machine, device.specs)
+    limit = UNCACHED_BYTES if capacity is None else capacity
+    labels = [
+        roof.label for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit
+    ]
+    if not labels:
         return ""
-    where = "the largest cache" if known is not None else "a cache, whose size is not known"
-    return f"memory bandwidth does not bound {', '.join(held)}: the data fits {where} ({limit / MIB:.0f} MiB)"
+    where = "the largest cache" if capacity is not None else "a cache, whose size is not known"
+    return f"memory bandwidth does not bound {', '.join(labels)}: the data fits {where} ({limit / MIB:.0f} MiB)"
 
 
 def _describe_ceilings(roofs: Sequence[ShapeRoof], ceilings: Ceilings) -> list[str]:
     here = f"measured here: {ceilings.method.partition(',')[0]}"
-    known: list[str] = []
+    texts: list[str] = []
     compute = any(roof.bound == "compute" for roof in roofs) or ceilings.copy_gbps is None
     memory = any(roof.bound != "compute" for roof in roofs) and ceilings.copy_gbps is not None
     if compute and ceilings.flops_gflops is not None:
-        known.append(
+        texts.append(
             f"compute peak {ceilings.flops_gflops:.4g} GFLOP/s, {_describe_source(ceilings.flops_source, here)}"
         )
     if memory and ceilings.copy_gbps is not None:
         name = "memory bandwidth" if ceilings.copy_source else "copy bandwidth"
-        known.append(f"{name} {ceilings.copy_gbps:.4g} GB/s, {_describe_source(ceilings.copy_source, here)}")
-    return known
+        texts.append(f"{name} {ceilings.copy_gbps:.4g} GB/s, {_describe_source(ceilings.copy_source, here)}")
+    return texts
 
 
 def _describe_source(source: str, here: str) -> str:
@@ -189,13 +189,13 @@ def _describe_source(source: str, here: str) -> str:
 
 def make_roofline_record(measured: Ceilings | None, machine: Machine, stated: Sequence[Spec]) -> Rooflined:
     """What was measured, what documents state of this product, and which of the two bounds each axis."""
-    found = choose_ceilings(measured, stated, machine.fingerprint)
-    missing = "" if found.ceilings else "the ceilings of this machine could not be measured"
+    chosen = choose_ceilings(measured, stated, machine.fingerprint)
+    missing = "" if chosen.ceilings else "the ceilings of this machine could not be measured"
     return Rooflined(
-        ceilings=found.ceilings,
-        specs=list_specs(found.measured, machine, stated),
+        ceilings=chosen.ceilings,
+        specs=list_specs(chosen.measured, machine, stated),
         bound="unknown",
-        note="; ".join(filter(None, (missing, found.note))),
+        note="; ".join(filter(None, (missing, chosen.note))),
     )
 
 
@@ -210,5 +210,7 @@ def rests_on_kept_ceilings(history: History, runs: Sequence[Benchmark]) -> bool:
     fraction = peak_fraction(history.limits, history.opened.target.performance_target)
     if fraction is None:
         return False
-    found = [compute_headroom(run.rows, history.contract, describe_device(history)) for run in runs]
-    return all(isinstance(one, Headroom) and bool(describe_nothing_left(one, fraction)) for one in found)
+    headrooms = [compute_headroom(run.rows, history.contract, describe_device(history)) for run in runs]
+    return all(
+        isinstance(headroom, Headroom) and bool(describe_nothing_left(headroom, fraction)) for headroom in headrooms
+    )

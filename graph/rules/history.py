@@ -48,10 +48,10 @@ def fold_ledger(lines: tuple[Line, ...]) -> History | None:
     if not isinstance(opened, Opened):
         raise ValueError(f"the ledger's first line is {opened.kind!r}, not 'opened'")
     baseline = next((body for body in bodies if isinstance(body, BaselineClosed)), None)
-    again = baseline.roofline if baseline else None
+    remeasured = baseline.roofline if baseline else None
     return History(
         opened=opened,
-        roofline=again or next((body for body in bodies if isinstance(body, Rooflined)), None),
+        roofline=remeasured or next((body for body in bodies if isinstance(body, Rooflined)), None),
         baseline=baseline,
         calibrations=tuple(body for body in bodies if isinstance(body, Calibrated)),
         rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
@@ -196,11 +196,11 @@ def _require_baseline(history: History) -> BaselineClosed:
 def _original_us(history: History) -> tuple[Named, ...]:
     """Times of one call of the original: of its own runs, and of pairs in which it was the best version."""
     timed = (find(closed.judged, Timed) for closed in history.rounds)
-    pairs = [item for one in timed if one for item in one.evidence if isinstance(item, Comparison)]
-    pairs += [one.comparison for one in history.calibrations if one.comparison is not None]
+    pairs = [item for stage in timed if stage for item in stage.evidence if isinstance(item, Comparison)]
+    pairs += [run.comparison for run in history.calibrations if run.comparison is not None]
     own = [pair for pair in pairs if pair.best == history.opened.base_commit]
-    found = best_times((_require_baseline(history).quick,), own, history.contract)
-    return tuple(Named(name=one.label, value=one.time_us) for one in found)
+    times = best_times((_require_baseline(history).quick,), own, history.contract)
+    return tuple(Named(name=one.label, value=one.time_us) for one in times)
 
 
 def _commit(best: RoundClosed) -> str:

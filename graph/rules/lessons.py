@@ -48,12 +48,12 @@ def _compare_prediction(
     prediction: Prediction, first: float, second: float, tolerance: float
 ) -> Literal["confirmed", "refuted", "unclear"]:
     sign = 1 if prediction.direction == "up" else -1
-    said = _predicted_size(prediction, sign)
+    size = _predicted_size(prediction, sign)
     if abs(second - first) <= tolerance * abs(first):
-        return "refuted" if said > log(1 + tolerance) else "unclear"
+        return "refuted" if size > log(1 + tolerance) else "unclear"
     if (second - first) * sign < 0:
         return "refuted"
-    return "confirmed" if _log_move(first, second, sign) >= HALF * said else "unclear"
+    return "confirmed" if _log_move(first, second, sign) >= HALF * size else "unclear"
 
 
 def _predicted_size(prediction: Prediction, sign: int) -> float:
@@ -113,21 +113,21 @@ def find_contradiction(lesson: str, judged: Judged, rounds: Sequence[RoundClosed
     A cited round must have been closed, or be this one. Where a lesson says of a round, or of the direction that it
     was about, that it helped or did not, the verdict must say so too, as far as it resolved that.
     """
-    asked = find_proposal(judged)
+    proposal = find_proposal(judged)
     signs: dict[int, Sign | None] = {closed.round: _read_sign(closed.judged) for closed in rounds}
-    signs[asked.round] = _read_sign(judged)
+    signs[proposal.round] = _read_sign(judged)
     ideas = {closed.round: find_proposal(closed.judged).hypothesis for closed in rounds} | {
-        asked.round: asked.hypothesis
+        proposal.round: proposal.hypothesis
     }
-    said: dict[int, set[Sign]] = {}
+    claims_by_round: dict[int, set[Sign]] = {}
     for part, cited in _split_clauses(lesson):
-        if absent := [number for number in cited if not 1 <= number <= asked.round]:
-            return f"cites round {absent[0]}, which does not exist: the last one is {asked.round}"
+        if absent := [number for number in cited if not 1 <= number <= proposal.round]:
+            return f"cites round {absent[0]}, which does not exist: the last one is {proposal.round}"
         if (claim := _claim(part)) is None:
             continue
-        for number in cited or _find_rounds_about(part, ideas, signs, asked.round):
-            said.setdefault(number, set()).add(claim)
-    for number, claims in said.items():
+        for number in cited or _find_rounds_about(part, ideas, signs, proposal.round):
+            claims_by_round.setdefault(number, set()).add(claim)
+    for number, claims in claims_by_round.items():
         measured = signs.get(number)
         if measured is not None and measured not in claims:
             return f"says that round {number} {next(iter(claims))}, and it {measured} as measured"
@@ -139,7 +139,7 @@ def _split_clauses(lesson: str) -> Iterator[tuple[str, tuple[int, ...]]]:
     for sentence in _SENTENCE.split(lesson):
         cited: tuple[int, ...] = ()
         for part in _BUT.split(sentence):
-            cited = tuple(int(n) for found in _CITED.finditer(part) for n in re.findall(r"\d+", found[1])) or cited
+            cited = tuple(int(n) for match in _CITED.finditer(part) for n in re.findall(r"\d+", match[1])) or cited
             yield part, cited
 
 
@@ -158,15 +158,15 @@ def _find_rounds_about(
 ) -> tuple[int, ...]:
     """Rounds whose direction the text names; none where verdicts on that direction differ."""
     words = {word[:STEM] for word in re.findall(r"[a-z]{3,}", part.lower())}
-    named = [number for number, idea in ideas.items() if _is_named(idea, words)]
-    if not named and _THIS.search(part):
+    numbers = [number for number, idea in ideas.items() if _is_named(idea, words)]
+    if not numbers and _THIS.search(part):
         return (this,)
-    return tuple(named) if len({signs[number] for number in named}) == 1 else ()
+    return tuple(numbers) if len({signs[number] for number in numbers}) == 1 else ()
 
 
 def _is_named(idea: Hypothesis, words: set[str]) -> bool:
-    told = {word[:STEM] for word in re.findall(r"[a-z]{3,}", idea.lever.lower())}
-    return bool(told) and told <= words
+    stems = {word[:STEM] for word in re.findall(r"[a-z]{3,}", idea.lever.lower())}
+    return bool(stems) and stems <= words
 
 
 def _read_sign(judged: Judged) -> Sign | None:

@@ -57,8 +57,12 @@ class Objection(Value):
 
 def weigh_objections(outcome: Outcome, objections: Sequence[Objection], limits: Limits) -> Outcome:
     """The outcome with the first objection that may undo it; all others become notes. The table above, as code."""
-    undoing = next((one for one in objections if undoes(one.kind, outcome)), None)
-    notes = tuple(one.note for one in objections if one.note and (one is not undoing or one.kind == "integrity"))
+    undoing = next((objection for objection in objections if undoes(objection.kind, outcome)), None)
+    notes = tuple(
+        objection.note
+        for objection in objections
+        if objection.note and (objection is not undoing or objection.kind == "integrity")
+    )
     if undoing is None:
         return outcome.model_copy(update={"notes": (*outcome.notes, *notes)})
     why = undoing.why
@@ -79,16 +83,16 @@ def is_proven(outcome: Outcome) -> bool:
 
 
 def find_objections(
-    outcome: Outcome, trial: Traced, found: Readings, standing: Standing, limits: Limits, *, before: Profiled | None
+    outcome: Outcome, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, before: Profiled | None
 ) -> tuple[Objection, ...]:
     """Everything that speaks against the outcome. `before` holds the counters of the best version."""
     every = (
         check_skew(outcome, standing, limits),
         check_resources(before, trial.profile, limits),
-        check_other_metrics(outcome, found, standing, limits),
-        check_unexplained_gain(outcome, trial, found, standing),
+        check_other_metrics(outcome, readings, standing, limits),
+        check_unexplained_gain(outcome, trial, readings, standing),
     )
-    return tuple(one for one in every if one is not None)
+    return tuple(objection for objection in every if objection is not None)
 
 
 def check_skew(outcome: Outcome, standing: Standing, limits: Limits) -> Objection | None:
@@ -100,12 +104,12 @@ def check_skew(outcome: Outcome, standing: Standing, limits: Limits) -> Objectio
     if gain is None or not exceeds(gain, 0.0) or outcome.decision != "accepted":
         return None
     skewed = [shape for shape in outcome.shapes if shape.label in standing.contract.skew_shapes]
-    if not skewed or (seen := look_at_skewed_gain(gain, skewed, limits)) == "there":
+    if not skewed or (state := look_at_skewed_gain(gain, skewed, limits)) == "there":
         return None
     most = _bound_mean_gain(skewed)
     on_skew = f"{mean_gain(skewed):+.1%}" + (f", at most {most:+.1%}" if most is not None else "")
     return Objection(
-        kind="timed" if seen == "vanished" else "proxy",
+        kind="timed" if state == "vanished" else "proxy",
         reason="overfit",
         why=f"its gain of {gain:+.1%} vanishes on skewed groups ({on_skew}), as a training step has them",
         note=f"{NOT_SETTLED}whether its gain of {gain:+.1%} is there on skewed groups, too ({on_skew})",
@@ -125,8 +129,8 @@ def look_at_skewed_gain(
 
 def _bound_mean_gain(shapes: Sequence[ShapeChange]) -> float | None:
     """Upper bound of the mean gain, from the shapes' own bounds; None where one has none."""
-    known = [shape.model_copy(update={"gain": shape.upper}) for shape in shapes if shape.upper is not None]
-    return mean_gain(known) if len(known) == len(shapes) else None
+    bounds = [shape.model_copy(update={"gain": shape.upper}) for shape in shapes if shape.upper is not None]
+    return mean_gain(bounds) if len(bounds) == len(shapes) else None
 
 
 def check_resources(before: Profiled | None, after: Profiled | None, limits: Limits) -> Objection | None:
@@ -153,12 +157,12 @@ def _list_worse_resources(before: Profiled, after: Profiled, limits: Limits) -> 
         yield f"occupancy fell from {old:g} to {new:g}"
 
 
-def check_other_metrics(outcome: Outcome, found: Readings, standing: Standing, limits: Limits) -> Objection | None:
+def check_other_metrics(outcome: Outcome, readings: Readings, standing: Standing, limits: Limits) -> Objection | None:
     """Primary metrics beside the one that pairs time: single runs say that another one fell.
 
     A large fall counts as a core shape's does, by its reading alone; a smaller one is no more than a reading.
     """
-    run, best = found.run("candidate", "full", 0), reference_run(found, standing, "full")
+    run, best = readings.run("candidate", "full", 0), reference_run(readings, standing, "full")
     several = len(metric_names(standing.contract.scoring)) > 1
     if not (is_proven(outcome) and several) or run is None or best is None:
         return None
@@ -179,12 +183,12 @@ def _list_metrics(metrics: Sequence[Named]) -> str:
     return ", ".join(f"{item.name} {item.value:+.1%}" for item in metrics)
 
 
-def check_unexplained_gain(outcome: Outcome, trial: Traced, found: Readings, standing: Standing) -> Objection | None:
+def check_unexplained_gain(outcome: Outcome, trial: Traced, readings: Readings, standing: Standing) -> Objection | None:
     """A gain that one change hardly brings, which no roofline explains, while the audit left something open.
 
     It doubts that what was timed is the work. The judge of a task looks closer itself, at every call.
     """
-    why = explain_large_gain(outcome, found, standing)
+    why = explain_large_gain(outcome, readings, standing)
     applied = find(trial, Applied)
     unsettled = list_open_findings(applied.audit, standing.contract) if applied and why else ()
     if not unsettled:
@@ -201,16 +205,16 @@ def check_unexplained_gain(outcome: Outcome, trial: Traced, found: Readings, sta
     )
 
 
-def note_unexplained_gain(outcome: Outcome, found: Readings, standing: Standing) -> tuple[str, ...]:
+def note_unexplained_gain(outcome: Outcome, readings: Readings, standing: Standing) -> tuple[str, ...]:
     """The note on a kept gain of that size, where the audit left nothing open."""
-    why = explain_large_gain(outcome, found, standing)
+    why = explain_large_gain(outcome, readings, standing)
     if not why:
         return ()
     words = f"{outcome.gain:+.1%} in one round and {why}; nothing here settles whether all the work is done"
     return (f"{UNEXPLAINED}{words}",)
 
 
-def explain_large_gain(outcome: Outcome, found: Readings, standing: Standing) -> str:
+def explain_large_gain(outcome: Outcome, readings: Readings, standing: Standing) -> str:
     """Why a kept gain is not explained; empty where it is small, where the roofline vouches, or a judge looked."""
     large = outcome.decision == "accepted" and outcome.gain is not None and exceeds(outcome.gain, CLOSER_GAIN)
-    return find_unexplained_time(found, standing) if large and not standing.contract.judged else ""
+    return find_unexplained_time(readings, standing) if large and not standing.contract.judged else ""

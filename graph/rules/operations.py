@@ -111,8 +111,8 @@ def attention_backward(s: Sizes, t: Types) -> Amount:
     """10 B H D pairs: five products, scores recomputed; reads Q K V O dO and 4 bytes a row, writes dQ dK dV."""
     queries, cached = _queries(s), 2 * s["B"] * s["HKV"] * s["SKV"] * s["D"]
     statistics = STATISTIC_BYTES * s["B"] * s["H"] * s["S"]
-    moved = (3 * queries + cached) * t.read + (queries + cached) * t.written
-    return Amount(flops=10.0 * s["B"] * s["H"] * s["D"] * pairs(s), bytes=moved + statistics)
+    bytes_moved = (3 * queries + cached) * t.read + (queries + cached) * t.written
+    return Amount(flops=10.0 * s["B"] * s["H"] * s["D"] * pairs(s), bytes=bytes_moved + statistics)
 
 
 def attention_decode(s: Sizes, t: Types) -> Amount:
@@ -150,8 +150,8 @@ def gemm(s: Sizes, t: Types) -> Amount:
 
 def batched_gemm(s: Sizes, t: Types) -> Amount:
     """B times gemm: 2 B M N K; B ((M K + K N) r + M N w), every member with operands of its own."""
-    one = gemm(s, t)
-    return Amount(flops=s["B"] * one.flops, bytes=s["B"] * one.bytes)
+    amount = gemm(s, t)
+    return Amount(flops=s["B"] * amount.flops, bytes=s["B"] * amount.bytes)
 
 
 def grouped_gemm(s: Sizes, t: Types) -> Amount:
@@ -287,8 +287,8 @@ def dequantization(s: Sizes, t: Types) -> Amount:
 
 def _norm(s: Sizes, t: Types, *, flops: int, parameters: int) -> Amount:
     elements = s["R"] * s["C"]
-    moved = elements * (t.read + t.written) + parameters * s["C"] * t.read
-    return Amount(flops=float(flops * elements), bytes=moved)
+    bytes_moved = elements * (t.read + t.written) + parameters * s["C"] * t.read
+    return Amount(flops=float(flops * elements), bytes=bytes_moved)
 
 
 def _norm_backward(s: Sizes, t: Types, *, flops: int, parameters: int, statistics: int) -> Amount:
@@ -389,14 +389,14 @@ SAME_NAME: Mapping[str, str] = {
 def family(name: str) -> Family:
     """By its name or one of the common others. Raises SizeError."""
     plain = name.strip().lower().replace("-", "_")
-    found = FAMILIES.get(SAME_NAME.get(plain, plain))
-    if found is None:
+    family = FAMILIES.get(SAME_NAME.get(plain, plain))
+    if family is None:
         close = get_close_matches(plain, [*FAMILIES, *SAME_NAME], n=1)
         raise SizeError(f"unknown operator {name!r}; {_meant(close)}")
-    return found
+    return family
 
 
-def types(found: Family, dtype: str, out: str | None = None) -> Types:
+def types(family: Family, dtype: str, out: str | None = None) -> Types:
     """Element types of a call. Raises SizeError for a type that has no known width."""
     try:
         main = canonical(dtype)
@@ -404,54 +404,54 @@ def types(found: Family, dtype: str, out: str | None = None) -> Types:
             return Types(main=main, out=canonical(out))
     except ValueError as error:
         raise SizeError(str(error)) from error
-    if found.out != "same":
-        return Types(main=main, out=found.out)
-    narrow = found.units == "matrix" and BITS[main] < 16
+    if family.out != "same":
+        return Types(main=main, out=family.out)
+    narrow = family.units == "matrix" and BITS[main] < 16
     return Types(main=main, out="bf16" if narrow else main)
 
 
-def sizes(found: Family, given: Sequence[str]) -> dict[str, int]:
+def sizes(family: Family, given: Sequence[str]) -> dict[str, int]:
     """Words such as `4096` in the family's order, or `K=4096` by name; defaults are filled in. Raises SizeError."""
-    named: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for position, word in enumerate(given):
         name, equals, value = word.partition("=")
-        key = name.strip().upper() if equals else _at(found, position)
-        if key not in found.sizes or key in named:
-            wrong = "given twice" if key in named else "no size of this operator"
-            raise SizeError(f"{word!r} is {wrong}; {usage(found)}")
-        named[key] = _require_integer(key, value if equals else word)
-    for key, default in found.defaults:
-        source = named.get(default) if isinstance(default, str) else default
-        if key not in named and source is not None:
-            named[key] = source
-    if missing := [key for key in found.sizes if key not in named]:
-        raise SizeError(f"{', '.join(missing)} missing; {usage(found)}")
-    return {key: named[key] for key in found.sizes}
+        key = name.strip().upper() if equals else _at(family, position)
+        if key not in family.sizes or key in by_name:
+            wrong = "given twice" if key in by_name else "no size of this operator"
+            raise SizeError(f"{word!r} is {wrong}; {usage(family)}")
+        by_name[key] = _require_integer(key, value if equals else word)
+    for key, default in family.defaults:
+        source = by_name.get(default) if isinstance(default, str) else default
+        if key not in by_name and source is not None:
+            by_name[key] = source
+    if missing := [key for key in family.sizes if key not in by_name]:
+        raise SizeError(f"{', '.join(missing)} missing; {usage(family)}")
+    return {key: by_name[key] for key in family.sizes}
 
 
-def amount(found: Family, given: Sizes, of: Types) -> Amount:
+def amount(family: Family, given: Sizes, of: Types) -> Amount:
     """Least operations and bytes of one call. Raises SizeError for sizes that contradict each other."""
     try:
-        return _FORMULAS[found.name](given, of)
+        return _FORMULAS[family.name](given, of)
     except ValueError as error:
-        raise SizeError(f"{found.name}: {error}") from error
+        raise SizeError(f"{family.name}: {error}") from error
 
 
-def usage(found: Family) -> str:
+def usage(family: Family) -> str:
     """How its sizes are written, for example `gemm takes M,N,K`."""
-    optional = dict(found.defaults)
-    words = [f"[{name}={optional[name]}]" if name in optional else name for name in found.sizes]
-    return f"{found.name} takes {','.join(words)}"
+    optional = dict(family.defaults)
+    words = [f"[{name}={optional[name]}]" if name in optional else name for name in family.sizes]
+    return f"{family.name} takes {','.join(words)}"
 
 
 def _meant(close: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FAMILIES)}"
 
 
-def _at(found: Family, position: int) -> str:
-    if position >= len(found.sizes):
-        raise SizeError(f"{position + 1} or more sizes; {usage(found)}")
-    return found.sizes[position]
+def _at(family: Family, position: int) -> str:
+    if position >= len(family.sizes):
+        raise SizeError(f"{position + 1} or more sizes; {usage(family)}")
+    return family.sizes[position]
 
 
 def _require_integer(key: str, text: str) -> int:
@@ -522,5 +522,5 @@ def wave(*, grid: int, units: int, call: Amount, tile: Amount, ceilings: Ceiling
 def tiles(m: int, n: int, k: int, *, block: tuple[int, int], read: float, written: float) -> tuple[int, Amount]:
     """Grid of a matrix product and one of its tiles: 2 BM BN K; (BM K + BN K) read + BM BN written bytes."""
     rows, columns = block
-    one = Amount(flops=2.0 * rows * columns * k, bytes=(rows + columns) * k * read + rows * columns * written)
-    return ceil(m / rows) * ceil(n / columns), one
+    amount = Amount(flops=2.0 * rows * columns * k, bytes=(rows + columns) * k * read + rows * columns * written)
+    return ceil(m / rows) * ceil(n / columns), amount

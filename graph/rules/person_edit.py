@@ -20,7 +20,7 @@ def begin_edit(options: Sequence[Judged]) -> EditBegun:
 
 def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
     """The edit as it was given: the person's files, and the waiting change's own where the person gave none."""
-    about, by, given = begun.hypothesis, decision.by, {edit.path for edit in decision.edits}
+    about, by, paths = begun.hypothesis, decision.by, {edit.path for edit in decision.edits}
     change = f"{by}'s edit of round {begun.edits_round}{f' ({decision.reason})' if decision.reason else ''}"
     words = {"claim": f"{change}; what it edits claims: {about.claim}", "change": change}
     start = Proposed(
@@ -30,8 +30,8 @@ def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
         author=by,
         edits_round=begun.edits_round,
     )
-    kept = tuple(edit for edit in begun.edits if edit.path not in given)
-    return Drafted(proposed=start, edits=(*kept, *decision.edits), explanation=change)
+    unchanged = tuple(edit for edit in begun.edits if edit.path not in paths)
+    return Drafted(proposed=start, edits=(*unchanged, *decision.edits), explanation=change)
 
 
 def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
@@ -39,22 +39,22 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
 
     Raises CampaignError where the named one may not be kept, or none.
     """
-    acceptable = [one for one in options if one.verdict.accepted]
-    named = [one for one in acceptable if decision.round in (None, find_proposal(one).round)]
-    if not named:
-        known = ", ".join(str(find_proposal(one).round) for one in acceptable) or "none"
-        raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {known}")
-    return max(named, key=lambda one: _proven_gain(one.verdict))
+    acceptable = [option for option in options if option.verdict.accepted]
+    option = [option for option in acceptable if decision.round in (None, find_proposal(option).round)]
+    if not option:
+        numbers = ", ".join(str(find_proposal(option).round) for option in acceptable) or "none"
+        raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {numbers}")
+    return max(option, key=lambda one: _proven_gain(one.verdict))
 
 
 def mark_replaced(measured: Judged, kept: Judged) -> Judged:
     """What was proven and not chosen keeps its measured result, and says what was kept in its place."""
     before, by = measured.verdict, find_proposal(kept)
     chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
-    said = f"replaced by {chosen}"
+    why = f"replaced by {chosen}"
     change = find_proposal(measured).hypothesis.change
-    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {_describe_measured(before)}, {said}"
-    update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, said), "sentence": sentence}
+    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {_describe_measured(before)}, {why}"
+    update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, why), "sentence": sentence}
     return measured.model_copy(update={"verdict": before.model_copy(update=update)})
 
 

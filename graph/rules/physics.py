@@ -34,10 +34,10 @@ class CallTime(NamedTuple):
     time_us: float
 
 
-def find_impossible_time(found: Readings, standing: Standing) -> str:
+def find_impossible_time(readings: Readings, standing: Standing) -> str:
     """Why a measured time cannot be true; empty where every one can, or where nothing is known to say so."""
-    floors = compute_floors(found, standing)
-    for label, time_us in candidate_times(found, standing):
+    floors = compute_floors(readings, standing)
+    for label, time_us in candidate_times(readings, standing):
         floor = floors.get(label)
         if floor is not None and time_us < IMPOSSIBLE_SHARE * floor.time_us:
             return (
@@ -47,12 +47,12 @@ def find_impossible_time(found: Readings, standing: Standing) -> str:
     return ""
 
 
-def find_unexplained_time(found: Readings, standing: Standing) -> str:
+def find_unexplained_time(readings: Readings, standing: Standing) -> str:
     """Why the roofline does not vouch for these times; empty where every one lies at or above a floor that holds."""
     if standing.contract.work.flops is None and standing.contract.work.bytes is None:
         return "the contract declares no `work:`"
-    floors = compute_floors(found, standing)
-    for label, time_us in candidate_times(found, standing):
+    floors = compute_floors(readings, standing)
+    for label, time_us in candidate_times(readings, standing):
         if label not in floors:
             return f"no ceiling bounds {label}"
         if time_us * ABOVE_ROOF < floors[label].time_us:
@@ -60,14 +60,14 @@ def find_unexplained_time(found: Readings, standing: Standing) -> str:
     return "" if floors else "no time of one call is known (scoring.time_ms)"
 
 
-def candidate_times(found: Readings, standing: Standing) -> Iterator[CallTime]:
+def candidate_times(readings: Readings, standing: Standing) -> Iterator[CallTime]:
     """Every time of one call of the candidate that is known to be one."""
     contract = standing.contract
     column = contract.scoring.time_ms
-    for run in found.candidate if column else ():
+    for run in readings.candidate if column else ():
         yield from (timed for row in run.rows if (timed := _call_time(row, column)) is not None)
     if column or contract.paired_command:
-        for comparison in found.comparisons:
+        for comparison in readings.comparisons:
             yield from (CallTime(shape.label, shape.candidate_us) for shape in comparison.shapes)
 
 
@@ -81,13 +81,13 @@ def best_times(runs: Sequence[Benchmark], pairs: Sequence[Comparison], contract:
             yield from (CallTime(shape.label, shape.best_us) for shape in comparison.shapes)
 
 
-def compute_floors(found: Readings, standing: Standing) -> dict[str, Floor]:
+def compute_floors(readings: Readings, standing: Standing) -> dict[str, Floor]:
     """Floors by shape, of those that the original respects: elsewhere these ceilings do not govern.
 
     Only the original may lift one. A version that was kept although it lies below its floor is one that nothing
     explains; it must not be what lets the next one through.
     """
-    rows = {row.label: row for run in (*found.best, *found.candidate, standing.quick) for row in run.rows}
+    rows = {row.label: row for run in (*readings.best, *readings.candidate, standing.quick) for row in run.rows}
     if standing.full is not None:
         rows |= {row.label: row for row in standing.full.rows}
     ceilings = _fastest_ceilings(standing)
@@ -100,7 +100,7 @@ def compute_floors(found: Readings, standing: Standing) -> dict[str, Floor]:
     floors = {roof.label: floor for roof in roofs if (floor := _floor(roof, ceilings, standing)) is not None}
     broken = {
         label
-        for label, time_us in _original_times(found, standing)
+        for label, time_us in _original_times(readings, standing)
         if label in floors and _is_below(time_us, floors[label])
     }
     return {label: floor for label, floor in floors.items() if label not in broken}
@@ -110,11 +110,11 @@ def _is_below(time_us: float, floor: Floor) -> bool:
     return time_us * ABOVE_ROOF < floor.time_us
 
 
-def _original_times(found: Readings, standing: Standing) -> Iterator[CallTime]:
+def _original_times(readings: Readings, standing: Standing) -> Iterator[CallTime]:
     if standing.original_us is not None:
         return (CallTime(one.name, one.value) for one in standing.original_us)
-    runs = (*found.best, standing.quick, *((standing.full,) if standing.full else ()))
-    return best_times(runs, found.comparisons, standing.contract)
+    runs = (*readings.best, standing.quick, *((standing.full,) if standing.full else ()))
+    return best_times(runs, readings.comparisons, standing.contract)
 
 
 def _call_time(row: Row, column: str | None) -> CallTime | None:
@@ -124,18 +124,18 @@ def _call_time(row: Row, column: str | None) -> CallTime | None:
 
 def _fastest_ceilings(standing: Standing) -> Ceilings | None:
     """The fastest that was measured of anything here: a kernel may use another type, and every core it is given."""
-    known, machine = standing.roofline.ceilings if standing.roofline else None, standing.machine
-    if known is None or machine is None or known.machine != machine.fingerprint:
+    ceilings, machine = standing.roofline.ceilings if standing.roofline else None, standing.machine
+    if ceilings is None or machine is None or ceilings.machine != machine.fingerprint:
         return None
     threads = standing.contract.threads
     many = max(threads, machine.cores) if machine.kind == "cpu" and threads > 1 else 1
-    rates = [known.copy_gbps, *(one.value for one in known.others if one.unit == "GB/s")]
+    rates = [ceilings.copy_gbps, *(rate.value for rate in ceilings.others if rate.unit == "GB/s")]
     peaks = [
-        known.flops_gflops,
-        *(GIGA[one.unit] * one.value for one in known.others if one.unit in ("TFLOPS", "TOPS")),
+        ceilings.flops_gflops,
+        *(GIGA[rate.unit] * rate.value for rate in ceilings.others if rate.unit in ("TFLOPS", "TOPS")),
     ]
     every_type = machine.kind == "cpu" or len(peaks) > 1
-    return known.model_copy(
+    return ceilings.model_copy(
         update={
             "copy_gbps": _largest(rates, many),
             "flops_gflops": _largest(peaks, many) if every_type else None,
@@ -144,23 +144,23 @@ def _fastest_ceilings(standing: Standing) -> Ceilings | None:
 
 
 def _largest(rates: list[float | None], many: int) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return many * max(known) if known else None
+    numbers = [rate for rate in rates if rate is not None]
+    return many * max(numbers) if numbers else None
 
 
 def _floor(roof: ShapeRoof, ceilings: Ceilings, standing: Standing) -> Floor | None:
     """Operations always count; bytes only where no cache holds them from one call to the next."""
-    found: list[Floor] = []
+    floors: list[Floor] = []
     if roof.flops and ceilings.flops_gflops:
         rate = ceilings.flops_gflops
-        found.append(Floor(time_us=roof.flops / (rate * 1e3), why=f"{rate:.4g} GFLOP/s"))
+        floors.append(Floor(time_us=roof.flops / (rate * 1e3), why=f"{rate:.4g} GFLOP/s"))
     if roof.bytes and ceilings.copy_gbps and roof.bytes > _cache_capacity(standing):
         rate = ceilings.copy_gbps
-        found.append(Floor(time_us=roof.bytes / (rate * 1e3), why=f"{rate:.4g} GB/s"))
-    return max(found, key=lambda one: one.time_us, default=None)
+        floors.append(Floor(time_us=roof.bytes / (rate * 1e3), why=f"{rate:.4g} GB/s"))
+    return max(floors, key=lambda one: one.time_us, default=None)
 
 
 def _cache_capacity(standing: Standing) -> float:
     specs = standing.roofline.specs if standing.roofline else ()
-    known = cache_bytes(standing.machine, specs) if standing.machine else None
-    return UNCACHED_BYTES if known is None else known
+    capacity = cache_bytes(standing.machine, specs) if standing.machine else None
+    return UNCACHED_BYTES if capacity is None else capacity

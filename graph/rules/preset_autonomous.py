@@ -62,8 +62,12 @@ class AutonomousRule:
         )
         if rejection:
             return rejection
-        kept = accept_outcome(mean, shapes, limits)
-        return _check_kernel_time(kept, deltas, best_profile, trial.profile, limits) if limits.keep_gpu_time else kept
+        outcome = accept_outcome(mean, shapes, limits)
+        return (
+            _check_kernel_time(outcome, deltas, best_profile, trial.profile, limits)
+            if limits.keep_gpu_time
+            else outcome
+        )
 
 
 def _compute_deltas(readings: Readings, standing: Standing) -> list[Delta]:
@@ -74,9 +78,9 @@ def _compute_deltas(readings: Readings, standing: Standing) -> list[Delta]:
     return [delta(run, best, standing.contract.scoring, labels=active_labels(standing, "full")) for run in runs]
 
 
-def _needs_repeat(seen: Delta, trial: Stage, limits: Limits) -> bool:
-    small = exceeds(seen.gain, 0.0) and not exceeds(seen.gain, limits.noise_threshold)
-    return small or is_suspicious(seen.gain, limits) or bool(find_losing_classes(seen.shapes, trial, limits))
+def _needs_repeat(change: Delta, trial: Stage, limits: Limits) -> bool:
+    small = exceeds(change.gain, 0.0) and not exceeds(change.gain, limits.noise_threshold)
+    return small or is_suspicious(change.gain, limits) or bool(find_losing_classes(change.shapes, trial, limits))
 
 
 def _check_classes(trial: Traced, deltas: list[Delta], limits: Limits) -> Outcome | None:
@@ -126,30 +130,30 @@ def _check_core_shapes(
 
 
 def _check_kernel_time(
-    kept: Outcome, deltas: list[Delta], before: Profiled | None, after: Profiled | None, limits: Limits
+    outcome: Outcome, deltas: list[Delta], before: Profiled | None, after: Profiled | None, limits: Limits
 ) -> Outcome:
     """Rules 11.5. A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
     times = _read_kernel_times(before, after)
     if times is None and _read_kernel_time(before) is not None:
         why = (
             "kernel time was read of the best version and could not be read of the candidate in the same way, and"
-            f" {by_document(limits)} it decides, whatever was timed ({kept.gain or 0.0:+.1%})"
+            f" {by_document(limits)} it decides, whatever was timed ({outcome.gain or 0.0:+.1%})"
         )
-        return reject_outcome("trace_not_improved", why, faster="unverified", gain=kept.gain, shapes=kept.shapes)
+        return reject_outcome("trace_not_improved", why, faster="unverified", gain=outcome.gain, shapes=outcome.shapes)
     if times is None:
         note = "kernel time was not measured for both versions here; the benchmark's times decide alone"
-        return kept.model_copy(update={"notes": (*kept.notes, note)})
+        return outcome.model_copy(update={"notes": (*outcome.notes, note)})
     change = gain(times[1], times[0], higher_is_better=False)
     note = f"kernel time {times[0]:g} -> {times[1]:g} us ({change:+.1%})"
     if exceeds(change, limits.noise_threshold) or (change > 0 and _has_same_direction(deltas, limits)):
-        return kept.model_copy(update={"notes": (*kept.notes, note)})
-    benchmark = f"the benchmark alone changed by {kept.gain or 0.0:+.1%}"
+        return outcome.model_copy(update={"notes": (*outcome.notes, note)})
+    benchmark = f"the benchmark alone changed by {outcome.gain or 0.0:+.1%}"
     return reject_outcome(
         "trace_not_improved",
         f"{note} did not improve beyond noise, and {by_document(limits)} it decides; {benchmark}",
         faster="no" if change <= 0 else "unverified",
         gain=change,
-        shapes=kept.shapes,
+        shapes=outcome.shapes,
         notes=(note, benchmark),
     )
 

@@ -255,10 +255,10 @@ def _accept_tie(level_gain: LevelGain, readings: Readings, standing: Standing, l
         or find_lost_shapes(level_gain.shapes, core_labels(standing, level_gain.level), limits)
     ):
         return None
-    kept = accept_outcome(level_gain.gain, level_gain.shapes, limits)
+    outcome = accept_outcome(level_gain.gain, level_gain.shapes, limits)
     note = f"tie accepted for a benefit: relative spread fell from {before:.2%} to {after:.2%}"
-    return kept.model_copy(
-        update={"reason": "tie_with_benefit", "why": f"{kept.why}, {note}", "notes": (*kept.notes, note)}
+    return outcome.model_copy(
+        update={"reason": "tie_with_benefit", "why": f"{outcome.why}, {note}", "notes": (*outcome.notes, note)}
     )
 
 

@@ -69,15 +69,15 @@ def active_labels(standing: Standing, level: Level) -> tuple[str, ...]:
 
 def core_labels(standing: Standing, level: Level) -> tuple[str, ...]:
     """Core shapes at this level: the contract's, else the whole active set of the level."""
-    named = standing.contract.core_shapes
-    return named or (standing.core_shapes if level == "quick" else standing.all_shapes)
+    labels = standing.contract.core_shapes
+    return labels or (standing.core_shapes if level == "quick" else standing.all_shapes)
 
 
-def reference_run(found: Readings, standing: Standing, level: Level) -> Benchmark | None:
+def reference_run(readings: Readings, standing: Standing, level: Level) -> Benchmark | None:
     """Numbers of the best version at a level; those taken in this round first. None when there are none yet."""
     if level == "quick":
         return standing.quick
-    return found.run("best", "full", 0) or standing.full
+    return readings.run("best", "full", 0) or standing.full
 
 
 def find_failing_rows(run: Benchmark) -> tuple[str, ...]:

@@ -136,24 +136,24 @@ class Result(Value):
 
 def compute_result(history: History) -> Result:
     """The value."""
-    opened, done = history.opened, history.concluded
+    opened, conclusion = history.opened, history.concluded
     kept = fold.lineage(history)
-    final = read_final_test(done, history.limits)
+    final = read_final_test(conclusion, history.limits)
     best = fold.standing(history).commit if history.baseline else opened.base_commit
-    found = _attribute_result(history, final)
+    attribution = _attribute_result(history, final)
     cost = fold.total_cost(history) if history.baseline else Cost()
     on_branch = bool(kept) and all(closed.commit for closed in kept) and opened.target.git_branch != "none"
     return Result(
         campaign=opened.target.campaign,
-        concluded=done is not None,
+        concluded=conclusion is not None,
         final=final,
-        no_claim="" if final else _explain_no_claim(done),
+        no_claim="" if final else _explain_no_claim(conclusion),
         product=compute_product(history) if history.baseline else None,
         kept=tuple(_describe_kept_round(closed) for closed in kept),
         rounds=len(history.rounds),
-        unsettled=_list_open_points(history, kept, final, found),
-        stop_reason=done.stop_reason if done else "",
-        attribution=found,
+        unsettled=_list_open_points(history, kept, final, attribution),
+        stop_reason=conclusion.stop_reason if conclusion else "",
+        attribution=attribution,
         cost=cost,
         gpu_minutes=device_minutes(history, cost),
         base_commit=opened.base_commit,
@@ -163,27 +163,27 @@ def compute_result(history: History) -> Result:
     )
 
 
-def claim_speedup(found: Result) -> Claim | None:
+def claim_speedup(result: Result) -> Claim | None:
     """The one speedup to tell: the final test's, and before the end the product. None where there is neither.
 
     A concluded campaign without a final test claims nothing.
     """
-    if found.final is not None:
-        return Claim(speedup=found.final.speedup, lower=found.final.lower, level=found.final.level, from_final=True)
-    if found.concluded or found.product is None:
+    if result.final is not None:
+        return Claim(speedup=result.final.speedup, lower=result.final.lower, level=result.final.level, from_final=True)
+    if result.concluded or result.product is None:
         return None
-    so_far = found.product
+    so_far = result.product
     return Claim(speedup=so_far.speedup, lower=so_far.lower, level=so_far.level, from_final=False)
 
 
-def read_final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
+def read_final_test(conclusion: Concluded | None, limits: Limits) -> FinalTest | None:
     """The headline as the ledger has it, with every shape's own interval; None where there was no usable final test."""
-    if done is None or done.final is None or done.speedup is None:
+    if conclusion is None or conclusion.final is None or conclusion.speedup is None:
         return None
-    share = limits.alpha / (2 * len(done.final.shapes))
+    share = limits.alpha / (2 * len(conclusion.final.shapes))
     shapes = []
-    for shape in done.final.shapes:
-        alone = run_fixed_test(done.final.model_copy(update={"shapes": (shape,)}), alpha=share)
+    for shape in conclusion.final.shapes:
+        alone = run_fixed_test(conclusion.final.model_copy(update={"shapes": (shape,)}), alpha=share)
         shapes.append(
             ShapeGain(
                 label=shape.label,
@@ -195,11 +195,11 @@ def read_final_test(done: Concluded | None, limits: Limits) -> FinalTest | None:
             )
         )
     return FinalTest(
-        speedup=done.speedup,
-        lower=done.speedup_lower,
+        speedup=conclusion.speedup,
+        lower=conclusion.speedup_lower,
         level=1 - limits.alpha,
-        pairs=max(len(shape.pairs) for shape in done.final.shapes),
-        engine=done.final.engine,
+        pairs=max(len(shape.pairs) for shape in conclusion.final.shapes),
+        engine=conclusion.final.engine,
         shapes=tuple(shapes),
     )
 
@@ -211,21 +211,21 @@ def compute_product(history: History) -> Product:
 
 def compute_products(history: History) -> tuple[Product, ...]:
     """As it stood before each round, in order, and as it stands now."""
-    kept = {closed.round for closed in fold.lineage(history)}
-    found = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
-    whole, low = 0.0, 1.0
+    numbers = {closed.round for closed in fold.lineage(history)}
+    products = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
+    log_gain, low = 0.0, 1.0
     for closed in history.rounds:
-        verdict, last = closed.judged.verdict, found[-1]
+        verdict, last = closed.judged.verdict, products[-1]
         tested, count = last.tested + (verdict.lower is not None), last.kept
-        if closed.round in kept:
+        if closed.round in numbers:
             count += 1
-            whole += log1p(verdict.gain or 0.0)
+            log_gain += log1p(verdict.gain or 0.0)
             low *= nan if verdict.lower is None else 1 + verdict.lower
         lower = low if count and isfinite(low) else None
         level = 1 - tested * history.limits.alpha
-        held = level if lower is not None and level > 0 else None
-        found.append(Product(speedup=exp(whole), lower=lower, level=held, kept=count, tested=tested))
-    return tuple(found)
+        valid_level = level if lower is not None and level > 0 else None
+        products.append(Product(speedup=exp(log_gain), lower=lower, level=valid_level, kept=count, tested=tested))
+    return tuple(products)
 
 
 def _list_merge_commands(campaign: str, branch: str | None) -> tuple[str, ...]:
@@ -235,10 +235,10 @@ def _list_merge_commands(campaign: str, branch: str | None) -> tuple[str, ...]:
     return (f"git merge {branch}", pack, f"git push origin {branch} && gh pr create --head {branch} --fill")
 
 
-def _explain_no_claim(done: Concluded | None) -> str:
-    if done is None:
+def _explain_no_claim(conclusion: Concluded | None) -> str:
+    if conclusion is None:
         return "the final test of best against original runs when the campaign concludes"
-    return done.final_note or "no version was kept"
+    return conclusion.final_note or "no version was kept"
 
 
 def _describe_kept_round(closed: RoundClosed) -> KeptRound:
@@ -258,23 +258,23 @@ def _describe_kept_round(closed: RoundClosed) -> KeptRound:
 def _attribute_result(history: History, final: FinalTest | None) -> Attribution | None:
     if not fold.accepted_rounds(history):
         return None
-    done = history.concluded
-    found = (done.attribution if done else None) or attribute_gain(history)
+    conclusion = history.concluded
+    attribution = (conclusion.attribution if conclusion else None) or attribute_gain(history)
     limit = 100 * history.limits.inflation_gap_limit
-    return apportion(found, final.speedup, limit=limit) if final is not None else found
+    return apportion(attribution, final.speedup, limit=limit) if final is not None else attribution
 
 
 def _list_open_points(
     history: History, kept: Sequence[RoundClosed], final: FinalTest | None, sources: Attribution | None
 ) -> tuple[OpenPoint, ...]:
-    found = [one for closed in kept for one in _list_open_points_of_round(closed, history)]
+    points = [one for closed in kept for one in _list_open_points_of_round(closed, history)]
     if kept and final is not None and history.concluded is not None and history.concluded.final_note:
-        found.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
+        points.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
     if sources is not None and sources.verdict != "clean":
         text = f"{sources.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
-        found.append(OpenPoint(kind="attribution", rounds=(), text=text))
+        points.append(OpenPoint(kind="attribution", rounds=(), text=text))
     together: dict[tuple[str, str], OpenPoint] = {}
-    for one in found:
+    for one in points:
         same = together.get((one.kind, one.text))
         together[one.kind, one.text] = one.model_copy(update={"rounds": same.rounds + one.rounds}) if same else one
     return tuple(together.values())
@@ -291,21 +291,23 @@ def _list_open_points_of_round(closed: RoundClosed, history: History) -> Iterabl
         elif note.startswith(SUSPICIOUS):
             yield OpenPoint(kind="suspicious", rounds=(number,), text=note.removeprefix(SUSPICIOUS))
     chosen = closed.judged.formatted.applied if closed.judged.formatted else find(closed.judged, Applied)
-    for one in chosen.audit if chosen else ():
-        if _is_open(one, history):
-            kind: Literal["precision", "audit"] = "precision" if one.closer == "precision_probe" else "audit"
-            yield OpenPoint(kind=kind, rounds=(number,), text=f"{describe_finding(one)}; {_describe_missing(one)}")
+    for finding in chosen.audit if chosen else ():
+        if _is_open(finding, history):
+            kind: Literal["precision", "audit"] = "precision" if finding.closer == "precision_probe" else "audit"
+            yield OpenPoint(
+                kind=kind, rounds=(number,), text=f"{describe_finding(finding)}; {_describe_missing(finding)}"
+            )
 
 
-def _is_open(one: Finding, history: History) -> bool:
+def _is_open(finding: Finding, history: History) -> bool:
     """Whether nothing settles the finding here. What only a person's reading settles is open until one has read it."""
-    if one.rule in history.contract.audit.allow or one.severity != "routes":
+    if finding.rule in history.contract.audit.allow or finding.severity != "routes":
         return False
-    return one.closer == "reading" or describe_settlement(one, history.contract) == NOTHING_SETTLES
+    return finding.closer == "reading" or describe_settlement(finding, history.contract) == NOTHING_SETTLES
 
 
-def _describe_missing(one: Finding) -> str:
-    return "a person must read it" if one.closer == "reading" else NOTHING_SETTLES
+def _describe_missing(finding: Finding) -> str:
+    return "a person must read it" if finding.closer == "reading" else NOTHING_SETTLES
 
 
 # Rule 11 at the end: how much of the headline reaches a real training step.
@@ -329,7 +331,7 @@ def attribute_gain(history: History) -> Attribution:
     structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
     cache = sum(log1p(_bound_cache_gain(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
     total = sum(log1p(bench) for _, bench, _ in claims)
-    found = _make_attribution(
+    attribution = _make_attribution(
         structural=100 * expm1(structural),
         weight_cache=100 * expm1(cache),
         real=100 * expm1(structural + cache),
@@ -337,17 +339,17 @@ def attribute_gain(history: History) -> Attribution:
         limit=100 * history.limits.inflation_gap_limit,
         method="round gains multiplied (sum of log gains)",
     )
-    return found.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else found
+    return attribution.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else attribution
 
 
-def apportion(found: Attribution, speedup: float, *, limit: float = GAP_PERCENT) -> Attribution:
+def apportion(attribution: Attribution, speedup: float, *, limit: float = GAP_PERCENT) -> Attribution:
     """The gain that the final test measured, divided among the sources as the rounds' own gains are, on a log scale.
 
     `speedup`: original over best; `limit` in per cent. So the parts make up the headline, and not a second one.
     """
-    whole = log1p(found.headline / 100)
-    share = log(speedup) / whole if whole else 0.0
-    parts = (found.structural, found.weight_cache, found.real)
+    total = log1p(attribution.headline / 100)
+    share = log(speedup) / total if total else 0.0
+    parts = (attribution.structural, attribution.weight_cache, attribution.real)
     structural, cache, real = (100 * expm1(share * log1p(part / 100)) for part in parts)
     scaled = _make_attribution(
         structural=structural,
@@ -357,7 +359,7 @@ def apportion(found: Attribution, speedup: float, *, limit: float = GAP_PERCENT)
         limit=limit,
         method="gain of the final test, divided by the logarithms of the round gains",
     )
-    return scaled.model_copy(update={"verdict": "rolled-back"}) if found.verdict == "rolled-back" else scaled
+    return scaled.model_copy(update={"verdict": "rolled-back"}) if attribution.verdict == "rolled-back" else scaled
 
 
 def attribute_percent(rounds: Sequence[BucketGain], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
@@ -448,5 +450,5 @@ def compute_final_speedup(final: Comparison | None, limits: Limits) -> FinalSpee
     """None when there was no usable final comparison: no claim is made then."""
     if final is None:
         return None
-    found = run_fixed_test(final, alpha=limits.alpha)
-    return FinalSpeedup(speedup=exp(found.theta), lower=exp(found.lower))
+    interval = run_fixed_test(final, alpha=limits.alpha)
+    return FinalSpeedup(speedup=exp(interval.theta), lower=exp(interval.lower))

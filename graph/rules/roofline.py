@@ -77,13 +77,13 @@ def compute_shares(rows: Sequence[Row], roofs: Sequence[ShapeRoof], scoring: Sco
     if scoring.time_ms is None:
         return {}
     floors = {roof.label: roof.floor_us for roof in roofs}
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for row in rows:
         time_ms = next((item.value for item in row.metrics if item.name == scoring.time_ms), 0.0)
         floor = floors.get(row.label)
         if floor is not None and time_ms > 0:
-            found[row.label] = floor / (1e3 * time_ms)
-    return found
+            shares[row.label] = floor / (1e3 * time_ms)
+    return shares
 
 
 def compute_efficiency(
@@ -96,17 +96,17 @@ def compute_efficiency(
     """
     if ceilings is None or not rows:
         return None
-    found = compute_shares(rows, roofs, scoring)
-    if any(row.label not in found for row in rows) or max(found.values()) > ABOVE_ROOF:
+    shares = compute_shares(rows, roofs, scoring)
+    if any(row.label not in shares for row in rows) or max(shares.values()) > ABOVE_ROOF:
         return None
-    return exp(sum(log(share) for share in found.values()) / len(found))
+    return exp(sum(log(share) for share in shares.values()) / len(shares))
 
 
-def compute_roof(label: str, flops: float | None, moved: float | None, ceilings: Ceilings | None) -> ShapeRoof:
+def compute_roof(label: str, flops: float | None, bytes_moved: float | None, ceilings: Ceilings | None) -> ShapeRoof:
     """Where a call of so many operations and bytes stands, and the microseconds that it takes at least."""
-    intensity = flops / moved if flops is not None and moved else None
+    intensity = flops / bytes_moved if flops is not None and bytes_moved else None
     compute_us = flops / (ceilings.flops_gflops * 1e3) if flops and ceilings and ceilings.flops_gflops else None
-    memory_us = moved / (ceilings.copy_gbps * 1e3) if moved and ceilings and ceilings.copy_gbps else None
+    memory_us = bytes_moved / (ceilings.copy_gbps * 1e3) if bytes_moved and ceilings and ceilings.copy_gbps else None
     floors = [floor for floor in (compute_us, memory_us) if floor is not None]
     bound: RooflineBound = "unknown"
     if compute_us is not None and memory_us is not None:
@@ -117,7 +117,7 @@ def compute_roof(label: str, flops: float | None, moved: float | None, ceilings:
     return ShapeRoof(
         label=label,
         flops=flops,
-        bytes=moved,
+        bytes=bytes_moved,
         intensity=intensity,
         bound=bound,
         floor_us=max(floors) if floors else None,
@@ -127,8 +127,8 @@ def compute_roof(label: str, flops: float | None, moved: float | None, ceilings:
 def _compute_row_roof(row: Row, work: Work, ceilings: Ceilings | None) -> ShapeRoof:
     sizes = {item.name: item.value for item in row.metrics}
     flops = evaluate(work.flops, sizes) if work.flops else None
-    moved = evaluate(work.bytes, sizes) if work.bytes else None
-    return compute_roof(row.label, flops, moved, ceilings)
+    bytes_moved = evaluate(work.bytes, sizes) if work.bytes else None
+    return compute_roof(row.label, flops, bytes_moved, ceilings)
 
 
 def _spec(metric: str, value: float | None, unit: str, source: str) -> Spec:
@@ -177,9 +177,9 @@ def choose_ceilings(measured: Ceilings | None, stated: Sequence[Spec], machine: 
     copy = _choose_axis("copy bandwidth", "GB/s", measured.copy_gbps if measured else None, bandwidth_of(stated))
     failed = measured.method if measured and measured.copy_gbps is None and measured.flops_gflops is None else ""
     note = "; ".join(filter(None, (failed, peak.note, copy.note)))
-    kept = measured
+    measured_part = measured
     if measured is not None and (peak.refused or copy.refused):
-        kept = measured.model_copy(
+        measured_part = measured.model_copy(
             update={
                 "flops_gflops": None if peak.refused else measured.flops_gflops,
                 "copy_gbps": None if copy.refused else measured.copy_gbps,
@@ -187,7 +187,7 @@ def choose_ceilings(measured: Ceilings | None, stated: Sequence[Spec], machine: 
         )
     if measured is None and peak.value is None and copy.value is None:
         return ChosenCeilings(ceilings=None, measured=None, note=note)
-    found = Ceilings(
+    ceilings = Ceilings(
         copy_gbps=copy.value,
         flops_gflops=peak.value,
         method=measured.method if measured else "",
@@ -197,7 +197,7 @@ def choose_ceilings(measured: Ceilings | None, stated: Sequence[Spec], machine: 
         kept=measured.kept if measured else False,
         others=measured.others if measured else (),
     )
-    return ChosenCeilings(ceilings=found, measured=kept, note=note)
+    return ChosenCeilings(ceilings=ceilings, measured=measured_part, note=note)
 
 
 def peak_of(stated: Sequence[Spec]) -> Spec | None:
@@ -218,8 +218,8 @@ def units_of(stated: Sequence[Spec]) -> Spec | None:
 def cache_bytes(machine: Machine, stated: Sequence[Spec]) -> float | None:
     """The largest cache that data of a repeated call may stay in; None where nobody says its size."""
     mebibytes = [spec.value for spec in stated if spec.metric in CACHES and spec.value is not None]
-    found = [size * MIB for size in mebibytes] + [size for size in (machine.l3_bytes, machine.l2_bytes) if size]
-    return max(found, default=None)
+    sizes = [size * MIB for size in mebibytes] + [size for size in (machine.l3_bytes, machine.l2_bytes) if size]
+    return max(sizes, default=None)
 
 
 def require_below(computed: float, stated: float, *, what: str, source: str) -> float:

@@ -124,8 +124,8 @@ def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Se
     Raises MixedEvidence for different engines, commands or machines, FailedRows, and ScoreError for a missing shape.
     """
     same_origin(candidate, best)
-    wanted = tuple(labels) or tuple(row.label for row in candidate.rows)
-    new, old = _select_rows(candidate, wanted), _select_rows(best, wanted)
+    names = tuple(labels) or tuple(row.label for row in candidate.rows)
+    new, old = _select_rows(candidate, names), _select_rows(best, names)
     if any(has_backward(a, scoring) != has_backward(b, scoring) for a, b in zip(new, old, strict=True)):
         raise ScoreError(f"only one of the two versions has {scoring.backward}")
     up = higher_wins(scoring)

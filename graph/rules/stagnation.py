@@ -66,8 +66,8 @@ def recent_regressions(
     With `baseline` and `scoring` the script metric and the counters of the best version are filled in for every round.
     """
     streak = _streak(rounds, limits)[-limits.recent_regressions_window :]
-    kept = [closed for closed in rounds if closed.accepted]
-    best = kept[-1] if kept else None  # a streak holds no accepted round, so one best version serves all of it
+    accepted = [closed for closed in rounds if closed.accepted]
+    best = accepted[-1] if accepted else None  # a streak holds no accepted round, so one best version serves all of it
     return tuple(_summarize_regression(closed, best, baseline, scoring) for closed in streak)
 
 
@@ -240,8 +240,8 @@ def choose_masked_versions(history: History, *, seed: int) -> tuple[int, ...]:
     eligible = _list_eligible_versions(history)
     if not eligible:
         return ()
-    wanted = max(1, int(history.limits.mask_fraction * len(_list_active_versions(history))))
-    return tuple(sorted(Random(seed).sample(eligible, min(wanted, len(eligible)))))
+    count = max(1, int(history.limits.mask_fraction * len(_list_active_versions(history))))
+    return tuple(sorted(Random(seed).sample(eligible, min(count, len(eligible)))))
 
 
 def _list_active_versions(history: History) -> list[int]:
@@ -272,9 +272,9 @@ def check_full_run(run: Benchmark, history: History) -> tuple[bool, str]:
     if bad := find_failing_rows(run):
         return False, f"round-{best.round} fails the benchmark's own check on {', '.join(bad)}: look at it by hand"
     try:
-        found = delta(run, baseline.quick, history.contract.scoring, labels=best.all_shapes)
+        change = delta(run, baseline.quick, history.contract.scoring, labels=best.all_shapes)
     except (ScoreError, MixedEvidence) as error:
         return False, str(error)
-    drops = find_lost_shapes(found.shapes, core_labels(best, "full"), history.limits)
-    note = f"round-{best.round} over all shapes: {found.gain:+.1%} against the original"
+    drops = find_lost_shapes(change.shapes, core_labels(best, "full"), history.limits)
+    note = f"round-{best.round} over all shapes: {change.gain:+.1%} against the original"
     return True, f"{note}; {describe_losses(drops)}" if drops else note

@@ -68,9 +68,13 @@ def _check_target(history: History) -> StopCheck:
         return StopCheck(id="T1", description=f"target {goal.text}: nothing accepted yet", satisfied=False)
     best = standing(history)
     value = aggregate((best.full or best.quick).rows, history.contract.scoring)
-    done = is_goal_reached(goal, aggregate=value, speedup=_speedup_for_goal(history), efficiency=_efficiency(history))
+    is_reached = is_goal_reached(
+        goal, aggregate=value, speedup=_speedup_for_goal(history), efficiency=_efficiency(history)
+    )
     return StopCheck(
-        id="T1", description=f"target {goal.text} {'reached' if done else 'not reached'}: {value:.6g}", satisfied=done
+        id="T1",
+        description=f"target {goal.text} {'reached' if is_reached else 'not reached'}: {value:.6g}",
+        satisfied=is_reached,
     )
 
 
@@ -86,14 +90,14 @@ def check_hardware(history: History) -> StopCheck:
     if fraction is None:
         off = ENDLESS if history.limits.endless else "no hardware efficiency asked for"
         return StopCheck(id="T2", description=off, satisfied=False)
-    found = compute_best_headroom(history)
-    if isinstance(found, str):
-        return StopCheck(id="T2", description=f"hardware efficiency unknown: {found}", satisfied=False)
-    done = at_least(found.share, fraction)
-    said = f"hardware efficiency {found.text}, asked {100 * fraction:g} %"
-    if done and best_round(history) is None:
-        said = describe_nothing_left(found, fraction)
-    return StopCheck(id="T2", description=said, satisfied=done)
+    headroom = compute_best_headroom(history)
+    if isinstance(headroom, str):
+        return StopCheck(id="T2", description=f"hardware efficiency unknown: {headroom}", satisfied=False)
+    is_reached = at_least(headroom.share, fraction)
+    text = f"hardware efficiency {headroom.text}, asked {100 * fraction:g} %"
+    if is_reached and best_round(history) is None:
+        text = describe_nothing_left(headroom, fraction)
+    return StopCheck(id="T2", description=text, satisfied=is_reached)
 
 
 def has_nothing_to_gain(history: History) -> bool:
@@ -102,10 +106,10 @@ def has_nothing_to_gain(history: History) -> bool:
 
 
 def _check_rounds(history: History) -> StopCheck:
-    asked, done = round_limit(history.limits, history.opened.target), count_planned_rounds(history)
-    if asked is None:
-        return StopCheck(id="T3", description=f"{done} rounds, no limit", satisfied=False)
-    return StopCheck(id="T3", description=f"{done} of {asked} rounds", satisfied=done >= asked)
+    limit, count = round_limit(history.limits, history.opened.target), count_planned_rounds(history)
+    if limit is None:
+        return StopCheck(id="T3", description=f"{count} rounds, no limit", satisfied=False)
+    return StopCheck(id="T3", description=f"{count} of {limit} rounds", satisfied=count >= limit)
 
 
 def _check_regressions(history: History) -> StopCheck:
