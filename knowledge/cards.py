@@ -190,16 +190,16 @@ def filled(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit, ..
 @cache
 def load(folder: Path = CARDS) -> tuple[Card, ...]:
     """All cards of a folder, by path. Raises CardError naming file and field for the first one that is wrong."""
-    cards = tuple(read(path, folder) for path in sorted(folder.rglob("*.md")))
-    seen: dict[str, str] = {}
+    cards = tuple(read_card(path, folder) for path in sorted(folder.rglob("*.md")))
+    path_by_id: dict[str, str] = {}
     for card in cards:
-        if card.id in seen:
-            raise CardError(f"{card.path}: id: {card.id} is also in {seen[card.id]}")
-        seen[card.id] = card.path
+        if card.id in path_by_id:
+            raise CardError(f"{card.path}: id: {card.id} is also in {path_by_id[card.id]}")
+        path_by_id[card.id] = card.path
     return cards
 
 
-def read(path: Path, folder: Path = CARDS) -> Card:
+def read_card(path: Path, folder: Path = CARDS) -> Card:
     """One card. Raises CardError with the file and the field."""
     place = f"knowledge/{folder.name}/{path.relative_to(folder).as_posix()}"
     return parse(path.read_text(encoding="utf-8"), place)
@@ -219,6 +219,6 @@ def parse(text: str, place: str) -> Card:
     try:
         return Card(**fields, path=place, body=parts.group(2).strip())
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "card"
-        raise CardError(f"{place}: {field}: {first['msg']}") from error
+        problem = error.errors()[0]
+        field = ".".join(str(part) for part in problem["loc"]) or "card"
+        raise CardError(f"{place}: {field}: {problem['msg']}") from error

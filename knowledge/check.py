@@ -32,19 +32,19 @@ class Checked:
 
 def check(library: Library) -> Checked:
     """Read everything; problems in the order of files and lines."""
-    known = registry(library)
+    sources = registry(library)
     cited: set[str] = set()
-    problems = [*library.broken, *known.problems]
+    problems = [*library.broken, *sources.problems]
     counted = 0
     for document in library.documents:
-        found = [fact for fact in facts(document) if not _is_spec(document, fact.line)]
-        counted += len(found)
-        problems += _document(document, known, library)
+        unspecified = [fact for fact in facts(document) if not _is_spec(document, fact.line)]
+        counted += len(unspecified)
+        problems += _document(document, sources, library)
         cited |= {citation.source for fact in facts(document) for citation in fact.citations}
     cards = 0
     for file in library.cards():
         cards += 1
-        names, wrongs = _card(file, known)
+        names, wrongs = _card(file, sources)
         cited |= names
         problems += wrongs
     problems += _twice(library)
@@ -53,23 +53,23 @@ def check(library: Library) -> Checked:
         facts=counted,
         specs=sum(bool(spec.written) for document in library.documents for spec in specs(document)),
         cards=cards,
-        sources=len(known.sources),
-        unused=tuple(sorted(set(known.sources) - cited)),
+        sources=len(sources.sources),
+        unused=tuple(sorted(set(sources.sources) - cited)),
         problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line))),
     )
 
 
-def _document(document: Document, known: Registry, library: Library) -> Iterator[Problem]:
+def _document(document: Document, sources: Registry, library: Library) -> Iterator[Problem]:
     yield from wrong(document)
-    seen: dict[str, int] = {}
+    line_by_heading: dict[str, int] = {}
     for section in document.sections:
-        if section.heading in seen:
-            what = f"heading {section.heading!r} stands in line {seen[section.heading]} too"
+        if section.heading in line_by_heading:
+            what = f"heading {section.heading!r} stands in line {line_by_heading[section.heading]} too"
             yield _problem(section, section.line, what, "give each section its own heading")
-        seen[section.heading] = section.line
+        line_by_heading[section.heading] = section.line
         if (length := len(section.text.strip().splitlines())) > LONGEST:
             yield _problem(section, section.line, f"the section has {length} lines", f"split it, {LONGEST} at most")
-        yield from _items(section, known)
+        yield from _items(section, sources)
         yield from _links(section, library)
         if section.heading == HEADING:
             continue
@@ -77,11 +77,11 @@ def _document(document: Document, known: Registry, library: Library) -> Iterator
             yield _problem(section, item.line, f"a number without source: {_short(item.text)}", "end it with [src: id]")
 
 
-def _items(section: Section, known: Registry) -> Iterator[Problem]:
+def _items(section: Section, sources: Registry) -> Iterator[Problem]:
     for item in section.items():
         cited = citations(item.text)
         for citation in cited:
-            if citation.source not in known.sources:
+            if citation.source not in sources.sources:
                 yield _problem(section, item.line, f"source {citation.source!r} is not registered", _register(citation))
         if "[src:" in without(item.text):
             yield _problem(section, item.line, "the sources do not end the item", "write `[src: id, place; id]` last")
@@ -102,7 +102,7 @@ def _links(section: Section, library: Library) -> Iterator[Problem]:
                 yield _problem(section, number, f"link {target!r} leads nowhere", "correct the address or the path")
 
 
-def _card(file: File, known: Registry) -> tuple[set[str], list[Problem]]:
+def _card(file: File, sources: Registry) -> tuple[set[str], list[Problem]]:
     """Ids that a card cites, and what is wrong with it."""
     from ridgeline.knowledge.cards import CardError, parse
 
@@ -114,9 +114,11 @@ def _card(file: File, known: Registry) -> tuple[set[str], list[Problem]]:
     line = next((at for at, text in enumerate(file.text.splitlines(), 1) if text.startswith("sources:")), 1)
     cited = [citation for text in card.sources for citation in citations(f"[src: {text}]")]
     problems = [
-        Problem(path=file.path, line=line, what=f"source {one.source!r} is not registered", mend=_register(one))
-        for one in cited
-        if one.source not in known.sources
+        Problem(
+            path=file.path, line=line, what=f"source {citation.source!r} is not registered", mend=_register(citation)
+        )
+        for citation in cited
+        if citation.source not in sources.sources
     ]
     problems += [
         Problem(path=file.path, line=1, what=f"{field}: {word!r} hedges", mend="give the number, or leave it out")
@@ -128,14 +130,14 @@ def _card(file: File, known: Registry) -> tuple[set[str], list[Problem]]:
 
 def _twice(library: Library) -> Iterator[Problem]:
     """A card's id is its file's name, and stands once in all languages."""
-    seen: dict[str, str] = {}
+    path_by_name: dict[str, str] = {}
     for file in library.cards():
         name = file.path.rpartition("/")[2].removesuffix(".md")
         if not re.search(rf"^id: {re.escape(name)}\s*$", file.text, re.M):
             yield Problem(path=file.path, line=2, what="the id is not the file's name", mend=f"write `id: {name}`")
-        if name in seen:
-            yield Problem(path=file.path, line=2, what=f"{name} is also in {seen[name]}", mend="rename one")
-        seen[name] = file.path
+        if name in path_by_name:
+            yield Problem(path=file.path, line=2, what=f"{name} is also in {path_by_name[name]}", mend="rename one")
+        path_by_name[name] = file.path
 
 
 def _is_spec(document: Document, line: int) -> bool:
@@ -157,8 +159,8 @@ def _joined(folder: str, target: str) -> str:
 
 
 def _register(citation: Citation) -> str:
-    near = re.sub(r"[^a-z0-9]+", "-", citation.source.lower()).strip("-")
-    return f"add it to a file in knowledge/sources, for example as `{near}:`"
+    suggestion = re.sub(r"[^a-z0-9]+", "-", citation.source.lower()).strip("-")
+    return f"add it to a file in knowledge/sources, for example as `{suggestion}:`"
 
 
 def _short(text: str) -> str:

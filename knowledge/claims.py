@@ -83,7 +83,7 @@ def _line(
     line: str, believed: Sequence[Registered], shares: Sequence[float], *, json: bool
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with one line, each with its mend."""
-    known = [entry.quantity for entry in believed if entry.quantity is not None]
+    registered_quantities = [entry.quantity for entry in believed if entry.quantity is not None]
     if is_registered(line):
         if hedge(line.partition(ARROW)[0]):
             yield _hedge(line)
@@ -91,16 +91,18 @@ def _line(
     for claim, clause in _claims(line, json=json):
         if hedge(clause):
             yield f"{claim.written} is hedged", f"register the number, or write `UNKNOWN ({MISSING})`"
-        if any(claim.equals(other) for other in known):
+        if any(claim.equals(registered_quantity) for registered_quantity in registered_quantities):
             continue
-        if re.search(r"\btargets?\b|>=", line) and any(_part(claim, other, shares) for other in known):
+        if re.search(r"\btargets?\b|>=", line) and any(
+            _part(claim, registered_quantity, shares) for registered_quantity in registered_quantities
+        ):
             continue
         mend = f"register it as `<metric>: <value> <unit> {ARROW} <file>:L<line>` in README.md, or remove it"
         yield f"{claim.written} has no source", mend
     if _SIMILAR.search(line):
         yield _hedge(line)
     ridge = _RIDGE.search(line)
-    if ridge and not _is_ridge(float(ridge["number"].rstrip(".")), known):
+    if ridge and not _is_ridge(float(ridge["number"].rstrip(".")), registered_quantities):
         yield f"ridge {ridge['number']} is no registered peak over a registered bandwidth", "register both, recompute"
 
 
@@ -113,10 +115,10 @@ def _claims(line: str, *, json: bool) -> Iterator[tuple[Quantity, str]]:
         return
     cleaned = SHARE.sub(lambda match: " " * len(match[0]), line)
     for clause in _clauses(cleaned):
-        found = [*quantities(clause)]
-        for at, claim in enumerate(found):
-            left = found[at - 1].end if at else 0
-            right = found[at + 1].start if at + 1 < len(found) else len(clause)
+        claims = [*quantities(clause)]
+        for at, claim in enumerate(claims):
+            left = claims[at - 1].end if at else 0
+            right = claims[at + 1].start if at + 1 < len(claims) else len(clause)
             if _about_machine(clause, claim, left, right):
                 yield claim, clause
 
@@ -155,23 +157,29 @@ def _clauses(line: str) -> Iterator[str]:
 
 def _fractions(text: str) -> tuple[float, ...]:
     """Shares of the ceiling that a file sets as its target."""
-    found = re.findall(r"(\d[\d.]*) ?% of the (?:bounding ceiling|peak)", text)
-    return tuple({TARGET, *(float(share) / 100 for share in found)})
+    percentages = re.findall(r"(\d[\d.]*) ?% of the (?:bounding ceiling|peak)", text)
+    return tuple({TARGET, *(float(share) / 100 for share in percentages)})
 
 
-def _part(claim: Quantity, whole: Quantity, shares: Sequence[float]) -> bool:
-    if claim.dimension != whole.dimension:
+def _part(claim: Quantity, total: Quantity, shares: Sequence[float]) -> bool:
+    if claim.dimension != total.dimension:
         return False
-    return any(math.isclose(claim.over(whole), share, rel_tol=CLOSE) for share in shares)
+    return any(math.isclose(claim.over(total), share, rel_tol=CLOSE) for share in shares)
 
 
-def _is_ridge(value: float, known: Sequence[Quantity]) -> bool:
-    peaks = [found for found in known if found.dimension in ("FLOPS", "OPS")]
-    rates = [found for found in known if found.dimension == "B/s"]
+def _is_ridge(value: float, registered_quantities: Sequence[Quantity]) -> bool:
+    peaks = [
+        registered_quantity
+        for registered_quantity in registered_quantities
+        if registered_quantity.dimension in ("FLOPS", "OPS")
+    ]
+    rates = [
+        registered_quantity for registered_quantity in registered_quantities if registered_quantity.dimension == "B/s"
+    ]
     return any(math.isclose(value, peak.over(rate), rel_tol=CLOSE) for peak in peaks for rate in rates)
 
 
 def _hedge(line: str) -> tuple[str, str]:
-    found = hedge(line)
-    word = found[0].strip() if found else "similar product"
+    match = hedge(line)
+    word = match[0].strip() if match else "similar product"
     return f"{word!r} hedges a hardware number", f"register the number, or write `UNKNOWN ({MISSING})`"

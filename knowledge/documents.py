@@ -66,18 +66,18 @@ class Section:
 
     def items(self) -> Iterator[Item]:
         """List items outside code blocks, with the line each begins in."""
-        found: list[str] = []
+        parts: list[str] = []
         began = 0
         for number, line in prose(self.text, self.line + 1):
             match = _ITEM.fullmatch(line)
-            if match is None and found and line.startswith("  ") and line.strip():
-                found.append(line.strip())
+            if match is None and parts and line.startswith("  ") and line.strip():
+                parts.append(line.strip())
                 continue
-            if found:
-                yield Item(line=began, text=" ".join(found))
-            found, began = ([match[2].strip()], number) if match else ([], 0)
-        if found:
-            yield Item(line=began, text=" ".join(found))
+            if parts:
+                yield Item(line=began, text=" ".join(parts))
+            parts, began = ([match[2].strip()], number) if match else ([], 0)
+        if parts:
+            yield Item(line=began, text=" ".join(parts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,27 +106,27 @@ class Document:
 
 def parse(text: str, path: str) -> Document:
     """Read one document. Raises DocumentError naming file, line and mend when its front matter is not as agreed."""
-    found = _FRONT.match(text)
-    if found is None:
+    front_matter = _FRONT.match(text)
+    if front_matter is None:
         raise _error(path, 1, "has no front matter", "put title, kind and summary between two lines of ---")
-    fields = front(found[1], path)
+    fields = front(front_matter[1], path)
     for name in ("title", "summary"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise _error(path, 1, f"front matter: {name} is missing", f"write `{name}: ...`, one sentence")
     if fields.get("kind") not in KINDS:
-        place = line_of(found[1], "kind")
+        place = line_of(front_matter[1], "kind")
         raise _error(path, place, f"kind is {fields.get('kind')!r}", f"write one of {', '.join(KINDS)}")
-    lists = {name: _words(fields.get(name), path, line_of(found[1], name), name) for name in LISTS}
+    lists = {name: _words(fields.get(name), path, line_of(front_matter[1], name), name) for name in LISTS}
     if unknown := sorted(set(lists["phase"]) - set(PHASES)):
-        where = line_of(found[1], "phase")
+        where = line_of(front_matter[1], "phase")
         raise _error(path, where, f"phase: {unknown[0]!r} is none", f"write some of {', '.join(PHASES)}")
-    first = found[0].count("\n") + 1
+    first_line = front_matter[0].count("\n") + 1
     return Document(
         path=path,
         title=fields["title"].strip(),
         kind=fields["kind"],
         summary=fields["summary"].strip(),
-        sections=tuple(sections(text[found.end() :], path, first=first)),
+        sections=tuple(sections(text[front_matter.end() :], path, first_line=first_line)),
         **lists,
     )
 
@@ -149,11 +149,11 @@ def front(text: str, path: str) -> dict[str, Any]:
     return fields
 
 
-def sections(text: str, path: str, *, first: int = 1) -> Iterator[Section]:
-    """Cut at `## ` headings; what stands before the first belongs to the title. `first` is the first line's number."""
-    heading, began, body = "", first, [""][:0]
+def sections(text: str, path: str, *, first_line: int = 1) -> Iterator[Section]:
+    """Cut at `## ` headings; what stands before the first belongs to the title. `first_line` is the first line's number."""
+    heading, began, body = "", first_line, [""][:0]
     fenced = False
-    for number, line in enumerate(text.splitlines(), start=first):
+    for number, line in enumerate(text.splitlines(), start=first_line):
         fenced ^= bool(_FENCE.match(line))
         if not fenced and re.match(r"##? \S", line):
             if heading and any(part.strip() for part in body):
@@ -165,10 +165,10 @@ def sections(text: str, path: str, *, first: int = 1) -> Iterator[Section]:
         yield Section(path=path, line=began, heading=heading, text="\n".join(body))
 
 
-def prose(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """Lines outside code blocks, with their numbers; `first` is the number of the first line."""
+def prose(text: str, first_line: int) -> Iterator[tuple[int, str]]:
+    """Lines outside code blocks, with their numbers; `first_line` is the number of the first line."""
     fenced = False
-    for number, line in enumerate(text.splitlines(), start=first):
+    for number, line in enumerate(text.splitlines(), start=first_line):
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:

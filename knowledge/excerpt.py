@@ -15,7 +15,7 @@ def tokens_of(text: str) -> int:
     return -(-len(text) // CHARACTERS)
 
 
-def excerpt(text: str, asked: Sequence[Concept], *, budget: int) -> str:
+def excerpt(text: str, query: Sequence[Concept], *, budget: int) -> str:
     """The whole text where it fits, else its blocks that speak most of what was asked, in their order.
 
     Blocks are list items and paragraphs; left out ones are marked. Empty where not even one block fits.
@@ -23,14 +23,14 @@ def excerpt(text: str, asked: Sequence[Concept], *, budget: int) -> str:
     if tokens_of(text) <= budget:
         return text.strip()
     blocks = _blocks(text)
-    wanted = {
+    stems = {
         stem(word)
-        for concept in asked
+        for concept in query
         for phrase, worth in concept.spellings
         if worth > 0.5
         for word in spelled(phrase)
     }
-    order = sorted(range(len(blocks)), key=lambda at: (-_worth(blocks[at], wanted), at))
+    order = sorted(range(len(blocks)), key=lambda at: (-_worth(blocks[at], stems), at))
     chosen: list[int] = []
     left = budget - tokens_of(GAP) - 1
     for at in order:
@@ -47,8 +47,8 @@ def _blocks(text: str) -> list[str]:
     return [part.rstrip() for part in parts if part.strip()]
 
 
-def _worth(block: str, wanted: set[str]) -> int:
-    return len(wanted & {stem(word) for word in spelled(block)})
+def _worth(block: str, stems: set[str]) -> int:
+    return len(stems & {stem(word) for word in spelled(block)})
 
 
 def _joined(blocks: list[str], chosen: list[int]) -> str:

@@ -47,10 +47,10 @@ def facts(document: Document) -> Iterator[Fact]:
 
 def citations(text: str) -> tuple[Citation, ...]:
     """What stands in `[src: id, place; id]` at the end of a text; nothing where it has none."""
-    found = _CITED.search(text)
-    if found is None:
+    match = _CITED.search(text)
+    if match is None:
         return ()
-    parts = (part.strip() for part in found[1].split(";"))
+    parts = (part.strip() for part in match[1].split(";"))
     split = (part.partition(",") for part in parts if part)
     return tuple(Citation(source=source.strip(), place=place.strip()) for source, _, place in split)
 
@@ -67,8 +67,8 @@ def hedge(text: str) -> re.Match[str] | None:
 
 def hedged(text: str) -> str | None:
     """The first word that hedges, or None; code spans and citations do not count."""
-    found = hedge(re.sub(r"`[^`]*`", "``", without(text)))
-    return found[0].strip() if found else None
+    match = hedge(re.sub(r"`[^`]*`", "``", without(text)))
+    return match[0].strip() if match else None
 
 
 def unsourced(section: Section) -> Iterator[Item]:

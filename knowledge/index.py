@@ -64,10 +64,10 @@ class Index:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
-        found = database.execute("SELECT id, entry FROM entries ORDER BY id").fetchall()
-        self.entries: dict[int, Entry] = {number: _entry(text) for number, text in found}
-        found = database.execute("SELECT name, product, arch FROM products").fetchall()
-        self.products: dict[str, tuple[str, str]] = {name: (product, arch) for name, product, arch in found}
+        rows = database.execute("SELECT id, entry FROM entries ORDER BY id").fetchall()
+        self.entries: dict[int, Entry] = {number: _entry(text) for number, text in rows}
+        rows = database.execute("SELECT name, product, arch FROM products").fetchall()
+        self.products: dict[str, tuple[str, str]] = {name: (product, arch) for name, product, arch in rows}
         """Product (empty for an architecture) and architecture by name, as `specs.normal` writes it."""
 
     def scores(self, phrase: str, weights: tuple[float, ...]) -> dict[int, float]:
@@ -76,23 +76,23 @@ class Index:
         if not words:
             return {}
         rank = f"bm25(search, {', '.join(f'{float(weight)}' for weight in weights)})"
-        found = self._database.execute(f"SELECT rowid, -{rank} FROM search WHERE search MATCH ?", (f'"{words}"',))
-        return {int(number): float(score) for number, score in found}
+        rows = self._database.execute(f"SELECT rowid, -{rank} FROM search WHERE search MATCH ?", (f'"{words}"',))
+        return {int(number): float(score) for number, score in rows}
 
     def names(self, phrase: str) -> bool:
         """Whether a heading, a title or a tag holds the phrase."""
         words = re.sub(r"[^\w ]+", " ", phrase).strip()
-        asked = f'{{heading about tags}} : "{words}"'
+        query = f'{{heading about tags}} : "{words}"'
         return (
             bool(words)
-            and self._database.execute("SELECT 1 FROM search WHERE search MATCH ? LIMIT 1", (asked,)).fetchone()
+            and self._database.execute("SELECT 1 FROM search WHERE search MATCH ? LIMIT 1", (query,)).fetchone()
             is not None
         )
 
     def text(self, number: int) -> str:
         """The whole text of a row."""
-        found = self._database.execute("SELECT body FROM search WHERE rowid = ?", (number,)).fetchone()
-        return str(found[0])
+        row = self._database.execute("SELECT body FROM search WHERE rowid = ?", (number,)).fetchone()
+        return str(row[0])
 
     def close(self) -> None:
         """Release the file."""
@@ -208,8 +208,8 @@ def _fill(database: sqlite3.Connection, library: Library) -> None:
         tags = " ".join((entry.kind, *entry.ops, *entry.gpus, *entry.langs))
         routed = {name: getattr(entry, name) for name in entry.__slots__}
         database.execute("INSERT INTO entries VALUES (?, ?)", (number, json.dumps(routed)))
-        found = (number, entry.heading, row.about, tags, row.text)
-        database.execute("INSERT INTO search (rowid, heading, about, tags, body) VALUES (?, ?, ?, ?, ?)", found)
+        values = (number, entry.heading, row.about, tags, row.text)
+        database.execute("INSERT INTO search (rowid, heading, about, tags, body) VALUES (?, ?, ?, ?, ?)", values)
     database.commit()
 
 

@@ -33,8 +33,8 @@ class Root:
 class Library:
     """All files of all roots, read once."""
 
-    def __init__(self, wikis: tuple[Path, ...] = (), *, own: Path = HERE) -> None:
-        self.roots = tuple(_named((own, *wikis)))
+    def __init__(self, wikis: tuple[Path, ...] = (), *, folder: Path = HERE) -> None:
+        self.roots = tuple(_named((folder, *wikis)))
 
     @cached_property
     def files(self) -> tuple[File, ...]:
@@ -48,23 +48,23 @@ class Library:
     @cached_property
     def documents(self) -> tuple[Document, ...]:
         """Every document that can be read; `broken` has the others."""
-        return tuple(found for found in self._parsed if isinstance(found, Document))
+        return tuple(document for document in self._parsed if isinstance(document, Document))
 
     @cached_property
     def broken(self) -> tuple[Problem, ...]:
         """Documents that cannot be read, and why."""
-        return tuple(found for found in self._parsed if isinstance(found, Problem))
+        return tuple(problem for problem in self._parsed if isinstance(problem, Problem))
 
     @cached_property
     def digest(self) -> str:
         """sha256 over paths and contents: the same digest means the same knowledge."""
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for file in self.files:
             for part in (file.path, file.text):
                 data = part.encode()
-                whole.update(len(data).to_bytes(8, "big"))
-                whole.update(data)
-        return whole.hexdigest()
+                digest.update(len(data).to_bytes(8, "big"))
+                digest.update(data)
+        return digest.hexdigest()
 
     def cards(self) -> Iterator[File]:
         """Files of lever cards."""
@@ -88,12 +88,12 @@ class Library:
 
 def _named(folders: tuple[Path, ...]) -> Iterator[Root]:
     """The first is `knowledge`, a wiki has its folder's name, with a number where that is taken."""
-    taken: list[str] = []
+    names: list[str] = []
     for folder in folders:
-        name = folder.resolve().name if taken else "knowledge"
-        taken.append(name)
-        again = taken.count(name)
-        yield Root(folder=folder, name=name if again == 1 else f"{name}-{again}")
+        name = folder.resolve().name if names else "knowledge"
+        names.append(name)
+        count = names.count(name)
+        yield Root(folder=folder, name=name if count == 1 else f"{name}-{count}")
 
 
 def paths(folder: Path) -> Iterator[Path]:

@@ -36,9 +36,9 @@ def add_restrict(text: str, *, plain_c: bool) -> str:
 def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
     """The text with other words in places of it, which are in order."""
     ends = [0, *(end for _, end, _ in changes)]
-    kept = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))
+    unchanged = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))
     return (
-        "".join(part for pair in zip(kept, (new for _, _, new in changes), strict=True) for part in pair)
+        "".join(part for pair in zip(unchanged, (new for _, _, new in changes), strict=True) for part in pair)
         + text[ends[-1] :]
     )
 

@@ -59,9 +59,9 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
     for at, token in enumerate(stream):
         if at < past or not (anywhere or token.text in heads):
             continue
-        found = _first(stream, patterns, at, where)
-        if found is not None:
-            past, bound = found
+        match = _first(stream, patterns, at, where)
+        if match is not None:
+            past, bound = match
             yield Match(token.start, stream[past - 1].end, bound)
 
 
@@ -161,9 +161,9 @@ def _walk(
             yield from _walk(stream, rest, at + 1, bound)
         return
     if head.kind != "inc" and head.name in bound:
-        held = bound[head.name]
-        if [t.text for t in stream[at : at + len(held)]] == [t.text for t in held]:
-            yield from _walk(stream, rest, at + len(held), bound)
+        bound_tokens = bound[head.name]
+        if [t.text for t in stream[at : at + len(bound_tokens)]] == [t.text for t in bound_tokens]:
+            yield from _walk(stream, rest, at + len(bound_tokens), bound)
         return
     for end in _ends(stream, head, at, bound):
         grown = bound if head.kind == "inc" else {**bound, head.name: stream[at:end]}
@@ -263,26 +263,26 @@ def holds(condition: str, bound: Mapping[str, tuple[Token, ...]]) -> bool:
     texts = [token.text for token in bound.get(left, ())]
     if verb == "word":
         return right in texts
-    other = [token.text for token in bound.get(right, ())]
+    other_texts = [token.text for token in bound.get(right, ())]
     match verb:
         case "has":
-            return len(other) == 1 and other[0] in texts
+            return len(other_texts) == 1 and other_texts[0] in texts
         case "lacks":
-            return len(other) != 1 or other[0] not in texts
+            return len(other_texts) != 1 or other_texts[0] not in texts
         case "differ":
-            return texts != other
+            return texts != other_texts
         case "inside":
-            return _only_whole(texts, other)
+            return _only_whole(texts, other_texts)
         case "unit":
-            return len(other) == 1 and _unit(texts, other[0])
+            return len(other_texts) == 1 and _unit(texts, other_texts[0])
         case _:
             raise ValueError(f"unknown condition {verb!r}")
 
 
 def _only_whole(texts: list[str], part: list[str]) -> bool:
     """The part's array is read, and only ever as that whole part."""
-    whole = sum(texts[at : at + len(part)] == part for at in range(len(texts)))
-    return bool(part) and whole > 0 and texts.count(part[0]) == whole
+    count = sum(texts[at : at + len(part)] == part for at in range(len(texts)))
+    return bool(part) and count > 0 and texts.count(part[0]) == count
 
 
 def _unit(texts: list[str], name: str) -> bool:

@@ -28,15 +28,15 @@ class Quantity:
     values: tuple[float, ...]
     """In units without prefix; two where MB may have been meant as MiB."""
 
-    def equals(self, other: "Quantity") -> bool:
+    def equals(self, quantity: "Quantity") -> bool:
         """Whether both can be the same number."""
-        return self.dimension == other.dimension and any(
-            math.isclose(a, b, rel_tol=CLOSE) for a in self.values for b in other.values
+        return self.dimension == quantity.dimension and any(
+            math.isclose(a, b, rel_tol=CLOSE) for a in self.values for b in quantity.values
         )
 
-    def over(self, other: "Quantity") -> float:
+    def over(self, divisor: "Quantity") -> float:
         """Ratio of the two as they are written."""
-        return self.values[0] / other.values[0] if other.values[0] else math.inf
+        return self.values[0] / divisor.values[0] if divisor.values[0] else math.inf
 
 
 def quantities(text: str) -> Iterator[Quantity]:

@@ -76,7 +76,7 @@ def unknown(line: str) -> str | None:
 def misplaced(entry: Registered, library: Library, measured: Sequence[Measured]) -> Problem | None:
     """Why a registered number cannot be believed, or None: it stands where it says."""
     if _HERE.fullmatch(entry.place):
-        if any(_same(entry, known) for known in measured):
+        if any(_same(entry, measurement) for measurement in measured):
             return None
         return _problem(entry, f"{entry.metric} is called measured, and the ledger does not hold it", "remove the line")
     match = _PLACE.fullmatch(entry.place)
@@ -89,7 +89,7 @@ def misplaced(entry: Registered, library: Library, measured: Sequence[Measured])
     spec = _spec_at(library, path, line)
     if spec is not None:
         return _against(entry, spec)
-    if entry.quantity is not None and any(entry.quantity.equals(found) for found in quantities(text)):
+    if entry.quantity is not None and any(entry.quantity.equals(quantity) for quantity in quantities(text)):
         return None
     return _problem(
         entry, f"line {line} of {path} does not say {entry.number:g} {entry.unit}".rstrip(), _mend(entry.metric)
@@ -109,17 +109,17 @@ def _against(entry: Registered, spec: Spec) -> Problem | None:
 
 
 def _spec_at(library: Library, path: str, line: int) -> Spec | None:
-    document = next((found for found in library.documents if found.path == path), None)
+    document = next((entry for entry in library.documents if entry.path == path), None)
     if document is None:
         return None
     return next((spec for spec in specs(document) if spec.source_line == line), None)
 
 
-def _same(entry: Registered, known: Measured) -> bool:
+def _same(entry: Registered, measurement: Measured) -> bool:
     return (
-        entry.metric == known.metric
-        and entry.unit == known.unit
-        and math.isclose(entry.number, known.value, rel_tol=PRINTED)
+        entry.metric == measurement.metric
+        and entry.unit == measurement.unit
+        and math.isclose(entry.number, measurement.value, rel_tol=PRINTED)
     )
 
 

@@ -38,7 +38,7 @@ class Registry:
 
 def registry(library: Library) -> Registry:
     """Merge every registry of a library; the same id twice is a problem, and so is an entry that leads nowhere."""
-    known: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     problems: list[Problem] = []
     for file in library.registries():
         document, broken = _loaded(file)
@@ -50,47 +50,47 @@ def registry(library: Library) -> Registry:
             ]
             if not _ID.fullmatch(name):
                 problems.append(_problem(file, line, f"{name}: the id is not kebab-case", "use a-z, 0-9 and single -"))
-            if name in known:
-                other = f"{known[name].path}:{known[name].line}"
-                problems.append(_problem(file, line, f"{name} is also in {other}", "remove one or rename it"))
+            if name in sources:
+                place = f"{sources[name].path}:{sources[name].line}"
+                problems.append(_problem(file, line, f"{name} is also in {place}", "remove one or rename it"))
                 continue
-            known[name] = _source(name, fields if isinstance(fields, dict) else {}, file, line)
-    return Registry(sources=known, problems=tuple(problems))
+            sources[name] = _source(name, fields if isinstance(fields, dict) else {}, file, line)
+    return Registry(sources=sources, problems=tuple(problems))
 
 
 def _loaded(file: File) -> tuple[dict[str, object], list[Problem]]:
     import yaml
 
     try:
-        found = yaml.load(file.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields_by_id = yaml.load(file.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         return {}, [_problem(file, mark.line + 1 if mark else 1, "is not YAML", "quote texts that hold `: ` or `#`")]
-    if found is None:
+    if fields_by_id is None:
         return {}, []
-    if not isinstance(found, dict):
+    if not isinstance(fields_by_id, dict):
         return {}, [_problem(file, 1, "is not a mapping", "write `id: {title: ..., url: ...}`")]
-    return {str(name): fields for name, fields in found.items()}, []
+    return {str(name): fields for name, fields in fields_by_id.items()}, []
 
 
 def _wrong(fields: object) -> list[tuple[str, str]]:
     """What is wrong with one entry, each with its mend."""
     if not isinstance(fields, dict):
         return [("is not a mapping", "write `{title: ..., url: ..., publisher: ..., accessed: ...}`")]
-    found = [(f"{field} is no field", f"known are {', '.join(FIELDS)}") for field in fields if field not in FIELDS]
-    found += [
+    wrongs = [(f"{field} is no field", f"known are {', '.join(FIELDS)}") for field in fields if field not in FIELDS]
+    wrongs += [
         (f"{field} is missing", f"write `{field}: ...`") for field in ("title", "publisher") if not fields.get(field)
     ]
     url, repo = fields.get("url"), fields.get("repo")
     if url is not None and not _URL.fullmatch(str(url)):
-        found.append((f"url {url!r} is not an address", "write https://..."))
+        wrongs.append((f"url {url!r} is not an address", "write https://..."))
     if repo is not None and not (_REPO.fullmatch(str(repo)) and fields.get("path")):
-        found.append(("repo and path do not name a file", "write `repo: owner/name` and `path: folder/file`"))
+        wrongs.append(("repo and path do not name a file", "write `repo: owner/name` and `path: folder/file`"))
     if url is None and repo is None and not fields.get("note"):
-        found.append(("leads nowhere", "give url, or repo and path, or for a book its edition as note"))
+        wrongs.append(("leads nowhere", "give url, or repo and path, or for a book its edition as note"))
     if (url or repo) and not _DATE.fullmatch(str(fields.get("accessed", ""))):
-        found.append(("accessed is missing", "write `accessed: YYYY-MM-DD`"))
-    return found
+        wrongs.append(("accessed is missing", "write `accessed: YYYY-MM-DD`"))
+    return wrongs
 
 
 def _source(name: str, fields: Mapping[str, object], file: File, line: int) -> Source:
@@ -107,8 +107,8 @@ def _source(name: str, fields: Mapping[str, object], file: File, line: int) -> S
 
 
 def _line_of(text: str, name: str) -> int:
-    found = re.search(rf"^[\"']?{re.escape(name)}[\"']?\s*:", text, re.M)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
+    match = re.search(rf"^[\"']?{re.escape(name)}[\"']?\s*:", text, re.M)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
 
 
 def _problem(file: File, line: int, what: str, mend: str) -> Problem:

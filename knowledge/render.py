@@ -24,9 +24,11 @@ def render(text: str, match: Match, *, replace: str, lang: Lang) -> str:
         if name not in match.bound:
             return names.setdefault(name, fresh_name(text, name))
         if slot.group(3) and len(match.bound[name]) > 1:
-            return f"({held(text, match, name, renames=[])})"
+            return f"({hole_text(text, match, name, renames=[])})"
         renames = [part.split("=", 1) for part in (slot.group(2) or "").split("|") if part]
-        return held(text, match, name, renames=[(old.strip(), _SLOT.sub(fill, new.strip())) for old, new in renames])
+        return hole_text(
+            text, match, name, renames=[(old.strip(), _SLOT.sub(fill, new.strip())) for old, new in renames]
+        )
 
     filled = _SLOT.sub(fill, _loops(replace.strip("\n")))
     base = _base_indent(text, match.start)
@@ -36,7 +38,7 @@ def render(text: str, match: Match, *, replace: str, lang: Lang) -> str:
     return indent_c(filled, base=base, unit=indent_unit(text))
 
 
-def held(text: str, match: Match, name: str, *, renames: list[tuple[str, str]]) -> str:
+def hole_text(text: str, match: Match, name: str, *, renames: list[tuple[str, str]]) -> str:
     """The source text of a hole; `renames` pairs (hole or identifier, new expression) apply to whole identifiers."""
     span = match.bound[name]
     if not span:

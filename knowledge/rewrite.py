@@ -111,9 +111,13 @@ def _flags(edit: Flags, sources: Mapping[str, str], flags_file: str | None) -> d
     return {} if set(flags) == set(had) else {flags_file: text}
 
 
-def _same_family(one: str, other: str) -> bool:
-    a, b = _FAMILY.match(one), _FAMILY.match(other)
-    return bool(a and b) and one[:2] == other[:2] and (one[:2] == "-O" or one.split("=")[0] == other.split("=")[0])
+def _same_family(flag: str, other_flag: str) -> bool:
+    a, b = _FAMILY.match(flag), _FAMILY.match(other_flag)
+    return (
+        bool(a and b)
+        and flag[:2] == other_flag[:2]
+        and (flag[:2] == "-O" or flag.split("=")[0] == other_flag.split("=")[0])
+    )
 
 
 def _pragma(pragma: str, text: str) -> str:
@@ -127,8 +131,8 @@ def _insert(edit: Insert, text: str) -> str:
     if edit.where == "top":
         return f"{block}\n{text}"
     if edit.where == "before":
-        found = re.search(rf"^.*(?:{edit.match})", text, re.M)
-        return text if found is None else f"{text[: found.start()]}{block}\n{text[found.start() :]}"
+        anchor = re.search(rf"^.*(?:{edit.match})", text, re.M)
+        return text if anchor is None else f"{text[: anchor.start()]}{block}\n{text[anchor.start() :]}"
     at = 0
     for line in re.finditer(r"^[ \t]*#[ \t]*include\b.*\n", text, re.M):
         at = line.end()
@@ -141,8 +145,8 @@ def _matches(edit: Substitute, path: str, text: str) -> tuple[str, tuple[Match, 
     """Asked of every card in every round, mostly of a text that is as it was."""
     lang = lang_of(path)
     for case in edit.cases:
-        found = search(text, case.find, lang=lang, where=case.where)
-        if inside := tuple(match for match in found if _inside(edit.within, text, match.start)):
+        matches = search(text, case.find, lang=lang, where=case.where)
+        if inside := tuple(match for match in matches if _inside(edit.within, text, match.start)):
             return case.replace, inside
     return "", ()
 
@@ -159,11 +163,11 @@ def _inside(decorator: str, text: str, offset: int) -> bool:
 
 
 def _substitute(edit: Substitute, path: str, text: str) -> str:
-    replace, found = _matches(edit, path, text)
+    replace, matches = _matches(edit, path, text)
     if edit.count == "first":
-        found = found[:1]
+        matches = matches[:1]
     new = text
-    for match in reversed(found):
+    for match in reversed(matches):
         fresh = render(text, match, replace=replace, lang=lang_of(path))
         new = new[: _advised(text, match.start)] + fresh + new[match.end :]
     return new

@@ -78,17 +78,17 @@ class Search:
         `used` names ids that are left out because they were read before. An empty question gives the reading order of
         the route: overviews first.
         """
-        known = frozenset(used)
+        excluded = frozenset(used)
         gate = self.gate(route or Route())
-        asked = self._left(concepts(question), gate)
+        query = self._left(concepts(question), gate)
         open_to = {
             number: factor
             for number, entry in self._index.entries.items()
-            if entry.id not in known and (factor := gate.factor(entry))
+            if entry.id not in excluded and (factor := gate.factor(entry))
         }
-        scores = self._scores(asked, open_to) if asked else self._order(open_to)
+        scores = self._scores(query, open_to) if query else self._order(open_to)
         best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
-        return tuple(self._hits(best, scores, asked, budget))
+        return tuple(self._hits(best, scores, query, budget))
 
     def close(self) -> None:
         """Release the index."""
@@ -111,10 +111,10 @@ class Search:
             phase=route.phase,
         )
 
-    def _left(self, asked: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
+    def _left(self, query: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
         """What the route does not say already: a GPU or an operator that was routed to is no longer looked for."""
 
-        def said(concept: Concept) -> bool:
+        def is_routed(concept: Concept) -> bool:
             typed = concept.spellings[0][0]
             return bool(
                 (gate.arch and normal(typed) in self._index.products)
@@ -122,24 +122,24 @@ class Search:
                 or typed == gate.lang
             )
 
-        return tuple(concept for concept in asked if not said(concept)) or asked
+        return tuple(concept for concept in query if not is_routed(concept)) or query
 
-    def _scores(self, asked: tuple[Concept, ...], open_to: dict[int, float]) -> dict[int, float]:
+    def _scores(self, query: tuple[Concept, ...], open_to: dict[int, float]) -> dict[int, float]:
         """Sum over the concepts, more for a row that has all of them than for one that repeats some."""
         total = len(self._index.entries)
         sums: dict[int, float] = {}
-        seen: dict[int, float] = {}
-        whole = 0.0
-        for concept in asked:
+        coverage: dict[int, float] = {}
+        total_rarity = 0.0
+        for concept in query:
             strengths = self._strengths(concept, total)
             rarity = math.log(1 + (total - len(strengths) + 0.5) / (len(strengths) + 0.5))
             rarity *= 1.0 if concept.term or self._named(concept) else PLAIN
-            whole += rarity
+            total_rarity += rarity
             for number, strength in strengths.items():
                 sums[number] = sums.get(number, 0.0) + rarity * strength
-                seen[number] = seen.get(number, 0.0) + rarity * min(1.0, strength)
+                coverage[number] = coverage.get(number, 0.0) + rarity * min(1.0, strength)
         return {
-            number: value * (0.5 + 0.5 * seen[number] / whole) * open_to[number]
+            number: value * (0.5 + 0.5 * coverage[number] / total_rarity) * open_to[number]
             for number, value in sums.items()
             if number in open_to
         }
@@ -152,9 +152,9 @@ class Search:
         """How much each row speaks of a concept, in its best spelling; how rare the spelling is does not count."""
         best: dict[int, float] = {}
         for phrase, worth in concept.spellings:
-            found = self._index.scores(phrase, WEIGHTS)
-            rarity = max(math.log((total - len(found) + 0.5) / (len(found) + 0.5)), FLOOR) if found else 1.0
-            for number, score in found.items():
+            scores = self._index.scores(phrase, WEIGHTS)
+            rarity = max(math.log((total - len(scores) + 0.5) / (len(scores) + 0.5)), FLOOR) if scores else 1.0
+            for number, score in scores.items():
                 best[number] = max(best.get(number, 0.0), worth * score / rarity)
         return best
 
@@ -167,12 +167,12 @@ class Search:
         }
 
     def _hits(
-        self, best: list[int], scores: dict[int, float], asked: tuple[Concept, ...], budget: int
+        self, best: list[int], scores: dict[int, float], query: tuple[Concept, ...], budget: int
     ) -> Iterable[Hit]:
         left = budget
         for number in best:
             entry = self._index.entries[number]
-            part = excerpt(self._index.text(number), asked, budget=min(EACH, left))
+            part = excerpt(self._index.text(number), query, budget=min(EACH, left))
             left = max(0, left - tokens_of(part))
             yield Hit(
                 id=entry.id,
@@ -201,13 +201,13 @@ class Gate:
         if self.arch and entry.arch and not re.match(entry.arch, self.arch):
             return 0.0
         about = frozenset(name for op in entry.ops for name in operators(op))
-        asked = (
+        criteria = (
             (about, self.ops, OP),
             (frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU),
             (frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG),
         )
         factor = 1.0
-        for has, wants, worth in asked:
+        for has, wants, worth in criteria:
             if not has:
                 continue
             if wants and not has & wants:

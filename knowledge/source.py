@@ -49,7 +49,7 @@ def lang_of(path: str) -> Lang:
 @lru_cache(maxsize=64)
 def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
     """Tokens without blanks and comments. C bodies without braces get virtual ones; Python lines end in a newline."""
-    found: list[Token] = []
+    stream: list[Token] = []
     depth = 0
     for match in (_C if lang == "c" else _PYTHON).finditer(text):
         kind = match.lastgroup or "op"
@@ -57,8 +57,8 @@ def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
             continue
         word = match.group()
         depth += (word in _OPEN) - (word in _OPEN.values()) if kind == "op" else 0
-        found.append(Token(kind, word, match.start(), match.end()))
-    return tuple(_Bracing(found).run()) if lang == "c" else tuple(found)
+        stream.append(Token(kind, word, match.start(), match.end()))
+    return tuple(_Bracing(stream).run()) if lang == "c" else tuple(stream)
 
 
 def closing(stream: tuple[Token, ...] | list[Token], at: int) -> int:
@@ -77,12 +77,12 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def fresh_name(text: str, wanted: str) -> str:
+def fresh_name(text: str, base: str) -> str:
     """The wanted identifier, numbered when the text already uses it."""
-    name, number = wanted, 2
+    name, number = base, 2
     used = _words(text)
     while name in used:
-        name, number = f"{wanted}{number}", number + 1
+        name, number = f"{base}{number}", number + 1
     return name
 
 

@@ -74,7 +74,7 @@ class Products:
     """Every product and architecture of a library, by exact name after case, blanks and vendor words are dropped."""
 
     def __init__(self, library: Library) -> None:
-        self._documents = tuple(found for found in library.documents if found.kind in ("product", "hardware"))
+        self._documents = tuple(document for document in library.documents if document.kind in ("product", "hardware"))
         self._read: dict[str, dict[str, Spec]] = {}
 
     @property
@@ -100,21 +100,24 @@ class Products:
         document = self.find(product)
         if document is None:
             return _unknown(product, name, note=self._others(product))
-        own = self._stated(document).get(name)
-        if own is not None and own.written:
-            return own
+        product_spec = self._stated(document).get(name)
+        if product_spec is not None and product_spec.written:
+            return product_spec
         shared = self._of_architecture(document).get(name)
         if shared is not None and shared.written:
             return replace(shared, product=name_of(document))
-        return own or _unknown(name_of(document), name, note=self._metrics(document))
+        return product_spec or _unknown(name_of(document), name, note=self._metrics(document))
 
     def all(self, product: str) -> tuple[Spec, ...]:
         """Every number of a product in the order of its lines, then those of its architecture."""
         document = self.find(product)
         if document is None:
             return ()
-        own = self._stated(document)
-        return (*own.values(), *(spec for name, spec in self._of_architecture(document).items() if name not in own))
+        specs_by_metric = self._stated(document)
+        return (
+            *specs_by_metric.values(),
+            *(spec for name, spec in self._of_architecture(document).items() if name not in specs_by_metric),
+        )
 
     def _of_architecture(self, document: Document) -> dict[str, Spec]:
         if document.kind != "product":
@@ -131,29 +134,29 @@ class Products:
             together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
             self._read[key] = {
                 spec.metric: spec
-                for found in (together if document.kind == "hardware" else [document])
-                for spec in specs(found)
+                for source_document in (together if document.kind == "hardware" else [document])
+                for spec in specs(source_document)
             }
         return self._read[key]
 
     @cached_property
     def _named(self) -> dict[str, Document]:
-        named: dict[str, Document] = {}
+        by_name: dict[str, Document] = {}
         for document in reversed(self._documents):
             for name in (*document.default_for, *document.aliases, name_of(document)):
-                named[normal(name)] = document
-        return named
+                by_name[normal(name)] = document
+        return by_name
 
     def _others(self, product: str) -> str:
         key = normal(product)
-        near = [name for name in self.names if key and normal(name).startswith(key)]
-        if near:
-            return f"{product} may be {' or '.join(near)}; say which"
+        similar = [name for name in self.names if key and normal(name).startswith(key)]
+        if similar:
+            return f"{product} may be {' or '.join(similar)}; say which"
         return f"no document is about {product}; known are {', '.join(self.names) or 'none'}"
 
     def _metrics(self, document: Document) -> str:
-        known = [*self._stated(document), *self._of_architecture(document)]
-        return f"{document.path} gives {', '.join(dict.fromkeys(known)) or 'no number'}"
+        metrics = [*self._stated(document), *self._of_architecture(document)]
+        return f"{document.path} gives {', '.join(dict.fromkeys(metrics)) or 'no number'}"
 
 
 def normal(product: str) -> str:
@@ -170,23 +173,23 @@ def name_of(document: Document) -> str:
 def specs(document: Document) -> Iterator[Spec]:
     """Every spec line that can be read; `wrong` says what is wrong with the others."""
     for item in _lines(document):
-        found = _read(item, document)
-        if isinstance(found, Spec):
-            yield found
+        result = _read(item, document)
+        if isinstance(result, Spec):
+            yield result
 
 
 def wrong(document: Document) -> Iterator[Problem]:
     """Lines below `## Specs` that are no spec, have no source, or stand twice."""
-    seen: dict[str, int] = {}
+    line_by_metric: dict[str, int] = {}
     for item in _lines(document):
-        found = _read(item, document)
-        if isinstance(found, Problem):
-            yield found
-        elif found.metric in seen:
-            what, mend = f"{found.metric} stands in line {seen[found.metric]} too", "keep one line a metric"
+        spec = _read(item, document)
+        if isinstance(spec, Problem):
+            yield spec
+        elif spec.metric in line_by_metric:
+            what, mend = f"{spec.metric} stands in line {line_by_metric[spec.metric]} too", "keep one line a metric"
             yield Problem(path=document.path, line=item.line, what=what, mend=mend)
         else:
-            seen[found.metric] = item.line
+            line_by_metric[spec.metric] = item.line
 
 
 def unit_of(metric: str) -> str | None:

@@ -40,9 +40,11 @@ def settings(step: Constant, sources: Mapping[str, str]) -> tuple[Setting, ...]:
     for text in sources.values():
         for match in _found(step, text):
             values.setdefault(match["name"], set()).add(int(match["value"]))
-    found = tuple(Setting(name, next(iter(held))) for name, held in sorted(values.items()) if len(held) == 1)
+    constants = tuple(
+        Setting(name, next(iter(numbers))) for name, numbers in sorted(values.items()) if len(numbers) == 1
+    )
     if values or step.missing is None or not re.fullmatch(r"\w+", step.names):
-        return found
+        return constants
     launched = any(launches(text) for path, text in sources.items() if lang_of(path) == "python")
     return (Setting(step.names, step.missing, present=False),) if launched else ()
 
@@ -70,15 +72,15 @@ def launches(text: str) -> list[tuple[int, str]]:
     """Kernel launches `kernel[grid](...)` of @triton.jit functions: where the last argument ends, and the separator."""
     kernels = set(re.findall(r"@triton\.jit[^\n]*\n(?:[ \t]*@[^\n]*\n)*[ \t]*def[ \t]+(\w+)", text))
     stream = tokens(text, "python")
-    found = []
+    places = []
     for index in range(len(stream) - 1):
         if stream[index].text not in kernels or stream[index + 1].text != "[":
             continue
         after = closing(stream, index + 1) + 1
         if after < len(stream) and stream[after].text == "(":
-            last = stream[closing(stream, after) - 1]
-            found.append((last.end, {"(": "", ",": " "}.get(last.text, ", ")))
-    return found
+            last_token = stream[closing(stream, after) - 1]
+            places.append((last_token.end, {"(": "", ",": " "}.get(last_token.text, ", ")))
+    return places
 
 
 def _found(step: Constant, text: str) -> list[re.Match[str]]:

@@ -41,7 +41,7 @@ def vocabulary() -> Vocabulary:
     tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
     return Vocabulary(
         same={_key(term): tuple(group) for group in tables["same"] for term in group},
-        see={_key(term): tuple(others) for term, others in tables["see"].items()},
+        see={_key(term): tuple(related) for term, related in tables["see"].items()},
         stop=frozenset(tables["stop"].split()),
         ops={word: name for name, words in tables["ops"].items() for word in (name, *words)},
         also={word: name for name, words in tables["also"].items() for word in words},
@@ -51,7 +51,7 @@ def vocabulary() -> Vocabulary:
 def concepts(question: str) -> tuple[Concept, ...]:
     """What a question asks for, phrases before single words; the same concept once."""
     words = [word for word in spelled(question) if word]
-    found: dict[tuple[str, ...], Concept] = {}
+    concepts_by_key: dict[tuple[str, ...], Concept] = {}
     at = 0
     while at < len(words):
         length = _longest(words, at)
@@ -60,17 +60,17 @@ def concepts(question: str) -> tuple[Concept, ...]:
         if length == 1 and phrase[0] in vocabulary().stop:
             continue
         concept = _concept(phrase)
-        found.setdefault(_key(" ".join(phrase)), concept)
-    return tuple(found.values())
+        concepts_by_key.setdefault(_key(" ".join(phrase)), concept)
+    return tuple(concepts_by_key.values())
 
 
 def operators(name: str) -> frozenset[str]:
     """Folders that an operator's name speaks of: `gemm_fp8_blockwise` of gemm; the name itself where none is known."""
-    known = vocabulary()
-    whole = name.lower()
-    parts = [whole, *re.split(r"[_\s-]+", whole)]
-    found = {known.ops[part] for part in parts if part in known.ops}
-    return frozenset(found | {known.also[part] for part in parts if part in known.also}) or frozenset({whole})
+    terms = vocabulary()
+    lowered = name.lower()
+    parts = [lowered, *re.split(r"[_\s-]+", lowered)]
+    folders = {terms.ops[part] for part in parts if part in terms.ops}
+    return frozenset(folders | {terms.also[part] for part in parts if part in terms.also}) or frozenset({lowered})
 
 
 def spelled(text: str) -> list[str]:
@@ -89,10 +89,10 @@ def _key(text: str) -> tuple[str, ...]:
 
 def _longest(words: list[str], at: int) -> int:
     """How many words from here on are one term."""
-    known = vocabulary()
+    terms = vocabulary()
     for length in range(min(LONGEST, len(words) - at), 1, -1):
         key = tuple(stem(word) for word in words[at : at + length])
-        if key in known.same or key in known.see:
+        if key in terms.same or key in terms.see:
             return length
     return 1
 
@@ -101,27 +101,27 @@ def _concept(phrase: list[str]) -> Concept:
     typed = " ".join(phrase)
     worth: dict[str, float] = dict.fromkeys((typed, *_respelled(typed)), 1.0)
     for term, value in _others(phrase):
-        other = " ".join(spelled(term))
-        worth[other] = max(value, worth.get(other, 0.0))
-    known, key = vocabulary(), _key(typed)
-    return Concept(spellings=tuple(worth.items()), term=key in known.same or key in known.see)
+        spelling = " ".join(spelled(term))
+        worth[spelling] = max(value, worth.get(spelling, 0.0))
+    terms, key = vocabulary(), _key(typed)
+    return Concept(spellings=tuple(worth.items()), term=key in terms.same or key in terms.see)
 
 
 def _respelled(typed: str) -> Iterator[str]:
     """American for British and the other way round; a spelling that nobody uses finds nothing and costs nothing."""
-    for pattern, other in ((r"is(e[ds]?|ing|ation)\b", r"iz\1"), (r"iz(e[ds]?|ing|ation)\b", r"is\1")):
+    for pattern, replacement in ((r"is(e[ds]?|ing|ation)\b", r"iz\1"), (r"iz(e[ds]?|ing|ation)\b", r"is\1")):
         if re.search(pattern, typed):
-            yield re.sub(pattern, other, typed)
-    for one, other in (("our", "or"), ("or", "our")):
-        changed = re.sub(rf"(?<=[bi]){one}(?=\b|s\b|ing\b|ed\b)", other, typed)
+            yield re.sub(pattern, replacement, typed)
+    for ending, replacement in (("our", "or"), ("or", "our")):
+        changed = re.sub(rf"(?<=[bi]){ending}(?=\b|s\b|ing\b|ed\b)", replacement, typed)
         if changed != typed:
             yield changed
 
 
 def _others(phrase: list[str]) -> Iterator[tuple[str, float]]:
-    known = vocabulary()
+    terms = vocabulary()
     key = tuple(stem(word) for word in phrase)
-    yield from ((term, SAME) for term in known.same.get(key, ()))
-    yield from ((term, SEE) for term in known.see.get(key, ()))
+    yield from ((term, SAME) for term in terms.same.get(key, ()))
+    yield from ((term, SEE) for term in terms.see.get(key, ()))
     if len(phrase) > 1:
-        yield from ((word, PART) for word in phrase if word not in known.stop)
+        yield from ((word, PART) for word in phrase if word not in terms.stop)

@@ -138,4 +138,4 @@ def write_base(folder: Path, **changes: str) -> Library:
     for path, text in changes.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    return Library(own=folder)
+    return Library(folder=folder)

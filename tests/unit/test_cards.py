@@ -8,7 +8,7 @@ import pytest
 from ridgeline.agent.planner.catalog import NOTHING_LEFT
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.values import Category, Hypothesis, Prediction
-from ridgeline.knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read
+from ridgeline.knowledge.cards import CARDS, CATEGORIES, Card, CardError, load, read_card
 from ridgeline.knowledge.rewrite import apply
 from ridgeline.knowledge.steps import Constant
 from ridgeline.knowledge.sweeps import neighbours, settings
@@ -132,7 +132,7 @@ def test_error_names_file_and_field(tmp_path: Path, old: str, new: str, field: s
     path = tmp_path / "bad.md"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(CardError, match=rf"bad\.md: {field}"):
-        read(path, tmp_path)
+        read_card(path, tmp_path)
 
 
 def test_duplicate_id_is_refused(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_duplicate_id_is_refused(tmp_path: Path) -> None:
 def test_a_lever_may_be_described_without_edits(tmp_path: Path) -> None:
     path = tmp_path / "keep-it-short.md"
     path.write_text(DESCRIBED.replace("risks:", "counters: [TCC_HIT_sum, TCC_EA_RDREQ_sum]\ngpus: [gfx942]\nrisks:"))
-    card = read(path, tmp_path)
+    card = read_card(path, tmp_path)
     assert card.edits == ()
     assert card.gpus == ("gfx942",)
     assert card.confirmed_by == ("TCC_EA_RDREQ_sum", "TCC_HIT_sum")
@@ -167,7 +167,7 @@ def test_a_card_is_carried_out_or_described(tmp_path: Path, extra: str, wrong: s
     path = tmp_path / "keep-it-short.md"
     path.write_text(DESCRIBED.replace("risks:", extra + "risks:"))
     with pytest.raises(CardError, match=wrong):
-        read(path, tmp_path)
+        read_card(path, tmp_path)
 
 
 @pytest.mark.parametrize("name", BY_ID)
