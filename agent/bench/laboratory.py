@@ -25,7 +25,7 @@ from ridgeline.sandbox.devices.gate import any_gate
 from ridgeline.sandbox.devices.machine import read_cpu
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encode_pairs
-from ridgeline.sandbox.timing.interleaving import Timed
+from ridgeline.sandbox.timing.interleaving import TimedPair
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line, pinned_core
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.repository import Gathering, Version
@@ -260,7 +260,7 @@ def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> 
     notes = ["the test_command was not run: this is about speed only"]
     if gathering.same(a, b):
         return (*notes, "A and B have the same content")
-    changed = gathering.changed(a, b)
+    changed = gathering.list_changed(a, b)
     if not changed:
         notes.append("A and B differ only outside the contract's folder")
     judged = [path for path in changed if not matches(path, contract.editable_globs) and path != FILE_NAME]
@@ -297,8 +297,8 @@ class CommandLab:
             seed=asked.seed,
             limit=asked.limits.dropped_blocks_limit,
         )
-        self._twins: list[Timed] = []
-        self._pairs: list[Timed] = []
+        self._twins: list[TimedPair] = []
+        self._pairs: list[TimedPair] = []
         self._notes: tuple[str, ...] = ()
         cpu = read_cpu()
         self._machine = cpu.model

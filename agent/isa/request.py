@@ -10,7 +10,15 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
-from ridgeline.sandbox.profiles.isa.triton import CALL, FILE_NAME, Call, CompileRequest, Noted, entries, split_words
+from ridgeline.sandbox.profiles.isa.triton import (
+    CALL,
+    FILE_NAME,
+    Call,
+    CompileRequest,
+    LaunchEntry,
+    entries,
+    split_words,
+)
 from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Target, UnknownTarget, target_of
 
 # Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
@@ -85,7 +93,7 @@ def resolve_targets(asked: InspectionRequest) -> CompileRequest:
     if is_compiled(path) or not is_triton(path):
         warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
         return CompileRequest(file=path, kernel=asked.kernel, options=warps)
-    kernel, noted = asked.kernel, Noted.model_validate(asked.model_dump(include=set(Noted.model_fields)))
+    kernel, noted = asked.kernel, LaunchEntry.model_validate(asked.model_dump(include=set(LaunchEntry.model_fields)))
     if noted.signature is None and noted.call is None:
         kernel, found = _from_file(path, asked)
         noted = found.model_copy(update=noted.model_dump(exclude_none=True))
@@ -149,7 +157,7 @@ def _source(path: Path) -> Path:
     return path.resolve()
 
 
-def _from_file(path: Path, asked: InspectionRequest) -> tuple[str, Noted]:
+def _from_file(path: Path, asked: InspectionRequest) -> tuple[str, LaunchEntry]:
     """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
     notes, kernel = path.parent / FILE_NAME, asked.kernel
     if not notes.is_file():
@@ -164,7 +172,7 @@ def _from_file(path: Path, asked: InspectionRequest) -> tuple[str, Noted]:
     return kernel, found[kernel]
 
 
-def _entries(path: Path) -> Mapping[str, Noted]:
+def _entries(path: Path) -> Mapping[str, LaunchEntry]:
     try:
         return entries(path)
     except NotCompiled as error:

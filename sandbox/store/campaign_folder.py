@@ -169,7 +169,7 @@ class StopFile:
 
 
 def request_stop(campaign_dir: Path, *, why: str = "") -> Path:
-    """Ask a campaign to conclude. Asking twice is asking once. Returns the request's file."""
+    """Ask a campaign to conclude; idempotent. Returns the request's file."""
     path = campaign_dir / NAME
     if not path.exists():
         write_whole(path, f"{why}\n".encode())

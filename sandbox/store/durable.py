@@ -131,7 +131,7 @@ class Unsynced:
             self._named.add(path)
 
     def sync(self) -> None:
-        """Bring them to the disk, all at once. Raises DiskFull; a file that is gone is nobody's loss."""
+        """Bring them to the disk, all at once. Raises DiskFull; files that no longer exist are skipped."""
         places = (*self._paths, *self._folders)
         sent = [_syncing().submit(_brought, place) for place in places]
         for place, task in zip(places, sent, strict=True):

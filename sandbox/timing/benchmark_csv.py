@@ -230,7 +230,7 @@ class Run:
     tampered: tuple[str, ...]
     conditions: Conditions
 
-    def failed(self, commit: str, *, who: str, tolerated: int | None = None) -> BenchmarkFailed | None:
+    def find_failure(self, commit: str, *, who: str, tolerated: int | None = None) -> BenchmarkFailed | None:
         """Why the process counts for nothing; None when it ended well. `tolerated`: an exit code that may pass too."""
         reason: Reason
         if self.tampered:
@@ -245,7 +245,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(Generic[T]):
+class JudgeAnswer(Generic[T]):
     """What the judge answered, and what was seen meanwhile."""
 
     answer: T
@@ -253,7 +253,7 @@ class Judged(Generic[T]):
     conditions: Conditions
     seconds: float
 
-    def failed(self, commit: str, *, who: str) -> BenchmarkFailed | None:
+    def find_failure(self, commit: str, *, who: str) -> BenchmarkFailed | None:
         """Why the answer counts for nothing; None where it is one."""
         reason: Reason = "crash"
         if self.tampered:
@@ -284,7 +284,7 @@ class Stopwatch:
         with fresh_folder() as folder:
             path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
             with self.commands.device(wait_s=self.wait_s) as bound, self._watching(bound) as card:
-                ran = _watch(self.commands, core).guarded(
+                ran = _watch(self.commands, core).run_guarded(
                     field,
                     fill(argv, {"csv": str(path), **values}),
                     commits=commits,
@@ -295,7 +295,7 @@ class Stopwatch:
             data = path.read_bytes() if path.is_file() else None
         return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_gather_conditions(core, card))
 
-    def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "Judged[T]":
+    def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "JudgeAnswer[T]":
         """Ask the judge, which works in this process: under the lease, pinned and watched as a timed command is.
 
         Raises `DeviceBusy`, and what the question raises.
@@ -312,7 +312,7 @@ class Stopwatch:
             began = time.monotonic()
             answer = question()
             seconds = time.monotonic() - began
-        return Judged(
+        return JudgeAnswer(
             answer=answer, tampered=guard.tampered, conditions=_gather_conditions(core, card), seconds=seconds
         )
 
@@ -329,7 +329,7 @@ class Stopwatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Watched(Commands):
+class _WatchedCommands(Commands):
     """Commands of which one is watched while its process runs, and not while its tree is looked after."""
 
     watch: CoreWatch
@@ -351,7 +351,7 @@ class _Watched(Commands):
 
 def _watch(commands: Commands, watch: CoreWatch) -> Commands:
     same = {field.name: getattr(commands, field.name) for field in fields(commands)}
-    return _Watched(**same, watch=watch)
+    return _WatchedCommands(**same, watch=watch)
 
 
 def _gather_conditions(core: CoreWatch, card: CardWatch | None) -> Conditions:

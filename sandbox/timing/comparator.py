@@ -26,7 +26,17 @@ from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.environment import SECRET
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.timing.benchmark_csv import Problem
-from ridgeline.sandbox.timing.interleaving import ORDERS, Pair, Process, Question, Slot, Steady, Timed, fit, shapes_of
+from ridgeline.sandbox.timing.interleaving import (
+    ORDERS,
+    Pair,
+    Process,
+    Question,
+    Slot,
+    Steady,
+    TimedPair,
+    fit,
+    shapes_of,
+)
 from ridgeline.sandbox.timing.observation import CoreWatch
 
 # Numbers that a command reports about itself: found by a regular expression, or in a CSV it writes; pure.
@@ -317,7 +327,7 @@ class Turns:
     """None: A in both roles, so that what differs is the measurement."""
     seed: int
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair:
         """One pair: blocks of four runs. Raises what `Runs` raises, and DeviceBusy."""
         sides = {"best": ("A", self.a), "candidate": ("A", self.a) if self.b is None else ("B", self.b)}
         slots: list[Slot] = []
@@ -332,7 +342,7 @@ class Turns:
                         for label, cost in costs
                     ]
                     processes.append(Process(seed=self.seed, order=(side,), seconds=seconds, conditions=conditions))
-        return Timed(pair=Pair(pair=number, slots=tuple(slots)), processes=tuple(processes))
+        return TimedPair(pair=Pair(pair=number, slots=tuple(slots)), processes=tuple(processes))
 
 
 class Versus:
@@ -355,14 +365,14 @@ class Versus:
             for name, argv in zip("AB", self._argv, strict=True):
                 self._runs.once(name, argv)
 
-    def pair(self, number: int, *, twins: bool = False) -> Timed:
+    def pair(self, number: int, *, twins: bool = False) -> TimedPair:
         """One pair of A and B, or of A and A."""
         question = self._question("A", "A" if twins else "B")
         timed = (self._twins if twins else self._pairs).time(question, number)
-        assert isinstance(timed, Timed), "a command that fails raises"
+        assert isinstance(timed, TimedPair), "a command that fails raises"
         return timed
 
-    def compare(self, pairs: Sequence[Timed], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
+    def compare(self, pairs: Sequence[TimedPair], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
         """What these pairs amount to; BenchmarkFailed when the machine disturbed too much of them."""
         question = self._question("A", "A" if twins else "B")
         selection = fit(pairs, question, limit=self._limit)
@@ -389,7 +399,7 @@ class Versus:
         return Question(best=best, candidate=candidate, shapes=(), blocks=self._blocks, folders=(here, here))
 
 
-def encode_pairs(pairs: Sequence[Timed]) -> bytes:
+def encode_pairs(pairs: Sequence[TimedPair]) -> bytes:
     """The raw pairs as JSON, byte for byte what `Comparison.raw` is the digest of."""
     return json.dumps([pair.model_dump(mode="json") for pair in pairs], separators=(",", ":")).encode()
 

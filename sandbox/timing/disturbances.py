@@ -77,7 +77,7 @@ class _ProcessConditions:
     conditions: Conditions
     ends_us: tuple[float, ...]
 
-    def loaded(self) -> bool:
+    def exceeds_limit(self) -> bool:
         """Whether a block in it can exceed a limit at all: its share lies between those of what it met."""
         return any(
             load.seconds > 0
@@ -140,7 +140,7 @@ def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, h
         )
         for process_conditions in conditions
     )
-    host = host and any(process.loaded() for process in processes)
+    host = host and any(process.exceeds_limit() for process in processes)
     if not host and not any(process_conditions.card for process_conditions in conditions):
         return ()
     blocks: dict[Block, list[_Stretch]] = {}

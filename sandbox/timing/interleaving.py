@@ -232,14 +232,14 @@ class Process(Value):
     conditions: Conditions
 
 
-class Timed(Value):
+class TimedPair(Value):
     """The slots of one pair and the processes they come from."""
 
     pair: Pair
     processes: tuple[Process, ...]
     disturbed: tuple[Disturbed, ...] = ()
     """Blocks to leave out, and why."""
-    others: tuple["Timed", ...] = ()
+    others: tuple["TimedPair", ...] = ()
     """Tries of the same pair that were disturbed more: kept for the record, never compared."""
 
     @property
@@ -251,7 +251,7 @@ class Timed(Value):
 class Interleaver(Protocol):
     """One way to time a pair. Another attempt is arranged by other coins."""
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed: ...
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed: ...
 
 
 def sides_of(question: Question, number: int, attempt: int) -> tuple[Side, Side, int]:
@@ -271,7 +271,7 @@ class PairedHarness:
     stopwatch: Stopwatch
     command: Argv
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
         a, b, seed = sides_of(question, number, attempt)
         values = {
             "a": str(question.folder(a)),
@@ -288,13 +288,13 @@ class PairedHarness:
             cwd=question.folder("best"),
         )
         who = f"pair {number} (a is the {a}, b is the {b})"
-        if failed := run.failed(question.candidate, who=who):
+        if failed := run.find_failure(question.candidate, who=who):
             return failed
         slots = read_slots(run.data, a=a, requested=question.shapes, blocks=question.blocks)
         if isinstance(slots, Problem):
             return unusable(slots, question.candidate, who=who, seconds=run.exit.seconds)
         process = Process(seed=seed, order=(a, b), seconds=run.exit.seconds, conditions=run.conditions)
-        return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
+        return TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +306,7 @@ class JudgedPairs:
     task_file: str
     """From the contract's folder."""
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
         a, b, seed = sides_of(question, number, attempt)
         best, timeout_s = question.folder("best"), self.stopwatch.commands.contract.timeouts.benchmark_s
         run = self.stopwatch.ask(
@@ -320,7 +320,7 @@ class JudgedPairs:
             ),
             commits=(question.best, question.candidate),
         )
-        if failed := run.failed(question.candidate, who=f"pair {number} (a is the {a}, b is the {b})"):
+        if failed := run.find_failure(question.candidate, who=f"pair {number} (a is the {a}, b is the {b})"):
             return failed
         assert not isinstance(run.answer, JudgeFailed)
         sides: dict[str, Side] = {"a": a, "b": b}
@@ -336,7 +336,7 @@ class JudgedPairs:
             for call in run.answer
         )
         process = Process(seed=seed, order=(a, b), seconds=run.seconds, conditions=run.conditions)
-        return Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
+        return TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,7 +346,7 @@ class WholeProcesses:
     stopwatch: Stopwatch
     contract: Contract
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
         slots: list[Slot] = []
         processes: list[Process] = []
         for block in range(question.blocks):
@@ -360,7 +360,7 @@ class WholeProcesses:
                 seconds = run.exit.seconds
                 processes.append(Process(seed=seed, order=(side,), seconds=seconds, conditions=run.conditions))
         pair = Pair(pair=number, slots=tuple(slots))
-        return Timed(pair=pair, processes=tuple(processes))
+        return TimedPair(pair=pair, processes=tuple(processes))
 
     def _rows(self, question: Question, side: Side, number: int) -> tuple[Run, tuple[Row, ...]] | BenchmarkFailed:
         commit = question.commit(side)
@@ -372,7 +372,7 @@ class WholeProcesses:
             cwd=question.folder(side),
         )
         who = f"pair {number}, the {side}"
-        if failed := run.failed(commit, who=who):
+        if failed := run.find_failure(commit, who=who):
             return failed
         exact = any("{shapes}" in word for word in self.contract.quick_command)
         rows = read(run.data, self.contract, requested=question.shapes, exact=exact)
@@ -437,9 +437,9 @@ class Steady:
     quiet: Quiet | None = None
     """Waits for the machine to rest before another try; None tries again at once."""
 
-    def time(self, question: Question, number: int, attempt: int = 0) -> Timed | BenchmarkFailed:
+    def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
         """One pair. A try that fails fails the pair: a crash is no disturbance."""
-        tries: list[Timed] = []
+        tries: list[TimedPair] = []
         for extra in range(EXTRA_TRIES + 1):
             if extra and self.host and self.quiet:
                 self.quiet.wait()
@@ -453,7 +453,7 @@ class Steady:
         return best.model_copy(update={"others": tuple(timed_pair for timed_pair in tries if timed_pair is not best)})
 
 
-def find_disturbed_blocks(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
+def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbed, ...]:
     """The blocks that the machine disturbed. The times are taken out before the rules see anything."""
     spans = tuple(
         Span(
@@ -469,7 +469,7 @@ def find_disturbed_blocks(timed: Timed, *, host: bool) -> tuple[Disturbed, ...]:
     return find_disturbed(spans, tuple(process.conditions for process in timed.processes), host=host)
 
 
-def fit(timed: Sequence[Timed], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
+def fit(timed: Sequence[TimedPair], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
     """What is left of the pairs; `unstable` when more than `limit` of their blocks had to go.
 
     Blocks that the harness marked count too. A pair that lost all blocks of a shape is left out whole, because pairs
@@ -515,7 +515,7 @@ def _same(why: Disturbed, block: Block) -> Disturbed:
     return why.model_copy(update={"label": block[0], "block": block[1]})
 
 
-def _repeats(timed: Sequence[Timed]) -> tuple[str, ...]:
+def _repeats(timed: Sequence[TimedPair]) -> tuple[str, ...]:
     extra_tries = [len(timed_pair.others) for timed_pair in timed if timed_pair.others]
     if not extra_tries:
         return ()
@@ -523,7 +523,7 @@ def _repeats(timed: Sequence[Timed]) -> tuple[str, ...]:
     return (f"{len(extra_tries)} of {len(timed)} pairs were disturbed and timed again, {tries} in all",)
 
 
-def _unseen(timed: Sequence[Timed]) -> tuple[str, ...]:
+def _unseen(timed: Sequence[TimedPair]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             note for timed_pair in timed for process in timed_pair.processes for note in process.conditions.notes

@@ -220,7 +220,7 @@ class _Watcher:
             self._changed.notify()
 
     def end(self) -> list[LoadLook]:
-        """What was seen; a look that is under way is nobody's any more."""
+        """The looks so far; one that is still under way is dropped when it ends."""
         with self._changed:
             looks, self._looks, self._look = self._looks, [], None
             self._changed.notify()

@@ -28,7 +28,7 @@ from ridgeline.sandbox.timing.interleaving import (
     PairedHarness,
     Question,
     Steady,
-    Timed,
+    TimedPair,
     WholeProcesses,
     fit,
     shapes_of,
@@ -83,7 +83,7 @@ class StoredCalibration(Value):
     """The raw pairs, JSON: what `comparison.raw` names."""
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_complete(self) -> Self:
         if hashlib.sha256(self.raw.encode()).hexdigest() != self.comparison.raw.sha256:
             raise ValueError("the raw pairs are not those that the comparison was made from")
         return self
@@ -114,7 +114,7 @@ class Calibrations:
         return answer if answer is not None and answer.enough(pairs, budget_s) else None
 
     def _read(self, path: Path, request: CalibrationRequest) -> StoredCalibration | None:
-        """Whatever answers that question and is not too old."""
+        """The stored answer to `request`, measured on this machine at most KEPT_S seconds ago; None without one."""
         try:
             answer = StoredCalibration.model_validate_json(path.read_bytes())
         except FileNotFoundError:
@@ -276,7 +276,7 @@ class ContractTimer:
         run = self._stopwatch.ask(
             lambda: judge.benchmark(task_file, tree.absolute(), shapes=shapes, timeout_s=timeout_s), commits=(commit,)
         )
-        if failed := run.failed(commit, who=field):
+        if failed := run.find_failure(commit, who=field):
             return failed
         assert not isinstance(run.answer, JudgeFailed)
         rows = rows_of(run.answer, contract)
@@ -288,7 +288,7 @@ class ContractTimer:
         self, commit: str, tree: Path, *, field: str, command: Argv, shapes: tuple[str, ...]
     ) -> "_Measured | BenchmarkFailed":
         run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
-        if failed := run.failed(commit, who=field, tolerated=SOME_FAILED):
+        if failed := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
             return failed
         exact = any("{shapes}" in word for word in command)
         rows = read(run.data, self._commands.contract, requested=shapes, exact=exact)
@@ -381,10 +381,10 @@ class ContractTimer:
 
     def _time(
         self, question: Question, numbers: range, *, enough: Callable[[int], bool] = lambda _: False
-    ) -> list[Timed] | BenchmarkFailed:
+    ) -> list[TimedPair] | BenchmarkFailed:
         """The pairs with these numbers, in order, until as many as are `enough` were timed."""
         interleaver = self._interleaver()
-        timed: list[Timed] = []
+        timed: list[TimedPair] = []
         for number in numbers:
             result = interleaver.time(question, number)
             if isinstance(result, BenchmarkFailed):
@@ -394,7 +394,7 @@ class ContractTimer:
                 break
         return self._learn_classes(question, timed) or timed
 
-    def _learn_classes(self, question: Question, timed: list[Timed]) -> BenchmarkFailed | None:
+    def _learn_classes(self, question: Question, timed: list[TimedPair]) -> BenchmarkFailed | None:
         """A paired CSV has no configuration columns: one quick run of the best version names the classes it lacks.
 
         Rarely needed: a benchmark of the same shapes in this process has named them already.
@@ -419,7 +419,7 @@ class ContractTimer:
         host = contract.scoring.engine == "wall"
         return Steady(interleaver=plain, host=host, limit=self._bearing.dropped_limit, quiet=quiet)
 
-    def _comparison(self, question: Question, timed: list[Timed], purpose: str) -> Comparison | BenchmarkFailed:
+    def _comparison(self, question: Question, timed: list[TimedPair], purpose: str) -> Comparison | BenchmarkFailed:
         left = fit(timed, question, limit=self._bearing.dropped_limit)
         if isinstance(left, BenchmarkFailed):
             return left

@@ -46,13 +46,13 @@ class ContractBuilder:
         if not rebuild.required or rebuild.command is None or trees.built(commit):
             if not self._commands.seals.holds(trees.tree(commit)):  # built by an earlier process: not known since
                 self._commands.seal(commit, everything=False)
-            return BuildResult(ok=True, commit=commit, exit=None, tampered=trees.touched(commit))
+            return BuildResult(ok=True, commit=commit, exit=None, tampered=trees.list_touched(commit))
         return self._built(commit, rebuild.command)
 
     def _built(self, commit: str, command: Argv) -> BuildResult:
         commands = self._commands
         commands.seals.open(commands.trees.tree(commit))
-        ran = commands.guarded(
+        ran = commands.run_guarded(
             "rebuild.command",
             command,
             commits=(commit,),

@@ -18,7 +18,7 @@ from ridgeline.graph.evidence import Exit, Printed, PrintedLine, TestResult
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
-from ridgeline.sandbox.workspace.commands import Commands, Ran, fill, summarize_exit, tail
+from ridgeline.sandbox.workspace.commands import Commands, GuardedRun, fill, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
@@ -71,16 +71,16 @@ class ContractChecker:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             path = Path(folder) / "test.csv"
             with self._card():
-                ran = self._commands.guarded(
+                ran = self._commands.run_guarded(
                     field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s
                 )
             expects_csv = any("{csv}" in word for word in command)
             data = path.read_bytes() if path.is_file() else None
         kind, detail = self._judge(ran, data, expects_csv)
         result = _result(kind, commit, detail, ran.exit.seconds)
-        return result.model_copy(update={"printed": self._printed(ran.exit, data)}) if result.passed else result
+        return result.model_copy(update={"printed": self._read_printed(ran.exit, data)}) if result.passed else result
 
-    def _printed(self, exit: Exit, data: bytes | None) -> Printed:
+    def _read_printed(self, exit: Exit, data: bytes | None) -> Printed:
         """Only of tests that passed: whether one of them ended early is for whoever knows the original's to say."""
         contract = self._commands.contract
         written = data.decode(errors="replace") if data else ""
@@ -95,7 +95,7 @@ class ContractChecker:
         """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
         return contextlib.nullcontext() if self._commands.gate is None else self._commands.gate.held()
 
-    def _judge(self, ran: Ran, data: bytes | None, expects_csv: bool) -> tuple[Kind, str]:
+    def _judge(self, ran: GuardedRun, data: bytes | None, expects_csv: bool) -> tuple[Kind, str]:
         if ran.tampered:
             return "tampered", CHANGED.format(", ".join(ran.tampered))
         if ran.exit.timed_out:
@@ -116,7 +116,7 @@ class ContractChecker:
 
 
 def _judge(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestResult:
-    """What the judge says as a test's result; a judgement that does not pass is a wrong result, whatever it is short of."""
+    """What the judge says as a test's result; any judgement that does not pass counts as a wrong result."""
     if isinstance(answer, JudgeFailed):
         return _result("timeout" if answer.reason == "timeout" else "crash", commit, answer.detail, seconds)
     caveat = "" if answer.correct.answer != "yes" or answer.passed else "the result is not the candidate's own work\n"

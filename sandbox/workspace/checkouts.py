@@ -115,7 +115,7 @@ class Trees:
         if slot is not None:
             self._write(slot, replace(self._stamp(slot), built=True, touched=touched))
 
-    def touched(self, commit: str) -> tuple[str, ...]:
+    def list_touched(self, commit: str) -> tuple[str, ...]:
         """Evaluation files that the build which stands in the commit's slot changed."""
         slot = self._holding(commit)
         return () if slot is None else tuple(self._stamp(slot).touched)

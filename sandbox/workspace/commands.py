@@ -31,7 +31,7 @@ TAIL = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class GuardedRun:
     """One command's exit, and which files it may not touch were not what they had been when it had ended."""
 
     exit: Exit
@@ -74,7 +74,7 @@ class Commands:
         with lease(self.kind, wait_s=wait_s):
             yield None
 
-    def guarded(
+    def run_guarded(
         self,
         field: str,
         argv: tuple[str, ...],
@@ -84,7 +84,7 @@ class Commands:
         timeout_s: float,
         timed: bool = False,
         profiler: bool = False,
-    ) -> Ran:
+    ) -> GuardedRun:
         """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
         After it they are compared and restored; a tree whose sealed files were changed is made anew at its next use.
@@ -93,11 +93,11 @@ class Commands:
         """
         with self.guard(commits) as guard:
             ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
-        return Ran(exit=ended, tampered=guard.tampered)
+        return GuardedRun(exit=ended, tampered=guard.tampered)
 
     @contextlib.contextmanager
     def guard(self, commits: tuple[str, ...]) -> Iterator["Guard"]:
-        """Around whatever runs code of these versions: files are restored and looked after as `guarded` says."""
+        """Around whatever runs code of these versions: files are restored and looked after as `run_guarded` says."""
         self.trees.tidy()
         for commit in commits:
             self.trees.restore(commit)

@@ -17,7 +17,7 @@ Change = tuple[str, bytes] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grown:
+class NewCommit:
     """What git made of a stream: names of the commit, of its tree, and of the new contents by their paths."""
 
     commit: str
@@ -42,11 +42,11 @@ def stream(changes: Mapping[str, Change], *, parent: str, ref: str, author: str,
     return b"".join([*parts, b"done\n"])
 
 
-def grown(answers: bytes, changes: Mapping[str, Change]) -> Grown:
+def grown(answers: bytes, changes: Mapping[str, Change]) -> NewCommit:
     """What git answered to the stream of these changes."""
     commit, tree, *blobs = answers.decode().splitlines()
     paths = (path for path, change in changes.items() if change is not None)
-    return Grown(commit=commit, tree=tree.split()[2], blobs=dict(zip(paths, blobs, strict=True)))
+    return NewCommit(commit=commit, tree=tree.split()[2], blobs=dict(zip(paths, blobs, strict=True)))
 
 
 def _blob(mark: int, content: bytes) -> bytes:
@@ -173,7 +173,7 @@ class Git:
             at = end + 1 + size + 1
         return tuple(contents)
 
-    def grow(self, changes: Mapping[str, Change], *, parent: str, ref: str, message: str, at: str) -> Grown:
+    def grow(self, changes: Mapping[str, Change], *, parent: str, ref: str, message: str, at: str) -> NewCommit:
         """Commit files (path from the root -> mode and content; None deletes) on top of `parent`, named by `ref`.
 
         No checkout is touched; the same arguments give the same commit. `at` is ISO-8601 with an offset or Z.
@@ -279,7 +279,7 @@ class Holdings:
         """That commit was made here of that tree."""
         self._trees[commit] = tree
 
-    def add_commit(self, new: Grown, files: dict[str, Entry], contents: dict[str, bytes]) -> None:
+    def add_commit(self, new: NewCommit, files: dict[str, Entry], contents: dict[str, bytes]) -> None:
         """That commit was made here: its files, and its new contents by git's names for them."""
         self._trees[new.commit] = new.tree
         self._remember(new.tree, files)

@@ -126,7 +126,10 @@ class _Place:
 
 
 def _signs(*places: Path) -> tuple[object, ...]:
-    """By what another repository in the same place is seen. Times of a folder are not told: every ref moves them."""
+    """Device, inode, mode and signature of each place, which differ for another repository in the same place.
+
+    A folder's times are left out: writing any ref changes them.
+    """
     signs: list[object] = []
     for place in places:
         try:
@@ -292,7 +295,7 @@ class Gathering:
         self._here.run("clean", "-q", "-ffdx")
         return self.root / version.folder
 
-    def changed(self, a: Version, b: Version) -> tuple[str, ...]:
+    def list_changed(self, a: Version, b: Version) -> tuple[str, ...]:
         """Paths, relative to the contract's folder, of the files there that differ between two versions."""
         where = () if str(a.folder) == "." else ("--", f"{a.folder}/")
         out = self._here.run("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit, *where)

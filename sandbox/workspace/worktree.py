@@ -14,7 +14,7 @@ from ridgeline.sandbox.audit.examine import added
 from ridgeline.sandbox.audit.shared import native, nearest, shared
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
-from ridgeline.sandbox.workspace.git import Change, Entry, Git, Grown, Holdings
+from ridgeline.sandbox.workspace.git import Change, Entry, Git, Holdings, NewCommit
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, mirror_of
 
@@ -151,7 +151,7 @@ class GitWorkspace:
 
     def _grown(
         self, mirror: Git, present: dict[str, Entry], changes: dict[str, Change], *, round: int, parent: str, at: str
-    ) -> Grown:
+    ) -> NewCommit:
         """Commit the changes, held by a reference, so that git never throws them away."""
         digest = sha256(repr((parent, at, sorted(changes.items()))).encode(errors="surrogateescape")).hexdigest()
         rooted = {self._holdings.at_root(path): change for path, change in changes.items()}
@@ -185,7 +185,7 @@ class GitWorkspace:
         return {path: text for path, text in texts if text is not None}
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
-        """Commit an accepted tree and move the campaign's branch to it; doing it twice is doing it once.
+        """Commit an accepted tree and move the campaign's branch to it; idempotent.
 
         Where the contract wants no commits (`git_commit`, `git_branch: none`) only the mirror keeps it.
         Raises BranchTaken when somebody else moved the branch.

@@ -75,14 +75,14 @@ def test_cachegrind_attributes_by_function_and_sums_read_and_write_misses():
         "ll_misses": 1189 + 1499 + 605,
         "branch_misses": 15700 + 155,
     }
-    assert costs.called("matmul") == 0
+    assert costs.count_calls("matmul") == 0
 
 
 def test_callgrind_names_are_expanded_and_callees_are_not_counted_twice():
     costs = parse_cachegrind(CALLGRIND)
     assert values(costs.functions) == {"__expf_fma": 24576 * 3 + 49152, "softmax": 51 + 49167}
-    assert costs.called("softmax") == 3
-    assert costs.called("__expf_fma") == 12285
+    assert costs.count_calls("softmax") == 3
+    assert costs.count_calls("__expf_fma") == 12285
     assert values(costs.counters())["d1_misses"] == 48 + 339
 
 

@@ -16,7 +16,7 @@ from ridgeline.sandbox.timing.interleaving import (
     Question,
     Slot,
     Steady,
-    Timed,
+    TimedPair,
     find_disturbed_blocks,
     fit,
     read_slots,
@@ -58,7 +58,7 @@ def timed(number=0, *, shares=(0.0,) * 5, times=None, labels=("x",), marked=()):
     slices = tuple(load(share, began=n) for n, share in enumerate(shares * len(labels)))
     seen = Conditions(core=1, load=load(sum(shares) / count, seconds=len(slices)), slices=slices)
     process = Process(seed=number, order=("best", "candidate"), seconds=10.0, conditions=seen)
-    one = Timed(pair=Pair(pair=number, slots=slots), processes=(process,))
+    one = TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))
     return one.model_copy(update={"disturbed": find_disturbed_blocks(one, host=True)})
 
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions, Load
 from ridgeline.sandbox.timing.disturbances import FOREIGN_SHARE, Span, find_disturbed
-from ridgeline.sandbox.timing.interleaving import Pair, Slot, Timed, read_slots
+from ridgeline.sandbox.timing.interleaving import Pair, Slot, TimedPair, read_slots
 
 CSV = b"label,block,slot,side,time_us,at_us,shared\n" + b"".join(
     b"s1,0,%d,%s,%s,%d,0\n" % (number, side, time, 10 + number)
@@ -32,12 +32,12 @@ class Checked(Value):
 def test_a_slot_is_written_and_read_back_as_a_value_is():
     slots = read_slots(CSV, a="best", requested=("s1",), blocks=1)
     assert isinstance(slots, tuple)
-    timed = Timed(pair=Pair(pair=3, slots=slots), processes=())
+    timed = TimedPair(pair=Pair(pair=3, slots=slots), processes=())
     written = timed.model_dump(mode="json")
     checked = TypeAdapter(tuple[Checked, ...]).validate_python(written["pair"]["slots"])
     assert json.dumps(written["pair"]["slots"]) == json.dumps([one.model_dump(mode="json") for one in checked])
-    assert Timed.model_validate_json(timed.model_dump_json()) == timed
-    assert all(type(slot) is Slot for slot in Timed.model_validate(written).pair.slots)
+    assert TimedPair.model_validate_json(timed.model_dump_json()) == timed
+    assert all(type(slot) is Slot for slot in TimedPair.model_validate(written).pair.slots)
 
 
 def test_a_quiet_machine_is_told_from_a_busy_one_at_the_limit():

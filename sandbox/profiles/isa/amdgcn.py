@@ -120,7 +120,7 @@ def from_metadata(entry: dict[str, int], comments: dict[str, int]) -> Resources:
 
 
 def numbers_of(entry: object) -> dict[str, int]:
-    """Only the whole numbers of a metadata entry: it comes from a file that nobody vouches for."""
+    """Only the whole numbers of a metadata entry: the file is untrusted."""
     if not isinstance(entry, dict):
         return {}
     return {str(key): value for key, value in entry.items() if _is_count(value)}

@@ -49,7 +49,7 @@ class CompileRequest(Value):
     """num_warps, num_stages; beside a call they replace what it passes."""
 
 
-class _Lowered(Value):
+class _LoweredKernel(Value):
     triton: str = Field(max_length=40)
     kernel: str = Field(max_length=500)
     options: dict[str, SETTING | None]
@@ -58,7 +58,7 @@ class _Lowered(Value):
     lowered: dict[str, str]
 
 
-class _Made(Value):
+class _CompiledCode(Value):
     assembly: str
     binary: str
     shared: int
@@ -80,7 +80,7 @@ def assemble(request: CompileRequest, targets: Sequence[Target], place: Place) -
     return tuple(_assemble(target, lowered, place) for target in targets)
 
 
-def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> _Lowered:
+def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> _LoweredKernel:
     payload = {
         "file": str(request.file),
         "kernel": request.kernel,
@@ -94,7 +94,7 @@ def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> 
     refused = answer.get("refused")
     if isinstance(refused, dict):
         raise _refusal(refused)
-    lowered = _validate(_Lowered, answer)
+    lowered = _validate(_LoweredKernel, answer)
     if any(len(text) > IR_LIMIT for text in lowered.lowered.values()):
         raise NotCompiled("FILE", f"its IR is longer than {IR_LIMIT} characters")
     return lowered
@@ -114,11 +114,11 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
     return NotCompiled(field, text, names)
 
 
-def _assemble(target: Target, lowered: _Lowered, place: Place) -> Assembled:
+def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembled:
     options = {name: value for name, value in lowered.options.items() if name in OPTIONS and value is not None}
     asking = {**_words(target), "ttir": lowered.lowered.get(target.arch, ""), "options": options}
     try:
-        compiled = _validate(_Made, run_harness(place, "triton_assemble.py", asking))
+        compiled = _validate(_CompiledCode, run_harness(place, "triton_assemble.py", asking))
     except NotCompiled as error:
         raise NotCompiled("FILE", f"does not compile for {target.arch}: {error.text}") from None
     notes = (f"launch: {lowered.signature}; {compiled.num_warps} warps, {compiled.num_stages} stages", *lowered.notes)
@@ -156,7 +156,7 @@ CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 COMMA = re.compile(r",(?![^\[]*\])")
 
 
-class Noted(Value):
+class LaunchEntry(Value):
     """One kernel's entry, in the words of the command line."""
 
     signature: str | None = None
@@ -166,7 +166,7 @@ class Noted(Value):
     num_stages: int | None = None
 
 
-def entries(file: Path) -> Mapping[str, Noted]:
+def entries(file: Path) -> Mapping[str, LaunchEntry]:
     """What the `isa.toml` beside `file` says, by kernel; nothing without one.
 
     Raises `NotCompiled` for one that cannot be read, and for an entry that says what it may not.
@@ -208,9 +208,9 @@ def split_words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in COMMA.split(text) if word.strip())
 
 
-def _entry(name: str, entry: object) -> Noted:
+def _entry(name: str, entry: object) -> LaunchEntry:
     try:
-        return Noted.model_validate(entry)
+        return LaunchEntry.model_validate(entry)
     except ValidationError as error:
         detail = error.errors()[0]
         field = ".".join((name, *(str(part) for part in detail["loc"])))

@@ -24,7 +24,7 @@ from ridgeline.sandbox.workspace.globs import matches
 # What one instrument saw, or why it could not look.
 
 
-class Seen(Value):
+class CounterReading(Value):
     """Counters and remarks of one instrument."""
 
     counters: tuple[Named, ...]
@@ -94,17 +94,17 @@ class CpuProfiler:
             return nothing.model_copy(update={"notes": (native.why,)})
         return self._climb(nothing, tree, native)
 
-    def _climb(self, nothing: Profiled, tree: Tree, native: Seen) -> Profiled:
+    def _climb(self, nothing: Profiled, tree: Tree, native: CounterReading) -> Profiled:
         """The first rung that sees something, with the compiler's counters beside it."""
         passed_over: list[str] = []
         rung, best = self._count(tree, passed_over)
         said_by_gcc = read_compiler_report(self._commands, tree.path)
         if isinstance(said_by_gcc, Unavailable):
             passed_over.append(said_by_gcc.why)
-            said_by_gcc = Seen(counters=())
+            said_by_gcc = CounterReading(counters=())
         elif best is None:
             rung = "compiler_report"
-        best = best or Seen(counters=())
+        best = best or CounterReading(counters=())
         report = best.report or said_by_gcc.report
         by_name = {counter.name: counter for counter in (*native.counters, *said_by_gcc.counters, *best.counters)}
         return nothing.model_copy(
@@ -117,23 +117,23 @@ class CpuProfiler:
             }
         )
 
-    def _count(self, tree: Tree, passed_over: list[str]) -> tuple[Rung, Seen | None]:
+    def _count(self, tree: Tree, passed_over: list[str]) -> tuple[Rung, CounterReading | None]:
         """Run-time counters from hardware or simulation; why one cannot look is added to `passed_over`."""
         with lease("cpu", wait_s=self._wait_s):
             hardware = self._perf.look(self._commands, tree)
-        if isinstance(hardware, Seen):
+        if isinstance(hardware, CounterReading):
             return "perf", hardware
         passed_over.append(hardware.why)
         simulated = simulate(self._commands, tree)
-        if isinstance(simulated, Seen):
+        if isinstance(simulated, CounterReading):
             return "cachegrind", simulated
         passed_over.append(simulated.why)
         return "timing_only", None
 
-    def _native(self, commit: str, tree: Tree) -> Seen | Unavailable:
+    def _native(self, commit: str, tree: Tree) -> CounterReading | Unavailable:
         """One undisturbed run, for the time that the command itself prints; none is ever made up."""
         with self._commands.device(wait_s=self._wait_s):
-            ran = self._commands.guarded(
+            ran = self._commands.run_guarded(
                 "profile.command", tree.argv, commits=(commit,), cwd=tree.path, timeout_s=TIMEOUT_S, timed=True
             )
         if ran.tampered:
@@ -145,7 +145,7 @@ class CpuProfiler:
         counters = tuple(Named(name=name, value=value) for name, value in parse_printed(ran.exit.output))
         untimed = all(counter.name != "kernel_time_us" for counter in counters)
         notes = ("the profile command printed no kernel_time_us=<microseconds>, so no kernel time is given",)
-        return Seen(counters=counters, notes=notes if untimed else (), seconds=ran.exit.seconds)
+        return CounterReading(counters=counters, notes=notes if untimed else (), seconds=ran.exit.seconds)
 
 
 def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
@@ -183,7 +183,7 @@ class Perf:
     def __init__(self) -> None:
         self._events: tuple[str, ...] | Unavailable | None = None
 
-    def look(self, commands: Commands, tree: Tree) -> Seen | Unavailable:
+    def look(self, commands: Commands, tree: Tree) -> CounterReading | Unavailable:
         """Counters of the whole profile command: perf stat cannot stop at a function."""
         if self._events is None:
             self._events = _is_supported()
@@ -199,7 +199,7 @@ class Perf:
         counters = parse_perf(text)
         if not counters:
             return Unavailable(why="perf: no event was counted")
-        return Seen(
+        return CounterReading(
             counters=counters, notes=("perf counts the whole command",), report=text.encode(), seconds=ended.seconds
         )
 
@@ -240,7 +240,7 @@ KEPT = 8
 TEXT_BYTES = 400_000
 
 
-def read_compiler_report(commands: Commands, tree: Path) -> Seen | Unavailable:
+def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Unavailable:
     """Build once more with CFLAGS_EXTRA in the environment, which the project's build must pass on to gcc."""
     contract = commands.contract
     command = contract.rebuild.command
@@ -264,7 +264,7 @@ def read_compiler_report(commands: Commands, tree: Path) -> Seen | Unavailable:
         mend = "let the build append $(CFLAGS_EXTRA) to gcc's flags"
         return Unavailable(why=f"compiler report: no vectorization remarks were printed; {mend}")
     report = ended.output.encode()[:TEXT_BYTES]
-    return Seen(counters=counters, notes=remarks[:KEPT], report=report, seconds=ended.seconds)
+    return CounterReading(counters=counters, notes=remarks[:KEPT], report=report, seconds=ended.seconds)
 
 
 def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...], tuple[str, ...]]:
@@ -318,7 +318,7 @@ class Costs(Value):
     """Own instructions (first event), largest first."""
     calls: tuple[Named, ...]
 
-    def called(self, function: str) -> int:
+    def count_calls(self, function: str) -> int:
         """How often a function was called; 0 when the tool did not record calls."""
         return int(next((item.value for item in self.calls if item.name == function), 0))
 
@@ -407,7 +407,7 @@ TOP = 3
 ILLEGAL = ("SIGILL", "Unrecognised instruction", "unhandled instruction bytes")
 
 
-def simulate(commands: Commands, tree: Tree) -> Seen | Unavailable:
+def simulate(commands: Commands, tree: Tree) -> CounterReading | Unavailable:
     """Callgrind (cachegrind's simulator with a call graph), collecting only inside the kernel and what it calls.
 
     Where the kernel is not named or not found, the whole command, and the notes say so.
@@ -432,7 +432,7 @@ def last_level(size: int | None) -> str | None:
     return f"{sets * LINE_BYTES * WAYS},{WAYS},{LINE_BYTES}"
 
 
-def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> Seen | Unavailable:
+def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> CounterReading | Unavailable:
     geometry = last_level(tree.cache_bytes)
     with fresh_folder() as folder:
         out = folder / "callgrind.out"
@@ -456,7 +456,7 @@ def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> Seen | Unav
         return Unavailable(why=f"valgrind: {error}")
     notes = (f"simulated: {_scope(kernel)}; last-level cache {geometry or 'as valgrind guessed it'}", *_top(costs))
     counters = costs.counters() + _per_call(costs, kernel)
-    return Seen(counters=counters, notes=notes, report=report, seconds=ended.seconds)
+    return CounterReading(counters=counters, notes=notes, report=report, seconds=ended.seconds)
 
 
 def _why(ended: Exit) -> str:
@@ -475,7 +475,7 @@ def _scope(kernel: str | None) -> str:
 
 
 def _per_call(costs: Costs, kernel: str | None) -> tuple[Named, ...]:
-    calls = costs.called(kernel) if kernel else 0
+    calls = costs.count_calls(kernel) if kernel else 0
     if not calls:
         return ()
     instructions = costs.counters()[0].value

@@ -56,7 +56,7 @@ class Tampered(Exception):
 
 
 @dataclass(kw_only=True)
-class Guarded(Session):
+class GuardedSession(Session):
     """A session whose runs are the contract's own commands. `budget_s`: seconds of all of them together."""
 
     commands: Commands
@@ -72,7 +72,7 @@ class Guarded(Session):
             return Exit(argv=argv, returncode=None, timed_out=True, seconds=0.0, output="not started: no time is left")
         tool = argv[0] in TOOLS
         try:
-            ran = self.commands.guarded(
+            ran = self.commands.run_guarded(
                 "" if tool else "profile.command",
                 argv,
                 commits=(self.commit,),
@@ -112,7 +112,7 @@ FILES = 4
 LAUNCHED = (".py", *tools.CUDA_SUFFIXES, *tools.HIP_SUFFIXES)
 
 
-class Compiled(Value):
+class CompilerFindings(Value):
     """A report, or why there is none."""
 
     report: Report | None = None
@@ -120,7 +120,7 @@ class Compiled(Value):
     seconds: float = 0.0
 
 
-def look(contract: Contract, tree: Path, machine: Machine) -> Compiled:
+def look(contract: Contract, tree: Path, machine: Machine) -> CompilerFindings:
     """What the code of the kernel says, from the first of the contract's kernel files that compiles here.
 
     A Triton kernel is compiled as the `isa.toml` beside its file says that it is launched.
@@ -129,15 +129,15 @@ def look(contract: Contract, tree: Path, machine: Machine) -> Compiled:
     try:
         target = target_of(machine.arch)
     except UnknownTarget as error:
-        return Compiled(why=(f"compiler report: {error}",))
+        return CompilerFindings(why=(f"compiler report: {error}",))
     why: list[str] = []
     for path in _files(contract, tree)[:FILES]:
         outcome = _inspect(path, contract, target)
         if isinstance(outcome, Report):
-            return Compiled(report=outcome, seconds=time.monotonic() - began)
+            return CompilerFindings(report=outcome, seconds=time.monotonic() - began)
         why.append(f"compiler report: {path.name}: {outcome}")
     nothing = "compiler report: none of the kernel's files is Triton, CUDA, HIP or compiled code"
-    return Compiled(why=tuple(why) or (nothing,), seconds=time.monotonic() - began)
+    return CompilerFindings(why=tuple(why) or (nothing,), seconds=time.monotonic() - began)
 
 
 def _files(contract: Contract, tree: Path) -> list[Path]:
@@ -211,15 +211,15 @@ SPILLED = ("regs.spilled", "regs.spill_ops", "regs.scratch_bytes_per_thread")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class SourcedCounter:
     """A counter and where it comes from."""
 
     counter: Named
     origin: Origin
 
 
-def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tuple[Counted, ...]:
-    """Every counter once, each with its rung and source; what nobody told is missing, never zero.
+def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tuple[SourcedCounter, ...]:
+    """Every counter once, each with its rung and source; a counter without a source is absent, never zero.
 
     What was recorded goes before what the compiler says of one example launch, and that before what was computed from
     a recording: AMD's leaves dynamic shared memory out.
@@ -263,17 +263,17 @@ def complete_profile(kernel: KernelProfile, report: Report | None) -> KernelProf
     return kernel.model_copy(update={"numbers": (*kernel.numbers, *added)})
 
 
-def _counters_of(name: str, value: float, *, rung: Rung, source: str) -> Counted:
-    return Counted(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
+def _counters_of(name: str, value: float, *, rung: Rung, source: str) -> SourcedCounter:
+    return SourcedCounter(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
 
 
-def _list_counters(by_name: dict[str, Said]) -> Iterator[Counted]:
+def _list_counters(by_name: dict[str, Said]) -> Iterator[SourcedCounter]:
     for name, number, factor in PLAIN:
         if (entry := by_name.get(number)) is not None:
             yield _counters_of(name, factor * entry.value, rung=entry.rung, source=entry.source)
 
 
-def _largest(name: str, numbers: Sequence[Said]) -> Iterator[Counted]:
+def _largest(name: str, numbers: Sequence[Said]) -> Iterator[SourcedCounter]:
     if numbers:
         largest = max(numbers, key=lambda item: item.value)
         yield _counters_of(name, 100 * largest.value, rung=largest.rung, source=f"{largest.name}: {largest.source}")
@@ -281,7 +281,7 @@ def _largest(name: str, numbers: Sequence[Said]) -> Iterator[Counted]:
 
 def _first_line(
     name: str, by_name: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0
-) -> Iterator[Counted]:
+) -> Iterator[SourcedCounter]:
     entry = next((by_name[number] for number in numbers if number in by_name), None)
     if entry is not None:
         yield _counters_of(name, factor * entry.value, rung=entry.rung, source=f"{entry.name}: {entry.source}")
@@ -292,7 +292,7 @@ def _matrix(kernel: KernelProfile | None) -> str:
     return "mfma_util" if kernel is not None and kernel.vendor == "amd" else "tensor_pipe_active"
 
 
-def _instruction_mix(report: Report | None) -> Iterator[Counted]:
+def _instruction_mix(report: Report | None) -> Iterator[SourcedCounter]:
     if report is None or report.shape is None:
         return
     where = f"code of {report.kernel} by {report.compiler} for {report.target.arch}"
@@ -301,7 +301,7 @@ def _instruction_mix(report: Report | None) -> Iterator[Counted]:
         yield _counters_of(name, report.shape.count(*kinds), rung="isa", source=where)
 
 
-def _time_counters(kernel: KernelProfile, by_name: dict[str, Said]) -> Iterator[Counted]:
+def _time_counters(kernel: KernelProfile, by_name: dict[str, Said]) -> Iterator[SourcedCounter]:
     """The kernel's time, and how busy it kept the queue between two of its own launches.
 
     The share of a whole recording would count imports and compilation as the device's idleness.
@@ -321,7 +321,7 @@ def _time_counters(kernel: KernelProfile, by_name: dict[str, Said]) -> Iterator[
         )
 
 
-def _stall_counters(kernel: KernelProfile) -> Iterator[Counted]:
+def _stall_counters(kernel: KernelProfile) -> Iterator[SourcedCounter]:
     rung: Rung = "trace" if kernel.stalls and kernel.stalls[0].basis == "wave_time" else "counters"
     for item in kernel.stalls[:STALLS]:
         yield _counters_of(
@@ -346,7 +346,7 @@ NAMES = 4
 UNTIMED = "no kernel time: the profile command printed no kernel_time_us=<microseconds>, and no trace was recorded"
 
 
-class Recorded(Value):
+class RecordedProfile(Value):
     """What the card told."""
 
     kernel: KernelProfile | None = None
@@ -410,7 +410,7 @@ class GpuProfiler:
         )
         return self._build_profile(nothing, evidence, compiled.report)
 
-    def _build_profile(self, nothing: Profiled, evidence: Recorded, report: Report | None) -> Profiled:
+    def _build_profile(self, nothing: Profiled, evidence: RecordedProfile, report: Report | None) -> Profiled:
         rung = _rung(evidence.kernel, report)
         own_times = _attribute_counters(evidence.own_times, rung="events", source="printed by the profile command")
         candidates = (
@@ -436,20 +436,20 @@ class GpuProfiler:
             }
         )
 
-    def _keep(self, commit: str, evidence: Recorded, report: Report | None) -> Artifact | None:
+    def _keep(self, commit: str, evidence: RecordedProfile, report: Report | None) -> Artifact | None:
         if evidence.kernel is None and report is None:
             return None
         document = Document(commit=commit, kernel=evidence.kernel, compiler=report, notes=evidence.notes)
         return self._artifacts.put("profile.json", document.model_dump_json(indent=1).encode())
 
-    def _record(self, commit: str, tree: Path, machine: Machine) -> Recorded:
+    def _record(self, commit: str, tree: Path, machine: Machine) -> RecordedProfile:
         """Everything that needs the card, in one go under the gate. Raises `Tampered`."""
         contract = self._commands.contract
         assert contract.profile is not None
         assert machine.kind != "cpu"
         kernel, peak = contract.profile.kernel, self._peak(machine)
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-            session = Guarded(
+            session = GuardedSession(
                 program=contract.profile.command,
                 cwd=tree,
                 out=Path(folder),
@@ -470,7 +470,7 @@ class GpuProfiler:
             evidence = self._recording(_read(session, machine.kind, peak), session)
             return evidence.model_copy(update={"own_times": _name_counter(own_times or {}), "seconds": session.spent_s})
 
-    def _recording(self, evidence: Recorded, session: Guarded) -> Recorded:
+    def _recording(self, evidence: RecordedProfile, session: GuardedSession) -> RecordedProfile:
         """With what the tools wrote put beside the ledger, where it tells of the kernel."""
         if evidence.kernel is None:
             return evidence
@@ -491,7 +491,7 @@ def _name_counter(values: Mapping[str, float]) -> tuple[Named, ...]:
     return tuple(Named(name=name, value=value) for name, value in values.items())
 
 
-def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
+def _read(session: GuardedSession, vendor: Vendor, peak: Named | None) -> RecordedProfile:
     """The target kernel over all recordings, and counters of it under the tools' own names."""
     recordings: list[Recording] = []
     for path in session.paths:
@@ -500,7 +500,7 @@ def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
         except RecordingError as error:
             session.notes.append(str(error))
     if not recordings:
-        return Recorded(notes=tuple(session.notes))
+        return RecordedProfile(notes=tuple(session.notes))
     card = Recording(format="card", tool="the card's own tool", vendor=vendor, arch=session.arch)
     devices = {recording.device or "" for recording in recordings}
     bandwidths = dict.fromkeys(devices, peak) if peak is not None else {}
@@ -508,7 +508,7 @@ def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
     if not profiles:
         names = list(dict.fromkeys(kernel.display for recording in recordings for kernel in recording.kernels))[:NAMES]
         session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")
-        return Recorded(notes=tuple(session.notes))
+        return RecordedProfile(notes=tuple(session.notes))
     mine = (
         kernel
         for recording in recordings
@@ -518,11 +518,13 @@ def _read(session: Guarded, vendor: Vendor, peak: Named | None) -> Recorded:
     metrics = {
         metric.name: metric.value for kernel in mine for metric in kernel.metrics if NATIVE.fullmatch(metric.name)
     }
-    return Recorded(kernel=profiles[0], native=_name_counter(metrics), notes=tuple(session.notes))
+    return RecordedProfile(kernel=profiles[0], native=_name_counter(metrics), notes=tuple(session.notes))
 
 
-def _attribute_counters(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[Counted]:
-    return [Counted(counter=number, origin=Origin(name=number.name, rung=rung, source=source)) for number in numbers]
+def _attribute_counters(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[SourcedCounter]:
+    return [
+        SourcedCounter(counter=number, origin=Origin(name=number.name, rung=rung, source=source)) for number in numbers
+    ]
 
 
 def _rung(kernel: KernelProfile | None, report: Report | None) -> str:

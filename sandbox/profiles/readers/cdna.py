@@ -32,7 +32,7 @@ def numbers(
         facts: constants of the device: units, simds_per_unit, l2_domains, clock_mhz, memory_clock_mhz, memory_channels.
         duration_ns: of one call in a run without counters; rates are left out when it is None.
     """
-    counted = _Counted(
+    counted = _KernelCounters(
         {item.name: item.value for item in metrics}, arch or "", {item.name: item.value for item in facts}, duration_ns
     )
     by_name: dict[str, Said] = {}
@@ -43,7 +43,7 @@ def numbers(
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _KernelCounters:
     values: Mapping[str, float]
     arch: str
     facts: Mapping[str, float]
@@ -85,7 +85,7 @@ def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
     return Said(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
 
 
-def _read(counted: _Counted) -> Iterator[Said]:
+def _read(counted: _KernelCounters) -> Iterator[Said]:
     e, arch = counted.reads, counted.arch
     every, small = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
     name = "mem.read_bytes"
@@ -108,7 +108,7 @@ def _read(counted: _Counted) -> Iterator[Said]:
         yield _say(name, 64 * (counts[0] - counts[1]) + 32 * counts[1], f"64*({every} - {small}) + 32*{small}")
 
 
-def _derived_sizes(counted: _Counted) -> Iterator[Said]:
+def _derived_sizes(counted: _KernelCounters) -> Iterator[Said]:
     """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
     if (sizes := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
         yield _say("mem.read_bytes", 1024 * sizes[0], "1024*FETCH_SIZE (KiB)")
@@ -116,7 +116,7 @@ def _derived_sizes(counted: _Counted) -> Iterator[Said]:
         yield _say("mem.write_bytes", 1024 * sizes[0], "1024*WRITE_SIZE (KiB)")
 
 
-def _write(counted: _Counted) -> Iterator[Said]:
+def _write(counted: _KernelCounters) -> Iterator[Said]:
     every, wide = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
     if counted.arch and (counts := counted.get(every, wide)):
         yield _say(
@@ -124,7 +124,7 @@ def _write(counted: _Counted) -> Iterator[Said]:
         )
 
 
-def _rates(counted: _Counted) -> Iterator[Said]:
+def _rates(counted: _KernelCounters) -> Iterator[Said]:
     by_name = {
         number.name: number.value for part in (_read, _write, _derived_sizes) for number in (*part(counted),)[::-1]
     }
@@ -144,7 +144,7 @@ def _rates(counted: _Counted) -> Iterator[Said]:
         yield _say("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")
 
 
-def _cache(counted: _Counted) -> Iterator[Said]:
+def _cache(counted: _KernelCounters) -> Iterator[Said]:
     if (counts := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(counts):
         yield _say("mem.l2_hit", counts[0] / sum(counts), "TCC_HIT / (TCC_HIT + TCC_MISS)")
     every = f"{counted.reads}RDREQ_sum"
@@ -152,12 +152,12 @@ def _cache(counted: _Counted) -> Iterator[Said]:
         yield _say("mem.dram_of_requests", min(1.0, counts[0] / counts[1]), f"{counted.reads}RDREQ_DRAM / {every}")
 
 
-def _flop(counted: _Counted) -> float | None:
+def _flop(counted: _KernelCounters) -> float | None:
     mops = [counted.values[name] for kind in MATRIX if (name := f"SQ_INSTS_VALU_MFMA_MOPS_{kind}") in counted.values]
     return FLOP_PER_MOP * sum(mops) if mops else None
 
 
-def _compute(counted: _Counted) -> Iterator[Said]:
+def _compute(counted: _KernelCounters) -> Iterator[Said]:
     flop = _flop(counted)
     if flop is not None:
         yield _say("comp.matrix_flop", flop, "512 * sum of SQ_INSTS_VALU_MFMA_MOPS_*")
@@ -179,7 +179,7 @@ def _compute(counted: _Counted) -> Iterator[Said]:
     yield from _built_in(counted)
 
 
-def _built_in(counted: _Counted) -> Iterator[Said]:
+def _built_in(counted: _KernelCounters) -> Iterator[Said]:
     """The tool's own derived metrics, in per cent, where the raw counters are missing."""
     for name, metric in (
         ("comp.matrix_busy", "MfmaUtil"),
@@ -192,14 +192,14 @@ def _built_in(counted: _Counted) -> Iterator[Said]:
             yield _say(name, percent[0] / 100, f"{metric} / 100")
 
 
-def _share(counted: _Counted) -> Iterator[Said]:
+def _share(counted: _KernelCounters) -> Iterator[Said]:
     if (counts := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and counts[1]:
         yield _say("shm.conflict_rate", counts[0] / counts[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
     if counts := counted.get("SQ_INSTS_LDS"):
         yield _say("shm.accesses", counts[0], "SQ_INSTS_LDS")
 
 
-def _waits(counted: _Counted) -> Iterator[Said]:
+def _waits(counted: _KernelCounters) -> Iterator[Said]:
     for name, counter in (
         ("issue.waiting", "SQ_WAIT_ANY"),
         ("issue.ready_not_issued", "SQ_WAIT_INST_ANY"),
@@ -210,6 +210,6 @@ def _waits(counted: _Counted) -> Iterator[Said]:
             yield _say(name, counts[0] / counts[1], f"{counter} / SQ_WAVE_CYCLES")
 
 
-_PARTS: tuple[Callable[[_Counted], Iterator[Said]], ...] = (
+_PARTS: tuple[Callable[[_KernelCounters], Iterator[Said]], ...] = (
     _read, _write, _derived_sizes, _rates, _cache, _compute, _share, _waits,
 )  # fmt: skip

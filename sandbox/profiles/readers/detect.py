@@ -11,8 +11,8 @@ from ridgeline.sandbox.profiles.readers import files, rocprof_csv
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, header
 from ridgeline.sandbox.profiles.readers.rocprof_csv import merge
 
-Found = tuple[Recording, ...]
-Reader = Callable[[Path], Found]
+Recordings = tuple[Recording, ...]
+Reader = Callable[[Path], Recordings]
 OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
 """Modules of this package with `sniff(path) -> bool` and `read(path) -> Recording`, asked in this order."""
 WHOLE_FOLDERS = ("rocprof_compute",)
@@ -28,7 +28,7 @@ FILES = 200_000
 """More files than this in a folder are not a profile."""
 
 
-def read(path: Path) -> Found:
+def read(path: Path) -> Recordings:
     """Everything that `path`, a file or a folder, holds: most compute time first, one recording per process and GPU.
 
     Raises `RecordingError`: for a file that is damaged, empty or nothing we know; for a folder with nothing readable.
@@ -40,7 +40,7 @@ def read(path: Path) -> Found:
     return _file(path)
 
 
-def _file(path: Path) -> Found:
+def _file(path: Path) -> Recordings:
     reader = _reader(path)
     if reader is None:
         raise RecordingError(path, f"not a recording that is known here: {KNOWN}", line=1)
@@ -48,7 +48,7 @@ def _file(path: Path) -> Found:
 
 
 def _reader(path: Path) -> Reader | None:
-    """Who reads this file, by its first bytes; None when nobody knows it.
+    """The reader of this file, by its first bytes; None for an unknown format.
 
     Modules are imported where they are asked: all of them together take as long as a small recording.
     """
@@ -74,7 +74,7 @@ def _table(path: Path) -> Reader | None:
     head = header(path)
     if agents.sniff(head):
         return lambda file: (agents.recording(file, agents.read_agents(file, head)),)
-    readers: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Found]], ...] = (
+    readers: tuple[tuple[Callable[[Head], bool], Callable[[Path, Head], Recordings]], ...] = (
         (rocprof_csv.is_counter_collection, rocprof_csv.read_counter_collection),
         (rocprof_csv.is_kernel_trace, rocprof_csv.read_kernel_trace),
         (rocprof_csv.is_kernel_stats, rocprof_csv.read_kernel_stats),
@@ -84,7 +84,7 @@ def _table(path: Path) -> Reader | None:
     return None if reads is None else lambda file: reads(file, head)
 
 
-def _archive(path: Path) -> Found:
+def _archive(path: Path) -> Recordings:
     """What the archive holds; files are named as if it were a folder."""
     with files.unpack(path) as folder:
 
@@ -120,7 +120,7 @@ def _reader_of_module(name: str, path: Path) -> Reader | None:
 class _Walk:
     """What was found below a folder."""
 
-    files: list[tuple[Path, Found]] = field(default_factory=list)
+    files: list[tuple[Path, Recordings]] = field(default_factory=list)
     faults: list[RecordingError] = field(default_factory=list)
     entries: int = 0
 
@@ -131,7 +131,7 @@ class _Walk:
             self.faults.append(fault)
 
 
-def _folder(path: Path) -> Found:
+def _folder(path: Path) -> Recordings:
     walk = _Walk()
     _descend(path, walk, frozenset())
     if not walk.files:

@@ -139,7 +139,7 @@ def _write(engine: Engine, rows: list[tuple[int, int, int, int, int]]) -> None:
     with written.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows(rows)
     engine.rows(
-        f"create temp table ids as select * from read_csv('{engine.linked(written)}', header=false, "
+        f"create temp table ids as select * from read_csv('{engine.link(written)}', header=false, "
         f"auto_detect=false, delim=',', compression='none', columns={_IDS})"
     )
 
@@ -194,7 +194,7 @@ class Columns:
 
     def __init__(self, engine: Engine, source: Path, head: Head) -> None:
         self._engine, self._head = engine, head
-        self.all = self._reader(engine.linked(source), "BIGINT")
+        self.all = self._reader(engine.link(source), "BIGINT")
         self.first = f"(from {self.text(source)} limit {FIRST})"
         present = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
         self.key = ", ".join(self._at(column) for column in present)
@@ -221,7 +221,7 @@ class Columns:
 
     def text(self, path: Path) -> str:
         """A reader of times as they are spelled, of a file of this layout."""
-        return self._reader(self._engine.linked(path), "VARCHAR")
+        return self._reader(self._engine.link(path), "VARCHAR")
 
     def identify(self, rows: str, *arguments: object) -> Known:
         """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
@@ -243,7 +243,7 @@ def _further(engine: Engine, source: Path, table: Columns) -> Known:
 
 
 def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
-    """What is wrong with how the first rows spell times: a spreadsheet's 1.62E+14 is not one, whatever it rounds to."""
+    """What is wrong with how the first rows spell times: exponents such as a spreadsheet's 1.62E+14."""
     exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
     odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
     ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.first}")

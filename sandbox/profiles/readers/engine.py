@@ -56,7 +56,7 @@ class Engine:
             self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
             self.connection.unregister("part")
 
-    def linked(self, path: Path) -> str:
+    def link(self, path: Path) -> str:
         """A name for `path` without characters that duckdb would expand, ready to stand in SQL."""
         link = self.room / f"input{sum(1 for _ in self.room.iterdir())}"
         link.symlink_to(path.resolve())

@@ -99,7 +99,7 @@ _WAITING = ("mem_wait", "lgkm_wait", "lds_wait", "smem_wait", "mixed_wait", "bar
 
 
 @dataclass(kw_only=True)
-class _Counted:
+class _SampleCounts:
     """Running sums over the rows of a CSV, so that memory does not grow with it."""
 
     samples: Counter[Sample] = field(default_factory=Counter)
@@ -164,7 +164,7 @@ def _sampled_kernel(name: str) -> KernelCalls:
     return KernelCalls(name=name, display=names.display(name), category=names.category(name), calls=1, last=once)
 
 
-def _count(path: Path) -> _Counted:
+def _count(path: Path) -> _SampleCounts:
     number = 1
     key_counts: Counter[tuple[str, ...]] = Counter()
     dispatches = set[str]()
@@ -207,8 +207,8 @@ def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         yield reader.line_num, cells
 
 
-def _sum(path: Path, key_counts: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _Counted:
-    counted = _Counted(dispatches=dispatches, stochastic=stochastic)
+def _sum(path: Path, key_counts: Counter[tuple[str, ...]], dispatches: set[str], stochastic: bool) -> _SampleCounts:
+    counted = _SampleCounts(dispatches=dispatches, stochastic=stochastic)
     for (mask, isa, source, *reason_cells), count in key_counts.items():
         if not isa.strip():
             # the sampled address was in code that the tool could not decode

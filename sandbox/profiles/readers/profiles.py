@@ -38,7 +38,7 @@ COUNTED = "over the time of a run with counters: a run without them is faster"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class RecordedKernel:
     """One kernel in one recording."""
 
     recording: Recording
@@ -121,27 +121,27 @@ def _words(kernel: KernelCalls) -> str:
     return f"{kernel.name}\n{kernel.display}"
 
 
-def _list_seen(recording: Recording) -> list[Seen]:
+def _list_seen(recording: Recording) -> list[RecordedKernel]:
     """The recording's kernels; of a thread trace without a list of kernels, the one that was traced."""
     kernels = recording.kernels
     if not kernels and recording.att is not None:
         kernels = (_kernel_named(recording.att.kernel),)
-    return [Seen(recording=recording, kernel=kernel, function=own_name(kernel.name)) for kernel in kernels]
+    return [RecordedKernel(recording=recording, kernel=kernel, function=own_name(kernel.name)) for kernel in kernels]
 
 
 def _kernel_named(name: str) -> KernelCalls:
     return KernelCalls(name=name, display=display(name), category=category(name), calls=1, last=Launched(calls=1))
 
 
-def _group(entries: Sequence[Seen]) -> list[list[Seen]]:
+def _group(entries: Sequence[RecordedKernel]) -> list[list[RecordedKernel]]:
     """What belongs to one kernel, best time first; kernels with most time first, untimed ones last.
 
     By whole name; else, between two tools, by the function's own name where each tool has it only once. Two kernels of
     one recording are never one.
     """
     counts = Counter((id(entry.recording), entry.function) for entry in entries)
-    groups: list[list[Seen]] = []
-    by_function: dict[str, list[list[Seen]]] = {}
+    groups: list[list[RecordedKernel]] = []
+    by_function: dict[str, list[list[RecordedKernel]]] = {}
     for entry in sorted(entries, key=lambda item: (item.rank, -(item.kernel.total_ns or 0.0))):
         home = next((group for group in by_function.get(entry.function, []) if _same(group, entry, counts)), None)
         if home is not None:
@@ -152,7 +152,7 @@ def _group(entries: Sequence[Seen]) -> list[list[Seen]]:
     return groups
 
 
-def _same(group: Sequence[Seen], entry: Seen, counts: Counter[tuple[int, str]]) -> bool:
+def _same(group: Sequence[RecordedKernel], entry: RecordedKernel, counts: Counter[tuple[int, str]]) -> bool:
     if any(member.recording is entry.recording for member in group):
         return False
     best = group[0]
@@ -160,7 +160,7 @@ def _same(group: Sequence[Seen], entry: Seen, counts: Counter[tuple[int, str]]) 
     return alone or best.kernel.name == entry.kernel.name
 
 
-def _profile(group: Sequence[Seen], recordings: Sequence[Recording]) -> KernelProfile:
+def _profile(group: Sequence[RecordedKernel], recordings: Sequence[Recording]) -> KernelProfile:
     best = group[0]
     kernel = next((entry.kernel for entry in group if entry.kernel.last.workgroup), best.kernel)
     mine = [entry.recording for entry in group]
@@ -198,7 +198,7 @@ def _profile(group: Sequence[Seen], recordings: Sequence[Recording]) -> KernelPr
 
 
 def _numbers(
-    group: Sequence[Seen], arch: str | None, facts: dict[str, float]
+    group: Sequence[RecordedKernel], arch: str | None, facts: dict[str, float]
 ) -> tuple[tuple[Said, ...], Limiter | None]:
     """All numbers, each name once: what was counted before what was computed from resources."""
     best = group[0]
@@ -221,13 +221,17 @@ def _numbers(
     return tuple(unique.values()), hopper.limiter(metrics) or limiter
 
 
-def _metrics(group: Sequence[Seen]) -> tuple[Named, ...]:
+def _metrics(group: Sequence[RecordedKernel]) -> tuple[Named, ...]:
     """Metrics of all recordings, each name once: passes of counters add up to one list."""
     return tuple({metric.name: metric for entry in reversed(group) for metric in entry.kernel.metrics}.values())
 
 
 def _counter_numbers(
-    best: Seen, metrics: tuple[Named, ...], arch: str | None, facts: dict[str, float], duration_ns: float | None
+    best: RecordedKernel,
+    metrics: tuple[Named, ...],
+    arch: str | None,
+    facts: dict[str, float],
+    duration_ns: float | None,
 ) -> tuple[Said, ...]:
     if not metrics:
         return ()
@@ -242,7 +246,7 @@ def _counter_numbers(
     )
 
 
-def _trace_numbers(group: Sequence[Seen], best: Seen) -> tuple[Said, ...]:
+def _trace_numbers(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[Said, ...]:
     for entry in group:
         trace = entry.recording.att
         if trace is not None and _is(trace.kernel, best):
@@ -259,7 +263,7 @@ def _trace_numbers(group: Sequence[Seen], best: Seen) -> tuple[Said, ...]:
     return ()
 
 
-def _stalls(group: Sequence[Seen], best: Seen) -> tuple[StallShare, ...]:
+def _stalls(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[StallShare, ...]:
     """Of a thread trace, else of samples, else of counters: what was seen per instruction before what was summed."""
     for entry in group:
         if entry.recording.att is not None and _is(entry.recording.att.kernel, best):
@@ -272,7 +276,7 @@ def _stalls(group: Sequence[Seen], best: Seen) -> tuple[StallShare, ...]:
     return next((entry.recording.stalls for entry in sampled), ())
 
 
-def _hotspots(group: Sequence[Seen], best: Seen) -> tuple[Hotspot, ...]:
+def _hotspots(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[Hotspot, ...]:
     for entry in group:
         trace = entry.recording.att
         spots = trace.hotspots if trace is not None and _is(trace.kernel, best) else entry.recording.hotspots
@@ -282,7 +286,7 @@ def _hotspots(group: Sequence[Seen], best: Seen) -> tuple[Hotspot, ...]:
     return ()
 
 
-def _is(traced: str, best: Seen) -> bool:
+def _is(traced: str, best: RecordedKernel) -> bool:
     return traced == best.kernel.name or own_name(traced) == best.function
 
 

@@ -109,7 +109,7 @@ class _Base:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql).fetchall()
 
-    def copied(self, sql: str, columns: tuple[str, ...], target: Path) -> int:
+    def copy_rows(self, sql: str, columns: tuple[str, ...], target: Path) -> int:
         """Copies a query into a CSV; the number of rows."""
         before = self.connection.execute(sql)
         with target.open("w", encoding="utf-8", newline="") as stream:
@@ -158,7 +158,7 @@ def read(path: Path) -> tuple[Recording, ...]:
         gpus = _agents(base)
         summed = engine.room / "counters.csv"
         by_gpu = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
-        if base.copied(_COUNTERS, dispatches.COUNTER, summed):
+        if base.copy_rows(_COUNTERS, dispatches.COUNTER, summed):
             cells = rocprof_csv.cells(path, summed, dispatches.head(dispatches.COUNTER), symbols)
             counters = rocprof_csv.counter_recordings(cells, files=(str(path),))
             by_gpu = tuple(_with_metrics(recording, counters) for recording in by_gpu)
@@ -177,7 +177,7 @@ def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> D
         keys = {at: dispatches.unpack_key(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
         return number_keys(engine, keys, count_dispatches(engine))
     rows = engine.room / "dispatches.csv"
-    if not base.copied(_DISPATCHES, dispatches.DISPATCH, rows):
+    if not base.copy_rows(_DISPATCHES, dispatches.DISPATCH, rows):
         raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
     return load(engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=symbols))
 

@@ -620,7 +620,7 @@ def _source(engine: Engine, path: Path, titles: Sequence[str]) -> str:
     quoted = (title.replace("'", "''") for title in titles)
     columns = ", ".join(f"'{title}': '{kinds.get(title, 'VARCHAR')}'" for title in quoted)
     return (
-        f"from read_csv('{engine.linked(path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "
+        f"from read_csv('{engine.link(path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "
         f"columns={{{columns}}})"
     )
 

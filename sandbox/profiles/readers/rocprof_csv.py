@@ -137,7 +137,7 @@ def read_calls(path: Path, head: Head) -> tuple[Recording, ...]:
     with open_engine(path) as engine:
         sums = engine.rows(
             f"select c{what}, count(*), sum(c{head.place('end')} - c{head.place('start')}) t "
-            f"from read_csv('{engine.linked(path)}', header=true, auto_detect=false, delim='{head.delimiter}', "
+            f"from read_csv('{engine.link(path)}', header=true, auto_detect=false, delim='{head.delimiter}', "
             f"quote='\"', escape='\"', compression='{'gzip' if head.packed else 'none'}', columns={{{kinds}}}) "
             "group by 1 order by t desc, 1"
         )
@@ -250,7 +250,7 @@ def _sql(engine: Engine, path: Path, head: Head) -> str:
         f"select {at('agent')}, {at('name')}, {at('counter')}, count(*), avg({at('value')}), max(abs({at('value')})), "
         f"count(*) filter ({at('value')} is null or not isfinite({at('value')})), "
         f"sum({time}), min({time}), max({time}), {launch_columns}, count(distinct {at('grid')}) "
-        f"from read_csv('{engine.linked(path)}', header=true, auto_detect=false, delim='{head.delimiter}', quote='\"', "
+        f"from read_csv('{engine.link(path)}', header=true, auto_detect=false, delim='{head.delimiter}', quote='\"', "
         f"escape='\"', compression='{'gzip' if head.packed else 'none'}', columns={{{types}}}) "
         "group by all order by 2, 3"
     )
@@ -382,10 +382,10 @@ _DOMAINS = re.compile(
     r"|(memory_copy|memory_allocation|scratch_memory)_(trace|stats)|pc_sampling_\w+)?\.(csv|json|db)(\.gz)?$"
 )
 _PASS = re.compile(r"(pmc|pass)_?\d+$")
-Found = tuple[Recording, ...]
+Recordings = tuple[Recording, ...]
 
 
-def merge(files: Sequence[tuple[Path, Found]]) -> Found:
+def merge(files: Sequence[tuple[Path, Recordings]]) -> Recordings:
     """All recordings of a folder: most compute time first, then those without kernels."""
     gpus = {path: agents.read_agents(path, header(path)) for path, contents in files if _is(contents, agents.FORMAT)}
     of_kernels = [(path, contents) for path, contents in files if path not in gpus]
@@ -404,7 +404,7 @@ def merge(files: Sequence[tuple[Path, Found]]) -> Found:
     return tuple(sorted(merged, key=_rank))
 
 
-def _is(contents: Found, form: str) -> bool:
+def _is(contents: Recordings, form: str) -> bool:
     return bool(contents) and contents[0].format == form
 
 
@@ -436,7 +436,7 @@ def _place(recording: Recording, gpus: Sequence[agents.Agent]) -> Recording:
     return on_device(recording, agent) if agent is not None else recording
 
 
-def _passes(files: Sequence[tuple[Path, Found]]) -> Iterable[Recording]:
+def _passes(files: Sequence[tuple[Path, Recordings]]) -> Iterable[Recording]:
     """Counters of one GPU, taken in several passes of one program, are one recording."""
     groups: dict[tuple[object, ...], list[Recording]] = {}
     for path, contents in files:

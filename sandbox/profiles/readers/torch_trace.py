@@ -87,8 +87,8 @@ class _Trace:
             name=event["name"],
             grid=self._axes(args, "grid"),
             block=self._axes(args, "block"),
-            registers=self._whole(args, "registers per thread"),
-            shared=self._whole(args, "shared memory"),
+            registers=self._read_integer(args, "registers per thread"),
+            shared=self._read_integer(args, "shared memory"),
         )
         self._estimate(device, event["name"], args)
         return self.kinds.setdefault(launch, len(self.kinds)), start, start + took
@@ -103,7 +103,7 @@ class _Trace:
             raise self.fault(f"has {key} {str(value)[:40]!r}, not a time in microseconds")
         return round(value * 1000)
 
-    def _whole(self, args: Mapping[str, Any], key: str) -> int | None:
+    def _read_integer(self, args: Mapping[str, Any], key: str) -> int | None:
         value = args.get(key)
         if value is None:
             return None
