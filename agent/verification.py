@@ -13,7 +13,7 @@ from ridgeline.graph.rules.audit import AuditState, summarize_findings
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit import diffs
-from ridgeline.sandbox.audit.examine import added, audit, examined
+from ridgeline.sandbox.audit.examine import audit, find_added, is_examined
 from ridgeline.sandbox.audit.rules import Hit, finding
 from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
@@ -184,11 +184,11 @@ def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Findin
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
     inside = {file.relative_to(folder).as_posix(): file for file in files}
     chosen = {
-        name: file for name, file in inside.items() if not SKIPPED & set(Path(name).parts[:-1]) and examined(name)
+        name: file for name, file in inside.items() if not SKIPPED & set(Path(name).parts[:-1]) and is_examined(name)
     }
     if loaded is not None and loaded.root.resolve() == folder.resolve():
         globs = loaded.contract.editable_globs
-        chosen = {name: file for name, file in inside.items() if matches(name, globs) and examined(name)}
+        chosen = {name: file for name, file in inside.items() if matches(name, globs) and is_examined(name)}
     if not chosen:
         raise UserError(f"{folder}: has no source that the audit reads; it reads Python, C, C++, CUDA and HIP")
     if len(chosen) > MOST_FILES:
@@ -208,7 +208,7 @@ def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[lis
     for file in files:
         before, after, shift = diffs.sides(file, lambda name: _beside(root, name))
         found += _find_protected(file.path, loaded)
-        new = added({file.path: before}, {file.path: after}, dtype=_dtype(loaded))
+        new = find_added({file.path: before}, {file.path: after}, dtype=_dtype(loaded))
         found += [one.model_copy(update={"line": one.line + shift}) for one in new]
     return found, [file.path for file in files]
 

@@ -153,7 +153,7 @@ class Card(Model):
 
     def edits_of(self, variant: Variant | None) -> tuple[Edit, ...]:
         """The edits with a variant's parameters filled in."""
-        return filled(self.edits, variant.params if variant else {})
+        return fill_edits(self.edits, variant.params if variant else {})
 
     @property
     def confirmed_by(self) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class Card(Model):
         return math.log(self.expected_speedup)
 
 
-def filled(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit, ...]:
+def fill_edits(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit, ...]:
     """Edits with every `%{name}` replaced; texts only, numbers have none."""
 
     def fill(text: str) -> str:

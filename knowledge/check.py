@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ridgeline.knowledge.documents import LONGEST, Document, Problem, Section, prose
-from ridgeline.knowledge.facts import Citation, citations, facts, hedged, unsourced, without
+from ridgeline.knowledge.facts import Citation, citations, facts, find_hedge, list_unsourced, without
 from ridgeline.knowledge.library import File, Library
 from ridgeline.knowledge.registry import Registry, registry
 from ridgeline.knowledge.specs import HEADING, specs, wrong
@@ -34,7 +34,7 @@ def check(library: Library) -> Checked:
     """Read everything; problems in the order of files and lines."""
     sources = registry(library)
     cited: set[str] = set()
-    problems = [*library.broken, *sources.problems]
+    problems = [*library.problems, *sources.problems]
     counted = 0
     for document in library.documents:
         unspecified = [fact for fact in facts(document) if not _is_spec(document, fact.line)]
@@ -73,7 +73,7 @@ def _document(document: Document, sources: Registry, library: Library) -> Iterat
         yield from _links(section, library)
         if section.heading == HEADING:
             continue
-        for item in unsourced(section):
+        for item in list_unsourced(section):
             yield _problem(section, item.line, f"a number without source: {_short(item.text)}", "end it with [src: id]")
 
 
@@ -87,7 +87,7 @@ def _items(section: Section, sources: Registry) -> Iterator[Problem]:
             yield _problem(section, item.line, "the sources do not end the item", "write `[src: id, place; id]` last")
         if cited and not without(item.text):
             yield _problem(section, item.line, "a source without a fact", "write the fact before it")
-        if cited and (word := hedged(item.text)):
+        if cited and (word := find_hedge(item.text)):
             yield _problem(section, item.line, f"{word!r} hedges a fact", "give the number, or write UNKNOWN")
 
 
@@ -98,7 +98,7 @@ def _links(section: Section, library: Library) -> Iterator[Problem]:
         for target in _LINK.findall(line):
             if _URL.fullmatch(target) or target.startswith("#"):
                 continue
-            if "://" in target or _joined(folder, target.partition("#")[0]) not in paths:
+            if "://" in target or _join_path(folder, target.partition("#")[0]) not in paths:
                 yield _problem(section, number, f"link {target!r} leads nowhere", "correct the address or the path")
 
 
@@ -123,7 +123,7 @@ def _card(file: File, sources: Registry) -> tuple[set[str], list[Problem]]:
     problems += [
         Problem(path=file.path, line=1, what=f"{field}: {word!r} hedges", mend="give the number, or leave it out")
         for field, text in (("because", card.because), ("change", card.change), ("measured_on", card.measured_on))
-        if (word := hedged(text))
+        if (word := find_hedge(text))
     ]
     return {citation.source for citation in cited}, problems
 
@@ -147,7 +147,7 @@ def _is_spec(document: Document, line: int) -> bool:
     )
 
 
-def _joined(folder: str, target: str) -> str:
+def _join_path(folder: str, target: str) -> str:
     """A relative path as it is cited."""
     parts = folder.split("/")
     for part in target.split("/"):

@@ -9,7 +9,15 @@ from ridgeline.knowledge.documents import Problem
 from ridgeline.knowledge.facts import hedge
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.quantities import CLOSE, Quantity, quantities, quantity
-from ridgeline.knowledge.registered import ARROW, Measured, Registered, is_registered, misplaced, registered, unknown
+from ridgeline.knowledge.registered import (
+    ARROW,
+    Measured,
+    Registered,
+    find_misplacement,
+    is_registered,
+    list_registered,
+    unknown,
+)
 from ridgeline.knowledge.specs import MISSING, unit_of
 
 TARGET = 0.90
@@ -63,8 +71,8 @@ class ClaimsChecked:
 
 def check_files(files: Mapping[str, str], library: Library, measured: Sequence[Measured] = ()) -> ClaimsChecked:
     """Check texts by path. `measured` is what the campaign's ledger holds. Only what stands in its files counts."""
-    entries = [entry for path, text in files.items() for entry in registered(text, path)]
-    problems = [problem for entry in entries if (problem := misplaced(entry, library, measured))]
+    entries = [entry for path, text in files.items() for entry in list_registered(text, path)]
+    problems = [problem for entry in entries if (problem := find_misplacement(entry, library, measured))]
     believed = [entry for entry in entries if all(p.line != entry.line or p.path != entry.path for p in problems)]
     unknowns = 0
     for path, text in files.items():

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from ridgeline.knowledge.vocabulary import Concept, spelled, stem
+from ridgeline.knowledge.vocabulary import Concept, split_words, stem
 
 CHARACTERS = 4
 """Of a token, for English and code in the tokenizers of today's models; a budget needs no more precision."""
@@ -28,7 +28,7 @@ def excerpt(text: str, query: Sequence[Concept], *, budget: int) -> str:
         for concept in query
         for phrase, worth in concept.spellings
         if worth > 0.5
-        for word in spelled(phrase)
+        for word in split_words(phrase)
     }
     order = sorted(range(len(blocks)), key=lambda at: (-_worth(blocks[at], stems), at))
     chosen: list[int] = []
@@ -38,7 +38,7 @@ def excerpt(text: str, query: Sequence[Concept], *, budget: int) -> str:
         if cost <= left:
             chosen.append(at)
             left -= cost
-    return _joined(blocks, sorted(chosen))
+    return _join_blocks(blocks, sorted(chosen))
 
 
 def _blocks(text: str) -> list[str]:
@@ -48,10 +48,10 @@ def _blocks(text: str) -> list[str]:
 
 
 def _worth(block: str, stems: set[str]) -> int:
-    return len(stems & {stem(word) for word in spelled(block)})
+    return len(stems & {stem(word) for word in split_words(block)})
 
 
-def _joined(blocks: list[str], chosen: list[int]) -> str:
+def _join_blocks(blocks: list[str], chosen: list[int]) -> str:
     lines: list[str] = []
     for place, at in enumerate(chosen):
         if at != (chosen[place - 1] + 1 if place else 0):

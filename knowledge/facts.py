@@ -65,13 +65,13 @@ def hedge(text: str) -> re.Match[str] | None:
     return re.search(_HEDGE, text, re.IGNORECASE)
 
 
-def hedged(text: str) -> str | None:
+def find_hedge(text: str) -> str | None:
     """The first word that hedges, or None; code spans and citations do not count."""
     match = hedge(re.sub(r"`[^`]*`", "``", without(text)))
     return match[0].strip() if match else None
 
 
-def unsourced(section: Section) -> Iterator[Item]:
+def list_unsourced(section: Section) -> Iterator[Item]:
     """List items that state a number and name no source."""
     for item in section.items():
         if not citations(item.text) and NUMBER.search(_plain(item.text)):

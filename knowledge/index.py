@@ -105,7 +105,7 @@ class Index:
         self.close()
 
 
-def opened(library: Library, cache: Path | None = None) -> Index:
+def open_index(library: Library, cache: Path | None = None) -> Index:
     """The index of a library: from the cache folder where it lies there, else made, and kept there if that works."""
     path = None if cache is None else cache / f"{SCHEMA}-{library.digest}.sqlite"
     if path is not None and path.is_file():
@@ -113,7 +113,7 @@ def opened(library: Library, cache: Path | None = None) -> Index:
             return Index(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
         except (sqlite3.Error, json.JSONDecodeError, TypeError) as error:
             logger.warning("%s cannot be read and is made again: %s", path, error)
-    if path is not None and _kept(library, path):
+    if path is not None and _write_cache(library, path):
         return Index(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
     database = sqlite3.connect(":memory:")
     _fill(database, library)
@@ -213,7 +213,7 @@ def _fill(database: sqlite3.Connection, library: Library) -> None:
     database.commit()
 
 
-def _kept(library: Library, path: Path) -> bool:
+def _write_cache(library: Library, path: Path) -> bool:
     """Write the index into the cache, whole or not at all; False where the folder does not allow it."""
     import tempfile
 

@@ -34,7 +34,7 @@ class Library:
     """All files of all roots, read once."""
 
     def __init__(self, wikis: tuple[Path, ...] = (), *, folder: Path = HERE) -> None:
-        self.roots = tuple(_named((folder, *wikis)))
+        self.roots = tuple(_name_roots((folder, *wikis)))
 
     @cached_property
     def files(self) -> tuple[File, ...]:
@@ -47,13 +47,13 @@ class Library:
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:
-        """Every document that can be read; `broken` has the others."""
-        return tuple(document for document in self._parsed if isinstance(document, Document))
+        """Every document that can be read; `problems` has the others."""
+        return tuple(document for document in self._documents_or_problems if isinstance(document, Document))
 
     @cached_property
-    def broken(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """Documents that cannot be read, and why."""
-        return tuple(problem for problem in self._parsed if isinstance(problem, Problem))
+        return tuple(problem for problem in self._documents_or_problems if isinstance(problem, Problem))
 
     @cached_property
     def digest(self) -> str:
@@ -81,12 +81,12 @@ class Library:
         return lines[number - 1] if 1 <= number <= len(lines) else None
 
     @cached_property
-    def _parsed(self) -> tuple[Document | Problem, ...]:
+    def _documents_or_problems(self) -> tuple[Document | Problem, ...]:
         prefixes = tuple(f"{root.name}/{folder}/" for root in self.roots for folder in FOLDERS)
         return tuple(_parse(file) for file in self.files if file.path.startswith(prefixes))
 
 
-def _named(folders: tuple[Path, ...]) -> Iterator[Root]:
+def _name_roots(folders: tuple[Path, ...]) -> Iterator[Root]:
     """The first is `knowledge`, a wiki has its folder's name, with a number where that is taken."""
     names: list[str] = []
     for folder in folders:

@@ -22,7 +22,7 @@ def before_loops(text: str, pragma: str, *, innermost: bool) -> str:
         above = text.rfind("\n", 0, max(begin - 1, 0)) + 1
         if not lead.strip() and not _PRAGMA.match(text[above:begin]):
             changes.append((begin, begin, f"{lead}{pragma}\n"))
-    return _changed(text, changes)
+    return _replace_spans(text, changes)
 
 
 def add_restrict(text: str, *, plain_c: bool) -> str:
@@ -30,10 +30,10 @@ def add_restrict(text: str, *, plain_c: bool) -> str:
     word = "restrict" if plain_c else "__restrict__"
     stars = sorted(star for head in _heads(_root(text)) for star in _plain_pointers(text, head))
     names = [re.compile(r" *").match(text, star + 1) for star in stars]
-    return _changed(text, [(gap.start(), gap.end(), f"{word} ") for gap in names if gap])
+    return _replace_spans(text, [(gap.start(), gap.end(), f"{word} ") for gap in names if gap])
 
 
-def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+def _replace_spans(text: str, changes: list[tuple[int, int, str]]) -> str:
     """The text with other words in places of it, which are in order."""
     ends = [0, *(end for _, end, _ in changes)]
     unchanged = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))

@@ -62,11 +62,11 @@ def _quantity(match: re.Match[str]) -> Quantity:
     else:
         base = match["base"]
         dimension = {"FLOP/s": "FLOPS", "bps": "B/s"}.get(base, base)
-        values = _scaled(number, match["prefix"], binary=bool(match["binary"]), size=dimension == "B")
+        values = _scale(number, match["prefix"], binary=bool(match["binary"]), size=dimension == "B")
     return Quantity(start=match.start(), end=match.end(), written=match[0].strip(), dimension=dimension, values=values)
 
 
-def _scaled(number: float, prefix: str, *, binary: bool, size: bool) -> tuple[float, ...]:
+def _scale(number: float, prefix: str, *, binary: bool, size: bool) -> tuple[float, ...]:
     decimal = number * PREFIXES[prefix]
     power = number * 1024.0 ** (1 + list(PREFIXES).index(prefix))
     if binary:

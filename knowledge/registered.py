@@ -43,7 +43,7 @@ class Registered:
     quantity: Quantity | None
 
 
-def registered(text: str, path: str) -> Iterator[Registered]:
+def list_registered(text: str, path: str) -> Iterator[Registered]:
     """Every registered line of a file."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line)
@@ -73,7 +73,7 @@ def unknown(line: str) -> str | None:
     return match["metric"].strip() if match else None
 
 
-def misplaced(entry: Registered, library: Library, measured: Sequence[Measured]) -> Problem | None:
+def find_misplacement(entry: Registered, library: Library, measured: Sequence[Measured]) -> Problem | None:
     """Why a registered number cannot be believed, or None: it stands where it says."""
     if _HERE.fullmatch(entry.place):
         if any(_same(entry, measurement) for measurement in measured):

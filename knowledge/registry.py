@@ -41,7 +41,7 @@ def registry(library: Library) -> Registry:
     sources: dict[str, Source] = {}
     problems: list[Problem] = []
     for file in library.registries():
-        document, broken = _loaded(file)
+        document, broken = _load(file)
         problems += broken
         for name, fields in document.items():
             line = _line_of(file.text, name)
@@ -58,7 +58,7 @@ def registry(library: Library) -> Registry:
     return Registry(sources=sources, problems=tuple(problems))
 
 
-def _loaded(file: File) -> tuple[dict[str, object], list[Problem]]:
+def _load(file: File) -> tuple[dict[str, object], list[Problem]]:
     import yaml
 
     try:

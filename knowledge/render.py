@@ -48,7 +48,7 @@ def hole_text(text: str, match: Match, name: str, *, renames: list[tuple[str, st
     at = span[0].start
     for index, token in enumerate(span):
         out.append(text[at : token.start])
-        out.append(_renamed(span, index, new) if token.text in new else text[token.start : token.end])
+        out.append(_rename(span, index, new) if token.text in new else text[token.start : token.end])
         at = token.end
     return "".join(out)
 
@@ -58,7 +58,7 @@ def _identifier(match: Match, name: str) -> str:
     return bound[0].text if len(bound) == 1 else name
 
 
-def _renamed(span: tuple[Token, ...], index: int, new: dict[str, str]) -> str:
+def _rename(span: tuple[Token, ...], index: int, new: dict[str, str]) -> str:
     value = new[span[index].text]
     before = span[index - 1].text if index else "("
     after = span[index + 1].text if index + 1 < len(span) else ")"

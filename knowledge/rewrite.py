@@ -169,11 +169,11 @@ def _substitute(edit: Substitute, path: str, text: str) -> str:
     new = text
     for match in reversed(matches):
         fresh = render(text, match, replace=replace, lang=lang_of(path))
-        new = new[: _advised(text, match.start)] + fresh + new[match.end :]
+        new = new[: _start_with_pragma(text, match.start)] + fresh + new[match.end :]
     return new
 
 
-def _advised(text: str, start: int) -> int:
+def _start_with_pragma(text: str, start: int) -> int:
     """Where what is replaced begins: with the loop pragma on the lines before it, which was about the old loop."""
     while True:
         line = text.rfind("\n", 0, start)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ridgeline.knowledge.documents import PHASES
 from ridgeline.knowledge.excerpt import excerpt, tokens_of
-from ridgeline.knowledge.index import Entry, Index, opened
+from ridgeline.knowledge.index import Entry, Index, open_index
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.specs import normal
 from ridgeline.knowledge.vocabulary import Concept, concepts, operators, vocabulary
@@ -80,7 +80,7 @@ class Search:
         """
         excluded = frozenset(used)
         gate = self.gate(route or Route())
-        query = self._left(concepts(question), gate)
+        query = self._unrouted_concepts(concepts(question), gate)
         open_to = {
             number: factor
             for number, entry in self._index.entries.items()
@@ -111,7 +111,7 @@ class Search:
             phase=route.phase,
         )
 
-    def _left(self, query: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
+    def _unrouted_concepts(self, query: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
         """What the route does not say already: a GPU or an operator that was routed to is no longer looked for."""
 
         def is_routed(concept: Concept) -> bool:
@@ -133,7 +133,7 @@ class Search:
         for concept in query:
             strengths = self._strengths(concept, total)
             rarity = math.log(1 + (total - len(strengths) + 0.5) / (len(strengths) + 0.5))
-            rarity *= 1.0 if concept.term or self._named(concept) else PLAIN
+            rarity *= 1.0 if concept.term or self._is_title_word(concept) else PLAIN
             total_rarity += rarity
             for number, strength in strengths.items():
                 sums[number] = sums.get(number, 0.0) + rarity * strength
@@ -144,7 +144,7 @@ class Search:
             if number in open_to
         }
 
-    def _named(self, concept: Concept) -> bool:
+    def _is_title_word(self, concept: Concept) -> bool:
         """Whether a heading, a title or a tag has the word."""
         return self._index.names(concept.spellings[0][0])
 
@@ -219,4 +219,4 @@ class Gate:
 def searching(wikis: tuple[Path, ...] = (), *, cache: Path | None = None) -> Search:
     """The shipped knowledge and any wikis, ready to be asked. `cache` is a folder for the index; None keeps none."""
     library = Library(wikis)
-    return Search(opened(library, cache))
+    return Search(open_index(library, cache))

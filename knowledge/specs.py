@@ -84,12 +84,12 @@ class Products:
 
     def find(self, product: str) -> Document | None:
         """The document of a product or architecture; None for an unknown name or a family that means several."""
-        return self._named.get(normal(product))
+        return self._documents_by_name.get(normal(product))
 
     def routes(self) -> Iterator[tuple[str, str, str]]:
         """Every name in normal form, the product it means (empty for an architecture) and its architecture."""
-        for name, document in self._named.items():
-            stated = self._stated(document).get("arch")
+        for name, document in self._documents_by_name.items():
+            stated = self._specs_of(document).get("arch")
             only = document.gpus[0] if len(document.gpus) == 1 else ""
             product = name_of(document) if document.kind == "product" else ""
             yield name, product, (stated.written if stated else "") or only
@@ -100,7 +100,7 @@ class Products:
         document = self.find(product)
         if document is None:
             return _unknown(product, name, note=self._others(product))
-        product_spec = self._stated(document).get(name)
+        product_spec = self._specs_of(document).get(name)
         if product_spec is not None and product_spec.written:
             return product_spec
         shared = self._of_architecture(document).get(name)
@@ -113,7 +113,7 @@ class Products:
         document = self.find(product)
         if document is None:
             return ()
-        specs_by_metric = self._stated(document)
+        specs_by_metric = self._specs_of(document)
         return (
             *specs_by_metric.values(),
             *(spec for name, spec in self._of_architecture(document).items() if name not in specs_by_metric),
@@ -122,11 +122,11 @@ class Products:
     def _of_architecture(self, document: Document) -> dict[str, Spec]:
         if document.kind != "product":
             return {}
-        stated = self._stated(document).get("arch")
+        stated = self._specs_of(document).get("arch")
         above = self.find(stated.written) if stated else None
-        return self._stated(above) if above is not None and above.kind == "hardware" else {}
+        return self._specs_of(above) if above is not None and above.kind == "hardware" else {}
 
-    def _stated(self, document: Document) -> dict[str, Spec]:
+    def _specs_of(self, document: Document) -> dict[str, Spec]:
         """Specs of one document, and of the others of its architecture's folder; read once."""
         folder = document.path.rpartition("/")[0]
         key = folder if document.kind == "hardware" else document.path
@@ -140,7 +140,7 @@ class Products:
         return self._read[key]
 
     @cached_property
-    def _named(self) -> dict[str, Document]:
+    def _documents_by_name(self) -> dict[str, Document]:
         by_name: dict[str, Document] = {}
         for document in reversed(self._documents):
             for name in (*document.default_for, *document.aliases, name_of(document)):
@@ -155,7 +155,7 @@ class Products:
         return f"no document is about {product}; known are {', '.join(self.names) or 'none'}"
 
     def _metrics(self, document: Document) -> str:
-        metrics = [*self._stated(document), *self._of_architecture(document)]
+        metrics = [*self._specs_of(document), *self._of_architecture(document)]
         return f"{document.path} gives {', '.join(dict.fromkeys(metrics)) or 'no number'}"
 
 

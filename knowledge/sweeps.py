@@ -38,7 +38,7 @@ def settings(step: Constant, sources: Mapping[str, str]) -> tuple[Setting, ...]:
     """The constants of a step, by name. One with two different values in the sources is a choice already: left out."""
     values: dict[str, set[int]] = {}
     for text in sources.values():
-        for match in _found(step, text):
+        for match in _find_constants(step, text):
             values.setdefault(match["name"], set()).add(int(match["value"]))
     constants = tuple(
         Setting(name, next(iter(numbers))) for name, numbers in sorted(values.items()) if len(numbers) == 1
@@ -58,7 +58,11 @@ def neighbours(step: Constant, value: int) -> tuple[int, ...]:
 
 def set_constant(text: str, step: Constant, *, target: Mapping[str, int]) -> str:
     """The text with each targeted constant set; an argument that no launch names is added to every launch."""
-    spans = [(m.start("value"), m.end("value"), target[m["name"]]) for m in _found(step, text) if m["name"] in target]
+    spans = [
+        (m.start("value"), m.end("value"), target[m["name"]])
+        for m in _find_constants(step, text)
+        if m["name"] in target
+    ]
     for start, end, value in sorted(set(spans), reverse=True):
         text = f"{text[:start]}{value}{text[end:]}"
     if spans or step.missing is None or step.names not in target:
@@ -83,6 +87,6 @@ def launches(text: str) -> list[tuple[int, str]]:
     return places
 
 
-def _found(step: Constant, text: str) -> list[re.Match[str]]:
+def _find_constants(step: Constant, text: str) -> list[re.Match[str]]:
     patterns = (re.compile(form.format(names=f"(?:{step.names})"), re.M) for form in _FORMS[step.form])
     return [match for pattern in patterns for match in pattern.finditer(text)]

@@ -50,7 +50,7 @@ def vocabulary() -> Vocabulary:
 
 def concepts(question: str) -> tuple[Concept, ...]:
     """What a question asks for, phrases before single words; the same concept once."""
-    words = [word for word in spelled(question) if word]
+    words = [word for word in split_words(question) if word]
     concepts_by_key: dict[tuple[str, ...], Concept] = {}
     at = 0
     while at < len(words):
@@ -73,7 +73,7 @@ def operators(name: str) -> frozenset[str]:
     return frozenset(folders | {terms.also[part] for part in parts if part in terms.also}) or frozenset({lowered})
 
 
-def spelled(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Lower-case words; identifiers fall apart at underscores, as they do in the index."""
     return re.findall(r"[a-z0-9]+", text.lower())
 
@@ -84,7 +84,7 @@ def stem(word: str) -> str:
 
 
 def _key(text: str) -> tuple[str, ...]:
-    return tuple(stem(word) for word in spelled(text))
+    return tuple(stem(word) for word in split_words(text))
 
 
 def _longest(words: list[str], at: int) -> int:
@@ -99,15 +99,15 @@ def _longest(words: list[str], at: int) -> int:
 
 def _concept(phrase: list[str]) -> Concept:
     typed = " ".join(phrase)
-    worth: dict[str, float] = dict.fromkeys((typed, *_respelled(typed)), 1.0)
+    worth: dict[str, float] = dict.fromkeys((typed, *_respell(typed)), 1.0)
     for term, value in _others(phrase):
-        spelling = " ".join(spelled(term))
+        spelling = " ".join(split_words(term))
         worth[spelling] = max(value, worth.get(spelling, 0.0))
     terms, key = vocabulary(), _key(typed)
     return Concept(spellings=tuple(worth.items()), term=key in terms.same or key in terms.see)
 
 
-def _respelled(typed: str) -> Iterator[str]:
+def _respell(typed: str) -> Iterator[str]:
     """American for British and the other way round; a spelling that nobody uses finds nothing and costs nothing."""
     for pattern, replacement in ((r"is(e[ds]?|ing|ation)\b", r"iz\1"), (r"iz(e[ds]?|ing|ation)\b", r"is\1")):
         if re.search(pattern, typed):

@@ -13,7 +13,7 @@ from ridgeline.graph.ports import Applied, Base, Refused
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
-from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.ledger import FIRST, seal_line
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
@@ -149,7 +149,7 @@ class FakeWorkspace:
             diff=self._artifacts.put("candidate.diff", diff.encode()),
             snapshot=self.snapshot(commit),
             changed=changed,
-            audit=added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype),
+            audit=find_added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype),
         )
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:

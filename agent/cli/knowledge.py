@@ -57,7 +57,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Sections and levers that answer, best first, each with file and line."""
-    from ridgeline.knowledge.index import opened
+    from ridgeline.knowledge.index import open_index
     from ridgeline.knowledge.search import Route, Search
     from ridgeline.sandbox.store.durable import cache_folder
 
@@ -65,7 +65,7 @@ def search(
         route = Route(op=op, gpu=gpu, lang=lang, phase=phase)
     except ValueError as error:
         raise UserError(f"--{error}") from error
-    with Search(opened(_library(wiki), cache_folder("knowledge"))) as base:
+    with Search(open_index(_library(wiki), cache_folder("knowledge"))) as base:
         hits = base.find(query, route, limit=limit, budget=budget, used=exclude or ())
     if as_json:
         console.emit([{name: getattr(hit, name) for name in hit.__slots__} for hit in hits])

@@ -15,7 +15,7 @@ from ridgeline.graph.rules.change import explain_forbidden
 from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, explain_failure
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, find_proposal
 from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
-from ridgeline.knowledge.cards import Card, Needs, Variant, filled, load
+from ridgeline.knowledge.cards import Card, Needs, Variant, fill_edits, load
 from ridgeline.knowledge.rewrite import apply, code, where_first
 from ridgeline.knowledge.source import line_of
 from ridgeline.knowledge.steps import Constant, Edit
@@ -248,7 +248,7 @@ class CatalogPlanner:
         fallback = card.fallbacks[attempt - 1]
         name = asked.id.partition(":")[2]
         variant = next((variant for variant in card.variants if variant.id == name), None)
-        edits = filled(fallback.edits, variant.params if variant else {})
+        edits = fill_edits(fallback.edits, variant.params if variant else {})
         changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file)
         if not changed:
             return Draft(edits=(), refusal=f"the weaker form of {asked.lever} does not apply: {fallback.why}")

@@ -22,10 +22,10 @@ from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.trial import Applied, Drafted, find
 from ridgeline.graph.values import Artifact
 from ridgeline.knowledge.cards import Card, Needs, load
-from ridgeline.knowledge.index import opened
+from ridgeline.knowledge.index import open_index
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Hit, Route, Search
-from ridgeline.knowledge.vocabulary import operators, spelled, stem, vocabulary
+from ridgeline.knowledge.vocabulary import operators, split_words, stem, vocabulary
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
@@ -275,7 +275,7 @@ class ShippedBooks:
     def _search(self) -> Search:
         """One connection for each thread: SQLite's are not shared."""
         if not hasattr(self._open, "search"):
-            self._open.search = Search(opened(self.library, self._cache))
+            self._open.search = Search(open_index(self.library, self._cache))
         found: Search = self._open.search
         return found
 
@@ -537,7 +537,7 @@ def _spoken(ops: frozenset[str]) -> frozenset[str]:
     known = vocabulary()
     names = {name for name, folder in known.ops.items() if folder in ops} | set(ops)
     groups = [term for name in names for term in known.same.get((stem(name),), (name,))]
-    return frozenset(stem(word) for term in groups for word in spelled(term) if word not in known.stop)
+    return frozenset(stem(word) for term in groups for word in split_words(term) if word not in known.stop)
 
 
 def _words(card: Card) -> frozenset[str]:
@@ -546,7 +546,7 @@ def _words(card: Card) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(stem(word) for word in spelled(text))
+    return frozenset(stem(word) for word in split_words(text))
 
 
 def _section(card: Card, heading: str, most: int) -> str:

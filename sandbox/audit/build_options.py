@@ -72,7 +72,7 @@ def hits(path: str, text: str) -> Iterator[Hit]:
             for word in quoted_text.split()
         ]
     elif recipe:
-        expanded_lines = _expanded(
+        expanded_lines = _expand_variables(
             [(number, line) for number, line in _lines(text) if not line.lstrip().startswith("#")]
         )
         words = [(number, word) for number, line in expanded_lines for word in _words(line)]
@@ -93,7 +93,7 @@ def _simple(path: str) -> bool:
     return PurePosixPath(path).suffix.lower() == ".mk" or "akefile" in PurePosixPath(path).name
 
 
-def _expanded(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+def _expand_variables(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """The lines with the variables put in whose values are plain words in the same file, wherever they are set."""
     values: dict[str, str] = {}
     for _, line in lines:
@@ -129,17 +129,17 @@ def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
     if (match := OUTPUT.fullmatch(option)) and OUTSIDE.match(match[1] or after):
         return "file-access"
     if match := REPLACED.fullmatch(option):
-        return _named(match[1] or after) or "build-setting"
-    if (match := MACRO.fullmatch(option)) and (rule := _named(match[1] or match[2] or after)):
+        return _rule_of_macro(match[1] or after) or "build-setting"
+    if (match := MACRO.fullmatch(option)) and (rule := _rule_of_macro(match[1] or match[2] or after)):
         return rule
-    if match and _hidden(match[1] or match[2] or after):
+    if match and _hides_name(match[1] or match[2] or after):
         return "hidden-name"
     if READS.fullmatch(option) or (short and SHORT.fullmatch(option)):
         return "build-setting"
     return ""
 
 
-def _named(definition: str) -> str:
+def _rule_of_macro(definition: str) -> str:
     """The rule for giving that name another meaning; a function's own builtin is no other meaning."""
     name, _, value = definition.partition("=")
     name = name.split("(")[0].strip()
@@ -150,7 +150,7 @@ def _named(definition: str) -> str:
     return "replaced-judge" if HARNESS.fullmatch(name) else ""
 
 
-def _hidden(definition: str) -> bool:
+def _hides_name(definition: str) -> bool:
     """Whether a macro puts names together, or stands for a function of the system."""
     _, _, value = definition.partition("=")
     return "##" in value or "%:%:" in value or any(rule_of(word) for word in re.findall(r"\w+", value))

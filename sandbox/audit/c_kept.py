@@ -51,9 +51,9 @@ def _arguments_of(source: CSource, functions: frozenset[str]) -> dict[int, CCall
 def _use(source: CSource, at: int, name: str, copy: CCall | None, compared: CCall | None) -> str:
     before, after = source.text(at - 1), source.text(at + 1)
     is_returned = before == "return" and after in {";", "[", "."} and _gives_a_result(source, at)
-    if (is_returned or _source_of_copy(source, at, copy) or _given_before_filled(source, at, name)) and not _workspace(
-        source, at, name
-    ):
+    if (
+        is_returned or _source_of_copy(source, at, copy) or _returns_before_filling(source, at, name)
+    ) and not _workspace(source, at, name):
         return "kept-output"
     if compared and not (compared.name == "strcmp" and any(strings(source.arguments(compared)))):
         return "content-cache"
@@ -71,7 +71,7 @@ def _source_of_copy(source: CSource, at: int, copy: CCall | None) -> bool:
     return copy is not None and source.text(at - 1) == "," and len(source.within(",", copy.at, at)) == 1
 
 
-def _given_before_filled(source: CSource, at: int, name: str) -> bool:
+def _returns_before_filling(source: CSource, at: int, name: str) -> bool:
     """`c[i] = kept[i];` where only what follows stores into `kept` what the function is given."""
     function = source.around(at)
     if function is None or not function.works or source.text(at + 1) != "[":
@@ -80,20 +80,20 @@ def _given_before_filled(source: CSource, at: int, name: str) -> bool:
     earliest = max(function.begin, at - LONGEST)
     while source.text(begin - 1) not in {";", "{", "}", ")"} and begin > earliest:
         begin -= 1
-    if source.text(begin) not in function.outputs or not _stored(source, begin):
+    if source.text(begin) not in function.outputs or not _is_stored(source, begin):
         return False
-    return _refilled(source, function.begin, name) > at
+    return _last_refill(source, function.begin, name) > at
 
 
 @once_a_source
-def _refilled(source: CSource, begin: int, name: str) -> int:
+def _last_refill(source: CSource, begin: int, name: str) -> int:
     """The last place in a function where it stores into the variable what it is given; -1 for none."""
     function = source.around(begin)
     assert function is not None
     parameters = _parameters(function)
     for step in reversed(source.within(name, begin, function.end)):
         end = _end_of_statement(source, step)
-        if _stored(source, step) and parameters & set(source.names(source.closing(step + 1), end)):
+        if _is_stored(source, step) and parameters & set(source.names(source.closing(step + 1), end)):
             return step
     return -1
 
@@ -104,7 +104,7 @@ def _compared_with_argument(source: CSource, at: int) -> bool:
     operand = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
     if function is None:
         return False
-    return operand in function.pointed or operand in {"data_ptr", "ptr", "key"}
+    return operand in function.pointers or operand in {"data_ptr", "ptr", "key"}
 
 
 def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
@@ -125,7 +125,7 @@ def _looks_at_output(source: CSource) -> Iterator[Hit]:
             continue
         for name in function.outputs:
             places = source.within(name, function.begin, function.end)
-            if places and source.text(places[0] + 1) == "[" and not _stored(source, places[0]):
+            if places and source.text(places[0] + 1) == "[" and not _is_stored(source, places[0]):
                 end = _end_of_statement(source, places[0])
                 if {"<", ">", "==", "!=", "<=", ">="} & {source.text(step) for step in range(places[0], end)}:
                     yield Hit(rule="reads-output", line=source.tokens[places[0]].line)
@@ -154,7 +154,7 @@ def _end_of_statement(source: CSource, at: int) -> int:
     return next(iter(source.within(";", at, at + LONGEST)), min(at + LONGEST, len(source.tokens) - 1))
 
 
-def _stored(source: CSource, at: int) -> bool:
+def _is_stored(source: CSource, at: int) -> bool:
     """`name[...] = ` or `name[...] +=`; a plain `name = ` gives it a place and no contents."""
     step = at + 1
     while source.text(step) == "[":
@@ -168,7 +168,7 @@ def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
     if function is None or source.text(at + 3) != ";":
         return False
     tested = name in source.conditions_by_name or name in source.chosen_by
-    return source.text(at + 2) in function.pointed and tested and not _of_a_version(source, at, name)
+    return source.text(at + 2) in function.pointers and tested and not _of_a_version(source, at, name)
 
 
 @once_a_source
@@ -256,11 +256,13 @@ def _asked_with_a_version(source: CSource, begin: int, name: str) -> bool:
 def _workspace(source: CSource, at: int, name: str) -> bool:
     """Whether the function filled the variable on the way to this place, which does not hang on what it held before."""
     function = source.around(at)
-    return function is not None and not _asked_about(source, at, name) and _filled(source, function.begin, name) < at
+    return (
+        function is not None and not _asked_about(source, at, name) and _first_fill(source, function.begin, name) < at
+    )
 
 
 @once_a_source
-def _filled(source: CSource, begin: int, name: str) -> int:
+def _first_fill(source: CSource, begin: int, name: str) -> int:
     """The first place in a function behind which it has stored into the variable or handed it to a call.
 
     The number of tokens where there is none. A call that only compares does not fill.
@@ -273,7 +275,7 @@ def _filled(source: CSource, begin: int, name: str) -> int:
         if [source.text(step + by) for by in (-3, -1, 1)] == ["*", "=", ";"]
     }
     stored = (
-        step for variable in names for step in source.within(variable, begin, function.end) if _stored(source, step)
+        step for variable in names for step in source.within(variable, begin, function.end) if _is_stored(source, step)
     )
     passed = (
         call.end

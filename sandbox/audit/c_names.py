@@ -65,8 +65,8 @@ def hits(source: CSource) -> Iterator[Hit]:
 
 def external_symbols(source: CSource) -> Iterator[Symbol]:
     """External names that this file gives to code of its own."""
-    yield from _defined(source)
-    yield from _parenthesised(source)
+    yield from _definitions(source)
+    yield from _parenthesized_definitions(source)
     yield from _aliases(source)
     yield from _labels(source)
     pragmas = [(line, text) for line, text in source.directives if text.startswith("#pragma")]
@@ -94,7 +94,7 @@ def _symbol(symbol: Symbol) -> Iterator[Hit]:
 
 def _macro(macro: Macro) -> Iterator[Hit]:
     """A macro reaches what includes it; in a file that nobody includes it is the file's own affair."""
-    if ported(macro) or macro.text.replace(" ", "").startswith(f"__builtin_{macro.name}"):
+    if is_port(macro) or macro.text.replace(" ", "").startswith(f"__builtin_{macro.name}"):
         return
     if CLOCKS.fullmatch(macro.name) or FIELDS.fullmatch(macro.name):
         yield Hit(rule="replaced-clock", line=macro.line)
@@ -106,13 +106,13 @@ def _macro(macro: Macro) -> Iterator[Hit]:
         yield Hit(rule="replaced-judge" if blind and macro.text else "local-macro", line=macro.line)
 
 
-def ported(macro: Macro) -> bool:
+def is_port(macro: Macro) -> bool:
     """A macro that gives one runtime's call the name of another's, as ports between CUDA and HIP do."""
     match = re.match(r"(?:cuda|hip|cu)(?=[A-Z])(\w+)$", macro.name)
     return bool(match and re.fullmatch(rf"(?:cuda|hip|cu){re.escape(match[1])}(?: \(.*\))?", macro.text))
 
 
-def _defined(source: CSource) -> Iterator[Symbol]:
+def _definitions(source: CSource) -> Iterator[Symbol]:
     """Functions at file scope, which take the place of the system's of that name."""
     for function in source.functions:
         words = function.before
@@ -134,7 +134,7 @@ def _like_the_system(name: str, words: tuple[str, ...]) -> bool:
     return bool(answers.get(name, set()) & set(words)) and "__global__" not in words
 
 
-def _parenthesised(source: CSource) -> Iterator[Symbol]:
+def _parenthesized_definitions(source: CSource) -> Iterator[Symbol]:
     """`int (fprintf)(FILE *f, ...) {`: a definition whose name stands in brackets."""
     for at, token in enumerate(source.tokens):
         alone = source.text(at - 1) == "(" and source.text(at + 1) == ")" and source.text(at + 2) == "("

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ridgeline.sandbox.audit.c_tokens import Macro, Pasting, Token, directives, joined, macros, quoted, tokens
+from ridgeline.sandbox.audit.c_tokens import Macro, Pasting, Token, directives, join_lines, macros, quote, tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -92,7 +92,7 @@ class CFunction:
         return {"const" in part for part in self.parts if {"*", "["} & set(part)} == {True, False}
 
     @cached_property
-    def pointed(self) -> frozenset[str]:
+    def pointers(self) -> frozenset[str]:
         """What stands right behind a star or a `restrict` in its head."""
         pairs = pairwise(token.text for token in self.head)
         return frozenset(name for sign, name in pairs if sign in {"*", "__restrict__", "restrict"})
@@ -128,7 +128,7 @@ class CSource:
         """Names that belong to other files of the candidate."""
         self.answers: dict[tuple[object, ...], object] = {}
         self.lines = text.split("\n")
-        written = tokens(*joined(text))
+        written = tokens(*join_lines(text))
         self._spans = directives(written)
         self.macros = macros(written, self._spans)
         """Every `#define`."""
@@ -151,7 +151,7 @@ class CSource:
         return self._closing.get(at, len(self.tokens) - 1)
 
     @cached_property
-    def defined(self) -> frozenset[str]:
+    def macro_names(self) -> frozenset[str]:
         """Names of the macros that the file defines."""
         return frozenset(macro.name for macro in self.macros)
 
@@ -246,7 +246,7 @@ class CSource:
         text, starts = self._normal()
         for definition in _definitions(text.encode("ascii", "replace")):
             head, body = definition.child_by_field_name("declarator"), definition.child_by_field_name("body")
-            name = _named(head) if head else None
+            name = _declared_name(head) if head else None
             if name is None or body is None:
                 continue
             at, begin = bisect_left(starts, name.start_byte), bisect_left(starts, body.start_byte)
@@ -352,7 +352,7 @@ class CSource:
 
     def _directive(self, at: int, end: int) -> str:
         """One directive in its words with a space between, strings in quotes; an included name in one piece."""
-        words = [quoted(token) for token in self.tokens[at + 1 : end]]
+        words = [quote(token) for token in self.tokens[at + 1 : end]]
         glue = "" if words[:1] in (["include"], ["include_next"], ["import"]) else " "
         return "#" + " ".join(words[:1]) + (" " if words[1:] else "") + glue.join(words[1:])
 
@@ -374,7 +374,7 @@ class CSource:
             guards_by_line.append((line, tuple(inside)))
         return guards_by_line
 
-    def guarded(self, line: int) -> tuple[str, ...]:
+    def switches_around(self, line: int) -> tuple[str, ...]:
         """Names that the conditionals around a line ask for."""
         index = bisect_left(self.guards, (line, ())) - 1
         return self.guards[index][1] if index >= 0 else ()
@@ -447,7 +447,7 @@ def _definitions(text: bytes) -> "Iterator[Node]":
                 return
 
 
-def _named(node: "Node") -> "Node | None":
+def _declared_name(node: "Node") -> "Node | None":
     """The name that a declarator is about; None for one that has none."""
     while True:
         inner = node.child_by_field_name("declarator") or node.child_by_field_name("name")
@@ -473,7 +473,7 @@ def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[i
         if at == until:
             waiting = outside
         if at in ends:
-            outside = _branched(stream[at + 1].text if at + 1 < ends[at] else "", waiting, branches)
+            outside = _brackets_at_branch(stream[at + 1].text if at + 1 < ends[at] else "", waiting, branches)
             waiting, until = [], ends[at]
         if token.kind == "op" and token.text in OPEN and len(waiting) >= DEEPEST:
             deep = deep or token.line
@@ -481,11 +481,11 @@ def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[i
         elif token.kind == "op" and token.text in OPEN:
             waiting.append((at, OPEN[token.text]))
         elif token.kind == "op" and token.text in CLOSE:
-            pairs |= dict.fromkeys(_closed(waiting, token.text), at)
+            pairs |= dict.fromkeys(_brackets_to_close(waiting, token.text), at)
     return pairs, deep
 
 
-def _branched(
+def _brackets_at_branch(
     word: str, waiting: list[tuple[int, str]], branches: list[list[tuple[int, str]]]
 ) -> list[tuple[int, str]]:
     """The brackets that are open behind a directive of that word."""
@@ -498,7 +498,7 @@ def _branched(
     return waiting
 
 
-def _closed(waiting: list[tuple[int, str]], sign: str) -> Iterator[int]:
+def _brackets_to_close(waiting: list[tuple[int, str]], sign: str) -> Iterator[int]:
     """The open brackets that a closing one ends: its own, and with a brace whatever was left open inside of it."""
     if sign == "}" and any(bracket == "}" for _, bracket in waiting):
         while waiting[-1][1] != "}":

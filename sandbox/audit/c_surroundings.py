@@ -93,13 +93,13 @@ def hits(source: CSource) -> Iterator[Hit]:
     """Every look at, or hand on, what is around the kernel."""
     defined = {function.name for function in source.functions}
     for call in source.calls:
-        yield from _called(source, call, defined)
+        yield from _hits_of_call(source, call, defined)
         if call.end - call.at < MOST_PIECES and call.name not in defined and _puts_together(source, call):
             yield Hit(rule="hidden-name", line=call.line)
         yield from _by_argument(source, call)
     yield from c_names.hits(source)
     yield from _writes(source)
-    yield from _mentioned(source)
+    yield from _mentions(source)
     yield from (Hit(rule="hidden-name", line=line) for line in source.unread)
     if source.too_deep:
         yield Hit(rule="unreadable", line=source.too_deep, code="brackets too deep to be read")
@@ -119,7 +119,7 @@ def hits(source: CSource) -> Iterator[Hit]:
             yield Hit(rule="thread", line=token.line)
 
 
-def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
+def _hits_of_call(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
     name = call.name
     before = source.text(call.at - 1)
     method = before in {".", "->"} or name in defined or (name in METHODS and _declares(source, call))
@@ -148,7 +148,7 @@ def _called(source: CSource, call: CCall, defined: set[str]) -> Iterator[Hit]:
         yield Hit(rule="reads-reference", line=call.line)
 
 
-def _mentioned(source: CSource) -> Iterator[Hit]:
+def _mentions(source: CSource) -> Iterator[Hit]:
     """`#define K fopen`, `p = fopen;` and `(fopen)(...)`: the function under a name or in a place that calls may use."""
     for word, where in source.places.items():
         rule = rule_of(word)
@@ -210,7 +210,7 @@ def _ending(source: CSource, call: CCall) -> str:
 
 def _own_name(source: CSource, name: str) -> bool:
     """Whether this file gives the name a meaning of its own, as a macro or as a function object."""
-    return name in source.defined or any(source.text(at - 1) in {"auto", "&"} for at in source.places[name])
+    return name in source.macro_names or any(source.text(at - 1) in {"auto", "&"} for at in source.places[name])
 
 
 def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
@@ -223,7 +223,9 @@ def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
 
 def _switched_off(source: CSource, line: int) -> bool:
     """Whether a line is only there for a program of its own, whose switch this file does not set."""
-    is_self_test = (SELF_TEST.fullmatch(name) and name not in source.defined for name in source.guarded(line))
+    is_self_test = (
+        SELF_TEST.fullmatch(name) and name not in source.macro_names for name in source.switches_around(line)
+    )
     return any(is_self_test)
 
 
@@ -292,7 +294,7 @@ def _writes(source: CSource) -> Iterator[Hit]:
         constant, through = _constant(function), dict[str, int]()
         if constant:
             for start, end in _casts(source, function, constant):
-                if _stored(source, start, end) or _stored_by_name(source, function, start, through):
+                if _is_stored(source, start, end) or _stored_by_name(source, function, start, through):
                     yield Hit(rule="foreign-memory", line=source.tokens[start].line)
 
 
@@ -319,18 +321,18 @@ def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator
             yield at, step + 2
 
 
-def _stored(source: CSource, start: int, end: int) -> bool:
+def _is_stored(source: CSource, start: int, end: int) -> bool:
     """Whether the expression is assigned to at once, or filled by a function of the C library."""
     while source.text(start - 1) == "(" and source.text(start - 2) not in FILLS and source.text(end + 1) == ")":
         start, end = start - 1, end + 1
     after = source.text(end + 1)
     if after == "[":
-        return _assigned(source, source.closing(end + 1) + 1)
+        return _is_assigned(source, source.closing(end + 1) + 1)
     if source.text(start - 1) == "(" and source.text(start - 2) in FILLS:
         return True
     if source.text(start - 1) == "(" and source.text(start - 2) == "*" and _begins(source, start - 2):
-        return _assigned(source, source.closing(start - 1) + 1)
-    return source.text(start - 1) == "*" and _begins(source, start - 1) and _assigned(source, end + 1)
+        return _is_assigned(source, source.closing(start - 1) + 1)
+    return source.text(start - 1) == "*" and _begins(source, start - 1) and _is_assigned(source, end + 1)
 
 
 def _stored_by_name(source: CSource, function: CFunction, start: int, through: dict[str, int]) -> bool:
@@ -350,14 +352,14 @@ def _last_store(source: CSource, function: CFunction, name: str) -> int:
     """The last place in a function where something is stored through a pointer; -1 for none."""
     for at in reversed(source.within(name, function.begin, function.end)):
         step = at + 1 + (source.text(at + 1) in {"++", "--"})
-        if source.text(step) == "[" and _assigned(source, source.closing(step) + 1):
+        if source.text(step) == "[" and _is_assigned(source, source.closing(step) + 1):
             return at
-        if source.text(at - 1) == "*" and _begins(source, at - 1) and _assigned(source, step):
+        if source.text(at - 1) == "*" and _begins(source, at - 1) and _is_assigned(source, step):
             return at
     return -1
 
 
-def _assigned(source: CSource, at: int) -> bool:
+def _is_assigned(source: CSource, at: int) -> bool:
     return bool(STORES.fullmatch(source.text(at))) or source.text(at) in {"++", "--"}
 
 

@@ -57,7 +57,7 @@ class Macro(NamedTuple):
     @property
     def text(self) -> str:
         """What it stands for, with a space between its words."""
-        return " ".join(quoted(token) for token in self.body)
+        return " ".join(quote(token) for token in self.body)
 
     @property
     def pastes(self) -> bool:
@@ -65,7 +65,7 @@ class Macro(NamedTuple):
         return any(token.kind == "op" and token.text == "##" for token in self.body)
 
 
-def joined(text: str) -> tuple[str, list[int]]:
+def join_lines(text: str) -> tuple[str, list[int]]:
     """The text with its lines joined where they go on, and the places in it where that was done."""
     parts: list[str] = []
     places: list[int] = []
@@ -134,7 +134,7 @@ def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Ma
     return definitions
 
 
-def quoted(token: Token) -> str:
+def quote(token: Token) -> str:
     """A token as it is written, strings in plain quotes."""
     return f'"{token.text}"' if token.kind == "string" else token.text
 
@@ -219,7 +219,7 @@ class Pasting:
         if depth > DEEPEST:
             raise _UncertainError
         if macro.parameters is None:
-            return self._again(_pasted(_spread(macro.body, {}, {})), depth), at + 1
+            return self._again(_paste(_spread(macro.body, {}, {})), depth), at + 1
         if at + 1 >= len(code) or code[at + 1].text != "(":
             return [code[at]], at + 1
         arguments, end = self._arguments(code, at + 1)
@@ -229,7 +229,7 @@ class Pasting:
             arguments = [*arguments[:most], rest]
         raw = dict(zip(macro.parameters, arguments, strict=False))
         expanded = {name: self._again(words, depth) for name, words in raw.items()}
-        return self._again(_pasted(_spread(macro.body, raw, expanded)), depth), end
+        return self._again(_paste(_spread(macro.body, raw, expanded)), depth), end
 
     def _again(self, words: Sequence[Token], depth: int) -> list[Token]:
         """The words with the macros put in that came up, and with those of one word, of which a name may be made."""
@@ -291,14 +291,14 @@ def _spread(
             if not (signs[at] == "#" and at + 1 < len(body) and body[at + 1].text in raw):
                 yield token
         elif before == "#":
-            yield token._replace(kind="string", text=" ".join(quoted(each) for each in raw[token.text]))
+            yield token._replace(kind="string", text=" ".join(quote(each) for each in raw[token.text]))
         elif "##" in (before, after):
             yield from raw[token.text] or [token._replace(kind="empty", text="")]
         else:
             yield from expanded[token.text]
 
 
-def _pasted(words: Iterable[Token]) -> list[Token]:
+def _paste(words: Iterable[Token]) -> list[Token]:
     """The words with those at both sides of each `##` made one, where that is a word."""
     words_out: list[Token] = []
     joining = False

@@ -70,9 +70,9 @@ def sides(patched: Patched, disk: Callable[[str], str | None]) -> tuple[str, str
     disk_text = disk_text if disk_text is not None or patched.old is None else disk(patched.old)
     if disk_text is not None:
         lines = _lines(disk_text)
-        if (new := _applied(lines, patched.hunks, forward=True)) is not None:
+        if (new := _apply(lines, patched.hunks, forward=True)) is not None:
             return disk_text, new, 0
-        if (old := _applied(lines, patched.hunks, forward=False)) is not None:
+        if (old := _apply(lines, patched.hunks, forward=False)) is not None:
             return old, disk_text, 0
     before = "\n".join(line for hunk in patched.hunks for line in hunk.before)
     after = "\n".join(line for hunk in patched.hunks for line in hunk.after)
@@ -116,7 +116,7 @@ def _path(text: str) -> str | None:
     return path[2:] if path[:2] in {"a/", "b/"} else path
 
 
-def _applied(lines: list[str], hunks: list[Hunk], *, forward: bool) -> str | None:
+def _apply(lines: list[str], hunks: list[Hunk], *, forward: bool) -> str | None:
     """The other side of a file; None where its lines are not those that the diff says."""
     result, shift = list(lines), 0
     for hunk in hunks:

@@ -67,7 +67,7 @@ SHADOWED = frozenset(
 )
 
 
-def examined(path: str) -> bool:
+def is_examined(path: str) -> bool:
     """Whether a file of that name is a kind of source that the audit reads."""
     return PurePosixPath(path).suffix.lower() in PYTHON | C_LIKE | {".pth", ".sh", ".flags", ".mk"} or path.endswith(
         "Makefile"
@@ -103,10 +103,10 @@ def audit(
     findings += [finding(hit, path, lines) for hit in _flags(text, suffix)]
     if suffix not in C_LIKE:
         findings += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
-    return _ordered(findings)
+    return _order(findings)
 
 
-def added(
+def find_added(
     before: Mapping[str, str],
     after: Mapping[str, str | None],
     *,
@@ -145,10 +145,10 @@ def added(
 def _python(path: str, text: str, dtype: str, own_names: frozenset[str]) -> list[Finding]:
     lines = LINE_END.split(text)
     try:
-        source = _parsed(text)
+        source = _parse(text)
         source.own = own_names
         hits = [*_python_hits(source, dtype)]
-        inside = [*_embedded(source)]
+        inside = [*_embedded_sources(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         unreadable = Hit(rule="unreadable", line=1, code=f"{type(error).__name__}: {error}")
         single = (finding(hit, path, lines, embedded=True) for hit in _single_lines(lines, dtype))
@@ -162,7 +162,7 @@ def _python(path: str, text: str, dtype: str, own_names: frozenset[str]) -> list
     return findings
 
 
-def _parsed(text: str) -> PythonSource:
+def _parse(text: str) -> PythonSource:
     """The file, or a piece of one that begins in the middle of something. Raises SyntaxError where it is neither."""
     try:
         return PythonSource(text)
@@ -212,7 +212,7 @@ def _python_hits(source: PythonSource, dtype: str) -> Iterator[Hit]:
     yield from python_work.hits(source, dtype=dtype)
 
 
-def _embedded(source: PythonSource) -> Iterator[tuple[int, str]]:
+def _embedded_sources(source: PythonSource) -> Iterator[tuple[int, str]]:
     """Source of extensions that stands in strings, with the line where it begins."""
     for node in source.of(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and EMBEDDED.search(node.value):
@@ -249,7 +249,7 @@ def _flags(text: str, suffix: str) -> Iterator[Hit]:
             yield Hit(rule="downgrade", line=number)
 
 
-def _ordered(findings: list[Finding]) -> tuple[Finding, ...]:
+def _order(findings: list[Finding]) -> tuple[Finding, ...]:
     """By line, each rule once a line."""
     unique = {(item.line, item.rule): item for item in reversed(findings)}
     return tuple(unique[key] for key in sorted(unique))

@@ -49,7 +49,7 @@ def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
     names: set[str] = set()
     for name in _includes(texts.get(path, "")):
         names |= {name} if _beside(path, name) in texts else set()
-    for reached in _reached(path, texts):
+    for reached in _reachable_files(path, texts):
         names |= _functions(texts[reached])[1]
     for source_path, text in texts.items():
         if PurePosixPath(source_path).suffix.lower() in C_LIKE:
@@ -59,11 +59,11 @@ def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
 
 def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
     """Macros of the files that a file includes, directly or through others, where one of them pastes names."""
-    macros = [macro for reached in _reached(path, texts) for macro in _macros(texts[reached])]
+    macros = [macro for reached in _reachable_files(path, texts) for macro in _macros(texts[reached])]
     return tuple(macros) if any(macro.pastes for macro in macros) else ()
 
 
-def _reached(path: str, texts: Mapping[str, str]) -> list[str]:
+def _reachable_files(path: str, texts: Mapping[str, str]) -> list[str]:
     """Files that a file includes from beside it, directly or through others."""
     waiting, paths = [path], {path: None}
     while waiting:

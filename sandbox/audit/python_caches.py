@@ -22,8 +22,8 @@ def hits(source: PythonSource) -> Iterator[Hit]:
     yield from _weak(source)
     for function in source.functions:
         yield from _memo(source, function)
-        yield from _kept(source, function)
-        yield from _counted(source, function)
+        yield from _returned_state(source, function)
+        yield from _call_counts(source, function)
     yield from _replay(source)
 
 
@@ -34,7 +34,7 @@ def _tables(source: PythonSource) -> Iterator[Hit]:
         table, key = _looked_up(node)
         if table is None or key is None or not _outlives(source, table):
             continue
-        key_terms = () if isinstance(key, ast.Name) and not _hashed(source, node, table) else terms(source, key)
+        key_terms = () if isinstance(key, ast.Name) and not _is_key(source, node, table) else terms(source, key)
         rule = _rule(source, table, key_terms)
         mark = (rule, source.quote(table), source.function(node))
         if rule and mark not in reported:
@@ -58,7 +58,7 @@ def _looked_up(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
             return None, None
 
 
-def _hashed(source: PythonSource, node: ast.AST, table: ast.expr) -> bool:
+def _is_key(source: PythonSource, node: ast.AST, table: ast.expr) -> bool:
     """Whether a plain name is looked up as a key and does not index an array: a tensor then stands for its identity."""
     if not isinstance(node, ast.Subscript):
         return True
@@ -90,10 +90,10 @@ def _rule(source: PythonSource, table: ast.expr, key: tuple[KeyTerm, ...]) -> st
         return "weight-cache" if about == {"weight"} and "weight_version" in parts else "address-cache"
     if "content" in parts:
         return "content-cache"
-    return "layout-cache" if parts & {"layout"} and _returned(source, table) else ""
+    return "layout-cache" if parts & {"layout"} and _returns_entry(source, table) else ""
 
 
-def _returned(source: PythonSource, table: ast.expr) -> bool:
+def _returns_entry(source: PythonSource, table: ast.expr) -> bool:
     """Whether the function around returns what it finds in the table as it is."""
     function, table_text = source.function(table), source.quote(table)
     if function is None or isinstance(function, ast.Lambda):
@@ -163,7 +163,7 @@ def _first_use(function: Function, name: str) -> ast.expr:
     return next(uses, ast.Name(id=name))
 
 
-def _kept(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+def _returned_state(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
     """Returns a global, an attribute of itself or a default's content, as an earlier call left it."""
     shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     defaults = {a.arg for a, d in _defaults(function) if isinstance(d, ast.List | ast.Dict | ast.Set)}
@@ -175,7 +175,7 @@ def _kept(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef
         text = source.quote(value)
         is_attribute = isinstance(value, ast.Attribute) and root(value) == function.name
         is_global = isinstance(value, ast.Name) and value.id in shared
-        state = isinstance(value, ast.Attribute) and root(value) == "self" and _assigned(source, function, text)
+        state = isinstance(value, ast.Attribute) and root(value) == "self" and _is_assigned(source, function, text)
         default = isinstance(value, ast.Subscript) and root(value) in defaults
         if (is_attribute or is_global or state or default) and text not in fresh:
             yield Hit(rule="kept-output", line=node.lineno)
@@ -192,12 +192,12 @@ def _unconditional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]
     return targets
 
 
-def _assigned(source: PythonSource, function: Function, text: str) -> bool:
+def _is_assigned(source: PythonSource, function: Function, text: str) -> bool:
     targets = [t for n in ast.walk(function) if isinstance(n, ast.Assign) for t in n.targets]
     return any(source.quote(target) == text for target in targets)
 
 
-def _counted(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+def _call_counts(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
     """Something that outlives the call is added to, and a branch asks how much."""
     counted = {
         source.quote(node.target)

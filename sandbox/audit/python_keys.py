@@ -68,14 +68,14 @@ def _terms(source: PythonSource, key: ast.expr, depth: int) -> Iterator[KeyTerm]
         case ast.FormattedValue(value=value) | ast.Starred(value=value):
             yield from _terms(source, value, depth - 1)
         case ast.Name():
-            yield from _named(source, key, depth)
+            yield from _names(source, key, depth)
         case ast.Call(args=[inside, *_]) if not isinstance(key.func, ast.Attribute) and not _is_id(source, key):
             yield from _terms(source, inside, depth - 1)
         case _:
             yield _term(source, key)
 
 
-def _named(source: PythonSource, key: ast.Name, depth: int) -> Iterator[KeyTerm]:
+def _names(source: PythonSource, key: ast.Name, depth: int) -> Iterator[KeyTerm]:
     bound = source.binding(key, key.id)
     if isinstance(bound, ast.expr):
         yield from _terms(source, bound, depth - 1)

@@ -13,7 +13,7 @@ HARNESS = re.compile(r"(?:time|timeit|builtins|pytest|unittest|__main__)(?:\..*)
 """Modules of which any name is a clock, a comparison or the program itself; a name that is not told may be each."""
 
 
-def changed(source: PythonSource, call: ast.Call) -> Iterator[str]:
+def changed_names(source: PythonSource, call: ast.Call) -> Iterator[str]:
     """Dotted names that a call puts something else under; a name that is not told is `?`.
 
     What belongs to a variable of unknown meaning, such as `self.__dict__.update(...)`, is nobody's module.

@@ -60,7 +60,7 @@ class PythonSource:
         """The innermost function around a node."""
         return next((around for around in self.above(node) if isinstance(around, FUNCTIONS)), None)
 
-    def guarded(self, node: ast.AST) -> bool:
+    def is_guarded(self, node: ast.AST) -> bool:
         """Whether a node only runs when the file is started as a program."""
         return any(isinstance(around, ast.If) and _names_main(around.test) for around in self.above(node))
 
@@ -83,7 +83,7 @@ class PythonSource:
             case ast.Name(id=name):
                 return self._meaning(node, name, left)
             case ast.Attribute(value=value, attr=attr):
-                return _joined(self.dotted(value, left - 1), attr)
+                return _join_names(self.dotted(value, left - 1), attr)
             case ast.Call():
                 return self._reflected(node, left - 1)
             case ast.Subscript(value=value, slice=index):
@@ -99,9 +99,9 @@ class PythonSource:
             case ast.Constant(value=str(text)):
                 return text
             case ast.BinOp(left=first, op=ast.Add(), right=second):
-                return _added(self.constant(first, left - 1), self.constant(second, left // 2))
+                return _concatenate(self.constant(first, left - 1), self.constant(second, left // 2))
             case ast.JoinedStr(values=values):
-                return _all([self.constant(value, left // (len(values) + 1)) for value in values], "")
+                return _join_texts([self.constant(value, left // (len(values) + 1)) for value in values], "")
             case ast.FormattedValue(value=value):
                 return self.constant(value, left - 1)
             case ast.Call(
@@ -109,7 +109,7 @@ class PythonSource:
             ):
                 between = self.constant(glue, left - 1)
                 constants = [self.constant(part, left // (len(parts) + 1)) for part in parts]
-                return None if between is None else _all(constants, between)
+                return None if between is None else _join_texts(constants, between)
             case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=ast.UnaryOp())):
                 backwards = self.constant(value, left - 1)
                 return None if backwards is None else backwards[::-1]
@@ -144,7 +144,7 @@ class PythonSource:
         called = self.dotted(node.func, left // 2)
         first_argument = node.args[0] if node.args else None
         if called == "getattr" and len(node.args) > 1:
-            return _joined(self.dotted(first_argument, left // 2), self.constant(node.args[1], left // 2) or "")
+            return _join_names(self.dotted(first_argument, left // 2), self.constant(node.args[1], left // 2) or "")
         if called in {"__import__", "importlib.import_module", "builtins.__import__"}:
             return self.constant(first_argument, left // 2) or ""
         return ""
@@ -159,7 +159,7 @@ class PythonSource:
         if holder.endswith(".__dict__"):
             return f"{holder.removesuffix('.__dict__')}.{name}"
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "vars" and value.args:
-            return _joined(self.dotted(value.args[0], left), name)
+            return _join_names(self.dotted(value.args[0], left), name)
         return ""
 
 
@@ -188,7 +188,7 @@ def _bound_by(node: ast.AST) -> Iterator[tuple[str, ast.expr | str | None]]:
             for alias in names:
                 yield (alias.asname, alias.name) if alias.asname else (alias.name.split(".")[0],) * 2
         case ast.ImportFrom(module=module, names=names):
-            yield from ((alias.asname or alias.name, _joined(module or "", alias.name)) for alias in names)
+            yield from ((alias.asname or alias.name, _join_names(module or "", alias.name)) for alias in names)
         case (
             ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
         ):
@@ -206,14 +206,14 @@ def _names_main(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test))
 
 
-def _joined(holder: str, name: str) -> str:
+def _join_names(holder: str, name: str) -> str:
     return f"{holder}.{name}" if holder and name else ""
 
 
-def _added(left: str | None, right: str | None) -> str | None:
+def _concatenate(left: str | None, right: str | None) -> str | None:
     return None if left is None or right is None else left + right
 
 
-def _all(parts: list[str | None], between: str) -> str | None:
+def _join_texts(parts: list[str | None], between: str) -> str | None:
     texts = [part for part in parts if part is not None]
     return between.join(texts) if len(texts) == len(parts) else None

@@ -51,23 +51,23 @@ REPORTED = re.compile(r"speed-?up|\bPASS(?:ED)?\b|\b(?:median|latency|tflops|gb/
 def hits(source: PythonSource) -> Iterator[Hit]:
     """Every look at the surroundings; what only runs when the file is started as a program is left alone."""
     for node in source.nodes:
-        if not isinstance(node, ast.expr | ast.stmt) or source.guarded(node):
+        if not isinstance(node, ast.expr | ast.stmt) or source.is_guarded(node):
             continue
         match node:
             case ast.Call():
-                yield from _called(source, node)
+                yield from _hits_of_call(source, node)
             case ast.Attribute():
-                yield from _named(source, node)
+                yield from _hits_of_attribute(source, node)
                 yield from _handed_on(source, node)
             case ast.Name(ctx=ast.Load()):
                 yield from _handed_on(source, node)
             case ast.Raise(exc=ast.Name(id="SystemExit")):
                 yield Hit(rule="may-exit", line=node.lineno)
             case ast.Import() | ast.ImportFrom():
-                yield from _imported(source, node)
+                yield from _reference_imports(source, node)
 
 
-def _imported(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
+def _reference_imports(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
     """The reference, the test or the benchmark as a module."""
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
@@ -77,17 +77,17 @@ def _imported(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterat
         if "." * node.level + module in source.own:
             return
         full_name = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
-        is_reference = bool(module) and not _known(module) and full_name
+        is_reference = bool(module) and not _is_framework(module) and full_name
     if is_reference:
         yield Hit(rule="reads-reference", line=node.lineno)
 
 
-def _known(module: str) -> bool:
+def _is_framework(module: str) -> bool:
     """Modules of the frameworks themselves, some of which have such words in their names."""
     return module.split(".")[0] in {"torch", "triton", "numpy", "typing", "collections", "functools", "jax"}
 
 
-def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
+def _hits_of_call(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     name, line = source.dotted(call.func), call.lineno
     for rule, pattern in NAMED:
         if name and pattern.fullmatch(name) and not (_building(source, call, rule) or _registering(source, call, name)):
@@ -169,7 +169,7 @@ def _asking(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
         yield Hit(rule="mode-branch", line=call.lineno)
 
 
-def _named(source: PythonSource, node: ast.Attribute) -> Iterator[Hit]:
+def _hits_of_attribute(source: PythonSource, node: ast.Attribute) -> Iterator[Hit]:
     """`sys.argv`, `os.environ["CI"]`, and loaded modules asked for by name."""
     name = source.dotted(node)
     around = source.parents.get(node)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ridgeline.sandbox.audit.python_keys import root
-from ridgeline.sandbox.audit.python_modules import HARNESS, SOMEBODY, changed, entry
+from ridgeline.sandbox.audit.python_modules import HARNESS, SOMEBODY, changed_names, entry
 from ridgeline.sandbox.audit.python_source import PythonSource
 from ridgeline.sandbox.audit.rules import Hit
 
@@ -63,34 +63,34 @@ def hits(source: PythonSource) -> Iterator[Hit]:
     for node in source.nodes:
         match node:
             case ast.Assign(targets=targets):
-                yield from _assigned(source, targets, node.lineno)
+                yield from _hits_of_assignment(source, targets, node.lineno)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target, value=ast.expr()):
-                yield from _assigned(source, [target], node.lineno)
+                yield from _hits_of_assignment(source, [target], node.lineno)
             case ast.Delete(targets=targets):
-                yield from _assigned(source, targets, node.lineno)
+                yield from _hits_of_assignment(source, targets, node.lineno)
             case ast.Attribute(attr=attr) if attr in FRAMES and _callers(source, node.value):
                 yield Hit(rule="caller-frame", line=node.lineno)
             case ast.Call():
-                yield from _called(source, node)
+                yield from _hits_of_call(source, node)
             case ast.ClassDef():
                 yield from _subclass(source, node)
 
 
-def _assigned(source: PythonSource, targets: list[ast.expr], line: int) -> Iterator[Hit]:
+def _hits_of_assignment(source: PythonSource, targets: list[ast.expr], line: int) -> Iterator[Hit]:
     for target in targets:
         if isinstance(target, ast.Tuple | ast.List):
-            yield from _assigned(source, target.elts, line)
+            yield from _hits_of_assignment(source, target.elts, line)
         elif module := entry(source, target):
             yield from _module(module, line)
         elif isinstance(target, ast.Attribute | ast.Subscript):
             name = CODE.sub("", source.dotted(target))
-            yield from _replaced(name, line)
+            yield from _rule_of_replacement(name, line)
             yield from _environment(source, target, line)
             if isinstance(target, ast.Attribute) and not name:
                 yield from _method(source, target, line)
 
 
-def _replaced(name: str, line: int) -> Iterator[Hit]:
+def _rule_of_replacement(name: str, line: int) -> Iterator[Hit]:
     """What putting something else under this name does to everybody."""
     unknown = name.endswith(".?") and HARNESS.fullmatch(name.removesuffix(".?"))
     if CLOCKS.fullmatch(name) or (unknown and name.startswith("time")):
@@ -133,14 +133,14 @@ def _preload(name: str | None, line: int) -> Iterator[Hit]:
         yield Hit(rule="preload", line=line)
 
 
-def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
+def _hits_of_call(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     name, line = source.dotted(call.func), call.lineno
     texts = [source.constant(arg) for arg in call.args[:3]]
     if name in {"setattr", "delattr", "builtins.setattr", "unittest.mock.patch.object"} and len(call.args) > 1:
         holder = source.dotted(call.args[0])
-        yield from _replaced(CODE.sub("", f"{holder}.{texts[1] or '?'}"), line) if holder else ()
+        yield from _rule_of_replacement(CODE.sub("", f"{holder}.{texts[1] or '?'}"), line) if holder else ()
     elif name in {"unittest.mock.patch", "mock.patch"} and texts and texts[0]:
-        yield from _replaced(texts[0], line)
+        yield from _rule_of_replacement(texts[0], line)
     elif name in {"os.putenv", "os.environ.setdefault"} and texts:
         yield from _preload(texts[0], line)
     elif name in WALKS:
@@ -148,14 +148,14 @@ def _called(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     elif name in SETTERS:
         yield Hit(rule="global-setting", line=line)
     elif name in RUNNERS:
-        yield Hit(rule="hidden-code" if _packed(source, call) else "runs-text", line=line)
-    for place in changed(source, call):
-        yield from _module(place, line) if "." not in place else _replaced(CODE.sub("", place), line)
-    yield from _opened(name, texts, line)
+        yield Hit(rule="hidden-code" if _is_packed(source, call) else "runs-text", line=line)
+    for place in changed_names(source, call):
+        yield from _module(place, line) if "." not in place else _rule_of_replacement(CODE.sub("", place), line)
+    yield from _opened_files(name, texts, line)
     yield from _frames_by_name(source, call, name)
 
 
-def _opened(name: str, texts: list[str | None], line: int) -> Iterator[Hit]:
+def _opened_files(name: str, texts: list[str | None], line: int) -> Iterator[Hit]:
     """Files that are the process's own memory and channels."""
     if name in {"open", "io.open", "builtins.open", "os.open", "pathlib.Path", "os.listdir", "os.scandir"}:
         path = texts[0] if texts else None
@@ -193,7 +193,7 @@ def _callers(source: PythonSource, frame: ast.expr, depth: int = 8) -> bool:
             return False
 
 
-def _packed(source: PythonSource, call: ast.Call) -> bool:
+def _is_packed(source: PythonSource, call: ast.Call) -> bool:
     """Whether what is run comes out of base64, a compressor or a marshalled code object."""
     waiting: list[tuple[ast.expr, int]] = [(arg, 4) for arg in call.args[:1]]
     while waiting:

@@ -47,7 +47,9 @@ def _calls(source: PythonSource, dtype: str) -> Iterator[Hit]:
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if _narrows(source, call, name, method, dtype):
             yield Hit(rule="downgrade", line=call.lineno)
-        elif (name and LIBRARY.fullmatch(name)) or (method in {"cpu"} and not call.args and not source.guarded(call)):
+        elif (name and LIBRARY.fullmatch(name)) or (
+            method in {"cpu"} and not call.args and not source.is_guarded(call)
+        ):
             yield Hit(rule="library-call", line=call.lineno)
     for node in source.of(ast.Assign):
         if isinstance(node, ast.Assign) and any(_reduced_flag(target) for target in node.targets):
@@ -107,7 +109,7 @@ def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunction
     """What a function gives back without having computed it."""
     if _is_kernel(source, function):
         return
-    touched = _touched(function)
+    touched = _written_names(function)
     for node in ast.walk(function):
         if not isinstance(node, ast.Return) or node.value is None or source.function(node) is not function:
             continue
@@ -123,7 +125,7 @@ def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunction
             yield Hit(rule="pass-through", line=node.lineno)
 
 
-def _touched(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _written_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Names that are handed to a call, written by index or changed in place after they were made."""
     names: set[str] = set()
     for node in ast.walk(function):

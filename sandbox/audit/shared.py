@@ -39,7 +39,7 @@ class SourceNames:
     """Functions that are static or inline, with their lines: whoever includes the file has them."""
 
 
-def shared(
+def find_shared(
     before: Mapping[str, str], after: Mapping[str, str | None], protected: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """Findings of changed C files that only their use by protected ones makes.
@@ -50,7 +50,7 @@ def shared(
     changed = {path: text for path, text in after.items() if text is not None and text != before.get(path)}
     if not changed or not protected:
         return ()
-    protected_texts = _bounded(protected)
+    protected_texts = _limit_texts(protected)
     editable = {path: text for path, text in {**before, **after}.items() if text is not None}
     old, new = read_as_c({**before, **protected_texts}), read_as_c({**editable, **protected_texts})
     sources = {path: text for path, text in editable.items() if path in new and (path in changed or path not in old)}
@@ -115,7 +115,7 @@ def _symbols(
     """Functions that protected sources call and got from elsewhere until now."""
     old = {symbol.name for symbol in read_names(before).symbols}
     for symbol in read_names(text).symbols:
-        if symbol.name in old or symbol.name in earlier_names or not _linked(path, symbol, text):
+        if symbol.name in old or symbol.name in earlier_names or not _is_linked(path, symbol, text):
             continue
         users = [read_names(user_text) for user_text in protected.values() if symbol.name in user_text]
         called = any(symbol.name in user.called for user in users)
@@ -131,7 +131,7 @@ def _inner(new: SourceNames, users: list[SourceNames], earlier_names: frozenset[
             yield Hit(rule="replaced-clock" if CLOCKS.fullmatch(name) else "replaced-judge", line=line)
 
 
-def _linked(path: str, symbol: Symbol, text: str) -> bool:
+def _is_linked(path: str, symbol: Symbol, text: str) -> bool:
     """Whether the linker would take it for the C function of that name."""
     return (
         PurePosixPath(path).suffix in PLAIN_C or symbol.how != "defined" or re.search(r'extern\s*"C"', text) is not None
@@ -140,7 +140,7 @@ def _linked(path: str, symbol: Symbol, text: str) -> bool:
 
 def _reached_from(path: str, texts: Mapping[str, str], sources: frozenset[str]) -> set[str]:
     """Files that include a file, directly or through others, by the ends of their paths."""
-    includes = {name: _included(text) for name, text in texts.items() if name in sources}
+    includes = {name: _includes(text) for name, text in texts.items() if name in sources}
     users, waiting = set[str](), [path]
     while waiting:
         name = PurePosixPath(waiting.pop()).name
@@ -151,7 +151,7 @@ def _reached_from(path: str, texts: Mapping[str, str], sources: frozenset[str]) 
 
 
 @functools.lru_cache(maxsize=512)
-def _included(text: str) -> frozenset[str]:
+def _includes(text: str) -> frozenset[str]:
     return frozenset(PurePosixPath(name).name for name in INCLUDE.findall(text.replace("\\\n", "")))
 
 
@@ -165,7 +165,7 @@ def nearest(files: list[tuple[str, Entry]]) -> list[tuple[str, Entry]]:
     return sorted(files, key=lambda item: (item[0].count("/"), item[0]))[:MOST_FILES]
 
 
-def _bounded(protected: Mapping[str, str]) -> dict[str, str]:
+def _limit_texts(protected: Mapping[str, str]) -> dict[str, str]:
     texts, size = dict[str, str](), 0
     for path in sorted(protected, key=lambda name: (name.count("/"), name)):
         size += len(protected[path])

@@ -38,7 +38,7 @@ def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, st
     return _read(ended.output, role)
 
 
-def recorded(lookups: Sequence[Lookup]) -> Simulation:
+def read_recording(lookups: Sequence[Lookup]) -> Simulation:
     """The same from a trace of keys that a run wrote down, where no interpreter has torch."""
     if not lookups:
         return Simulation(method="unavailable", detail="no keys were recorded")

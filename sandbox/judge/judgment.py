@@ -19,7 +19,7 @@ from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.stats.sequential import Estimate, PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.options import HERE, Options, Surroundings, answer_no, answer_unverified, answer_yes
@@ -140,7 +140,7 @@ class CandidateJudgment:
         judged = (*self.task.outputs, *(tensor for tensor in self.task.inputs if tensor.constness == "mutated"))[0]
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(judged.dtype, "fp32")
         convicting = [
-            finding for finding in added(texts["a"], texts["b"], dtype=dtype) if finding.severity == "convicts"
+            finding for finding in find_added(texts["a"], texts["b"], dtype=dtype) if finding.severity == "convicts"
         ]
         if not convicting:
             return None

@@ -10,8 +10,8 @@ from ridgeline.graph.errors import BranchTaken, NoSuchBase
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.ports import Applied, Artifacts, Base, Refused
 from ridgeline.graph.values import Artifact, FileEdit
-from ridgeline.sandbox.audit.examine import added
-from ridgeline.sandbox.audit.shared import native, nearest, shared
+from ridgeline.sandbox.audit.examine import find_added
+from ridgeline.sandbox.audit.shared import find_shared, native, nearest
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
 from ridgeline.sandbox.workspace.git import Change, Entry, Git, Holdings, NewCommit
@@ -173,8 +173,8 @@ class GitWorkspace:
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
         protected = self._list_protected(parent) if any(map(native, {**before, **after})) else {}
-        findings = added(before, after, dtype=self._contract.dtype, protected=protected)
-        return (*findings, *shared(before, after, protected))
+        findings = find_added(before, after, dtype=self._contract.dtype, protected=protected)
+        return (*findings, *find_shared(before, after, protected))
 
     def _list_protected(self, commit: str) -> dict[str, str]:
         """Text of the C sources at a commit that a candidate may not change, the nearest ones."""

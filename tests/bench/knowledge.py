@@ -25,7 +25,7 @@ import yaml
 from ridgeline.knowledge.index import Entry, Row, rows
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Route, Search, searching
-from ridgeline.knowledge.vocabulary import spelled, vocabulary
+from ridgeline.knowledge.vocabulary import split_words, vocabulary
 from tests.bench.embedding import Score, ranker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +99,7 @@ def _grep(entries: Sequence[Row], base: Search | None) -> Ranking:
     lowered = [f"{row.entry.heading}\n{row.about}\n{row.text}".lower() for row in entries]
 
     def score(question: str) -> list[float]:
-        words = {word for word in spelled(question) if word not in vocabulary().stop}
+        words = {word for word in split_words(question) if word not in vocabulary().stop}
         counts = [[len(re.findall(re.escape(word), text)) for word in words] for text in lowered]
         return [sum(n > 0 for n in found) + min(sum(found), 999) / 1000 for found in counts]
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ridgeline.graph.rules.audit import find_refusal, summarize_findings
-from ridgeline.sandbox.audit.examine import added, audit
+from ridgeline.sandbox.audit.examine import audit, find_added
 from ridgeline.sandbox.audit.rules import CONVICTING, RULES
 from tests.audit_cheats import CHEATS, OPTIONS
 from tests.audit_honest import HONEST
@@ -62,9 +62,9 @@ def test_the_same_words_in_comments_and_strings_never_convict(rule, name, path, 
 @pytest.mark.parametrize(("rule", "name", "path", "text"), CHEATS, ids=[f"{r}: {n}" for r, n, _, _ in CHEATS])
 def test_what_was_there_before_is_not_the_candidates(rule, name, path, text):
     moved = "\n\n" + text
-    assert added({path: text}, {path: moved}) == ()
-    assert added({}, {path: text}) == audit(path, text)
-    assert added({path: text}, {path: None}) == ()
+    assert find_added({path: text}, {path: moved}) == ()
+    assert find_added({}, {path: text}) == audit(path, text)
+    assert find_added({path: text}, {path: None}) == ()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -122,7 +122,7 @@ def test_a_piece_that_is_no_python_is_looked_at_line_by_line_and_not_convicted()
 def test_a_stream_whose_join_is_taken_away_is_a_new_finding():
     joined = next(text for name, path, text in HONEST if name == "joined streams" and path.endswith(".py"))
     alone = "".join(line for line in joined.splitlines(True) if "wait_stream" not in line)
-    assert [one.rule for one in added({"k.py": joined}, {"k.py": alone})] == ["side-stream"]
+    assert [one.rule for one in find_added({"k.py": joined}, {"k.py": alone})] == ["side-stream"]
 
 
 def test_a_cheat_inside_an_embedded_source_is_routed_at_its_own_line():

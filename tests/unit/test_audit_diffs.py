@@ -5,7 +5,7 @@ import difflib
 import pytest
 
 from ridgeline.sandbox.audit.diffs import NoDiff, looks_like_diff, parse, sides
-from ridgeline.sandbox.audit.examine import added
+from ridgeline.sandbox.audit.examine import find_added
 
 OLD = "import time\n\n\ndef f(x):\n    return mine(x)\n\n\ndef g(x):\n    y = 1\n    return y\n"
 NEW = OLD.replace("    return mine(x)\n", "    time.sleep(1)\n    return mine(x)\n").replace("y = 1", "y = 2")
@@ -26,7 +26,7 @@ def test_the_file_at_hand_may_be_either_side(disk):
     (file,) = parse(diff(OLD, NEW))
     before, after, shift = sides(file, lambda _: disk)
     assert (before, after, shift) == (OLD, NEW, 0)
-    assert [(one.rule, one.line) for one in added({"k.py": before}, {"k.py": after})] == [("sleeps", 5)]
+    assert [(one.rule, one.line) for one in find_added({"k.py": before}, {"k.py": after})] == [("sleeps", 5)]
 
 
 @pytest.mark.parametrize("disk", [None, "something else\n"])
@@ -42,7 +42,7 @@ def test_without_the_file_the_pieces_stand_for_it(disk):
 def test_a_new_file_and_a_deleted_one():
     (made,) = parse(diff(None, "import os\nos._exit(0)\n"))
     before, after, _ = sides(made, lambda _: None)
-    assert [one.rule for one in added({made.path: before}, {made.path: after})] == ["ends-process"]
+    assert [one.rule for one in find_added({made.path: before}, {made.path: after})] == ["ends-process"]
     (gone,) = parse(diff("x = 1\n", None))
     assert sides(gone, lambda _: None)[1] is None
     assert gone.path == "k.py"
@@ -52,7 +52,7 @@ def test_a_piece_alone_has_its_place_in_the_file():
     text = "--- a/k.py\n+++ b/k.py\n@@ -40,2 +40,3 @@\n def f(x):\n+    import os; os._exit(0)\n     return x\n"
     (file,) = parse(text)
     before, after, shift = sides(file, lambda _: None)
-    (found,) = [one for one in added({"k.py": before}, {"k.py": after}) if one.rule == "ends-process"]
+    (found,) = [one for one in find_added({"k.py": before}, {"k.py": after}) if one.rule == "ends-process"]
     assert found.line + shift == 41
 
 

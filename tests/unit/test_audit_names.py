@@ -5,7 +5,7 @@
 import pytest
 
 from ridgeline.graph.rules.audit import find_refusal
-from ridgeline.sandbox.audit.examine import added, audit
+from ridgeline.sandbox.audit.examine import audit, find_added
 from tests.builders import make_contract, make_hypothesis
 
 TICKS = "int ticks(int id, struct timespec *t) { return 0; }\n"
@@ -294,8 +294,8 @@ def test_a_name_that_cannot_be_told_is_said(text):
 def test_a_macro_of_an_included_file_is_put_in():
     kernel = '#include "join.h"\nvoid f(void) { J(pen)("/tmp/x", "w"); }\n'
     join = "#define J(a) fo##a\n"
-    assert {(one.path, one.rule) for one in added({}, {"k.c": kernel, "join.h": join})} == {("k.c", "file-access")}
-    beside = added({}, {"k.c": kernel}, protected={"join.h": join})
+    assert {(one.path, one.rule) for one in find_added({}, {"k.c": kernel, "join.h": join})} == {("k.c", "file-access")}
+    beside = find_added({}, {"k.c": kernel}, protected={"join.h": join})
     assert {(one.path, one.rule) for one in beside} == {("k.c", "file-access")}
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ridgeline.graph.ports import Applied
 from ridgeline.graph.values import FileEdit
-from ridgeline.sandbox.audit.examine import added
-from ridgeline.sandbox.audit.shared import shared
+from ridgeline.sandbox.audit.examine import find_added
+from ridgeline.sandbox.audit.shared import find_shared
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
@@ -32,7 +32,7 @@ PROTECTED = {
 
 
 def rules(after, before=BEFORE, protected=PROTECTED):
-    return [(one.path, one.rule, one.severity) for one in shared(before, after, protected)]
+    return [(one.path, one.rule, one.severity) for one in find_shared(before, after, protected)]
 
 
 @pytest.mark.feature("F047")
@@ -94,8 +94,8 @@ def test_a_static_function_of_a_header_is_everybodys_who_includes_it():
 
 @pytest.mark.parametrize("path", ["src/features.h", "src/bits/types/clockid_t.h", "src/time.h", "conftest.py"])
 def test_a_new_file_is_judged_by_its_place(path):
-    assert [one.rule for one in added({}, {path: "\n"})] == ["shadowed-import"]
-    assert added({path: ""}, {path: "\n"}) == ()
+    assert [one.rule for one in find_added({}, {path: "\n"})] == ["shadowed-import"]
+    assert find_added({path: ""}, {path: "\n"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_file_of_any_name_is_read_as_c_from_when_it_is_included(include):
     clock = "int clock_gettime(int id, void *t) { return 0; }\n#define worst(g, w, n) 0\n"
     header = {"src/kernel.h": f"{HEADER}{include}\n"}
     both = {**header, "src/tiles.txt": clock}
-    assert [one.rule for one in added(BEFORE, both)] == ["replaced-clock"]
-    assert added(BEFORE, {"src/tiles.txt": clock}) == ()
+    assert [one.rule for one in find_added(BEFORE, both)] == ["replaced-clock"]
+    assert find_added(BEFORE, {"src/tiles.txt": clock}) == ()
     there = {**BEFORE, "src/tiles.txt": clock}
-    assert [(one.rule, one.path) for one in added(there, header)] == [("replaced-clock", "src/tiles.txt")]
-    assert added({**there, **header}, {"src/tiles.txt": f"\n{clock}"}) == ()
+    assert [(one.rule, one.path) for one in find_added(there, header)] == [("replaced-clock", "src/tiles.txt")]
+    assert find_added({**there, **header}, {"src/tiles.txt": f"\n{clock}"}) == ()
     if "(" not in include and "#define" not in include:
         assert ("src/tiles.txt", "replaced-judge", "convicts") in rules(header, before=there)
         assert ("src/tiles.txt", "replaced-judge", "convicts") in rules(both)
@@ -143,7 +143,7 @@ def test_a_file_of_any_name_is_read_as_c_from_when_it_is_included(include):
     ],
 )
 def test_names_of_the_candidates_own_files_are_not_the_references(after, known):
-    assert [one.rule for one in added({}, after)] == ([] if known else ["reads-reference"])
+    assert [one.rule for one in find_added({}, after)] == ([] if known else ["reads-reference"])
 
 
 def test_what_was_there_before_is_nobodys_change():

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.knowledge.documents import Section
-from ridgeline.knowledge.facts import Citation, citations, hedged, unsourced, without
+from ridgeline.knowledge.facts import Citation, citations, find_hedge, list_unsourced, without
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_citations_end_the_item(text, cited):
     ],
 )
 def test_hedging_words(text, word):
-    assert hedged(text) == word
+    assert find_hedge(text) == word
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_hedging_words(text, word):
 )
 def test_a_number_needs_a_source(item, found):
     section = Section(path="d.md", line=10, heading="H", text=f"\n{item}\n")
-    assert [problem.line for problem in unsourced(section)] == ([12] if found else [])
+    assert [problem.line for problem in list_unsourced(section)] == ([12] if found else [])

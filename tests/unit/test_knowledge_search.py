@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from ridgeline.knowledge.excerpt import GAP, excerpt, tokens_of
-from ridgeline.knowledge.index import opened
+from ridgeline.knowledge.index import open_index
 from ridgeline.knowledge.search import Route, Search, searching
 from ridgeline.knowledge.vocabulary import concepts, operators, vocabulary
 from tests.bench.knowledge import TOP, name_of, ndcg, questions, recall
@@ -15,7 +15,7 @@ from tests.knowledge_base import GEMM, write_base
 
 @pytest.fixture
 def base(tmp_path):
-    with Search(opened(write_base(tmp_path))) as found:
+    with Search(open_index(write_base(tmp_path))) as found:
         yield found
 
 
@@ -106,10 +106,10 @@ def test_the_index_is_kept_by_content(tmp_path):
     cache = tmp_path / "cache"
     library = write_base(tmp_path / "base")
     for _ in range(2):
-        opened(library, cache).close()
+        open_index(library, cache).close()
     (first,) = cache.glob("*")
     changed = write_base(tmp_path / "base", **{"ops/gemm/overview.md": GEMM.replace("Tiles", "Wolpertinger")})
-    with Search(opened(changed, cache)) as base:
+    with Search(open_index(changed, cache)) as base:
         assert paths(base.find("wolpertinger")) == ["ops/gemm/overview.md"]
     assert len([*cache.glob("*")]) == 2
     assert first.is_file()
@@ -119,17 +119,17 @@ def test_the_index_is_kept_by_content(tmp_path):
 def test_a_damaged_index_is_made_again(tmp_path, damage):
     cache = tmp_path / "cache"
     library = write_base(tmp_path / "base")
-    opened(library, cache).close()
+    open_index(library, cache).close()
     (file,) = cache.glob("*")
     file.write_bytes(damage)
-    with Search(opened(library, cache)) as base:
+    with Search(open_index(library, cache)) as base:
         assert base.find("bank conflicts")
     assert sqlite3.connect(file).execute("SELECT count(*) FROM entries").fetchone()[0] > 5
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path):
     (tmp_path / "cache").write_text("a file, no folder")
-    with Search(opened(write_base(tmp_path / "base"), tmp_path / "cache" / "knowledge")) as base:
+    with Search(open_index(write_base(tmp_path / "base"), tmp_path / "cache" / "knowledge")) as base:
         assert base.find("bank conflicts")
 
 

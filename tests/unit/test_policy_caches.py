@@ -8,7 +8,7 @@ import pytest
 from ridgeline.graph.finding import KeyTerm, Lookup, Simulation
 from ridgeline.graph.rules.audit import judge_cache, judge_simulation, simulate_symbols, trace_key
 from ridgeline.sandbox.audit.examine import audit
-from ridgeline.sandbox.audit.simulation import recorded, simulate
+from ridgeline.sandbox.audit.simulation import read_recording, simulate
 
 WEIGHT = (KeyTerm(text="id(w)", name="w", part="weight"), KeyTerm(text="w._version", name="w", part="weight_version"))
 STALE = WEIGHT[:1]
@@ -95,12 +95,12 @@ def test_a_key_that_does_more_than_ask_is_not_evaluated(text, stand_in_torch):
 
 def test_recorded_keys_stand_in_for_tensors():
     twice = [Lookup(step=step, role="weight", key=f"w@{step}", version=step) for step in range(8) for _ in (0, 1)]
-    assert judge_simulation(recorded(twice)).answer == "bounded"
-    assert judge_simulation(recorded(twice[::2])).answer == "overfit"
-    assert judge_simulation(recorded([])).answer == "refused"
+    assert judge_simulation(read_recording(twice)).answer == "bounded"
+    assert judge_simulation(read_recording(twice[::2])).answer == "overfit"
+    assert judge_simulation(read_recording([])).answer == "refused"
     reused = [Lookup(step=step, role="activation", key="same") for step in range(8)]
-    assert judge_simulation(recorded(reused)).answer == "overfit"
-    assert "another step's data" in judge_simulation(recorded(reused)).why
+    assert judge_simulation(read_recording(reused)).answer == "overfit"
+    assert "another step's data" in judge_simulation(read_recording(reused)).why
     assert judge_simulation(Simulation(method="symbols")).answer == "refused"
 
 
