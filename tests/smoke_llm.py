@@ -106,9 +106,9 @@ def answers(path: Path) -> int:
     """Tokens of every answer on the tape, after saying how each question was answered."""
     tape, total = ModelTape(path, repaired=False), 0
     for ask in tape.asks:
-        said = tape.answered(ask)
+        said = tape.find_answer(ask)
         if said is None:
-            note(f"asked     {ask.purpose}: not sent: {tape.refused(ask)}")
+            note(f"asked     {ask.purpose}: not sent: {tape.find_refusal(ask)}")
             continue
         total += said.cost.tokens
         how = "cut off by its limit" if said.truncated else "whole"

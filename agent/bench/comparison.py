@@ -51,11 +51,11 @@ class Watch(Protocol):
         """What is done now."""
         ...
 
-    def calibrated(self, noise: Noise | None, limits: Limits) -> None:
+    def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """Identical versions have been timed."""
         ...
 
-    def looked(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
         """A pair was timed and looked at."""
         ...
 
@@ -118,7 +118,7 @@ class Course:
             self._watch.say(f"no calibration: {timed.detail}")
             return
         self._calibration, self._noise = timed, estimate_noise([timed])
-        self._watch.calibrated(self._noise, self._asked.limits)
+        self._watch.show_calibration(self._noise, self._asked.limits)
 
     def _compare(self) -> Ended:
         self._watch.say("timing A against B")
@@ -138,7 +138,7 @@ class Course:
             seen = estimate_gain((*self._pairs, pair), self._noise, self._asked.limits)
             self._pairs.append(pair)
             self._looks.append(seen)
-            self._watch.looked(pair, seen, left_s=max(0.0, self._left_s()))
+            self._watch.show_pair(pair, seen, left_s=max(0.0, self._left_s()))
             if verdict_of(seen) != "undecided":
                 return "decided"
         return "pairs"

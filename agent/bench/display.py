@@ -29,10 +29,10 @@ class SilentWatch:
     def say(self, text: str) -> None:
         """Nothing."""
 
-    def calibrated(self, noise: Noise | None, limits: Limits) -> None:
+    def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """Nothing."""
 
-    def looked(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -52,11 +52,11 @@ class PlainWatch:
             note(text)
         self._said = kind
 
-    def calibrated(self, noise: Noise | None, limits: Limits) -> None:
+    def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """What identical versions showed."""
         note(calibration_line(noise, limits))
 
-    def looked(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
         """One line for each pair."""
         number, here, ratio, lower, upper, required, left = cells(pair, seen, left_s)
         note(f"pair {number:>3}: {here:>9}, t_A / t_B {ratio} [{lower}, {upper}], required {required}, {left} left")
@@ -77,32 +77,32 @@ class LiveWatch:
     def say(self, text: str) -> None:
         """Shown until the next one."""
         self._now = text
-        self._shown()
+        self._print_table()
 
-    def calibrated(self, noise: Noise | None, limits: Limits) -> None:
+    def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """Stands above the table from now on."""
         self._noise = calibration_line(noise, limits)
-        self._shown()
+        self._print_table()
 
-    def looked(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
         """One more row."""
         self._rows.append(cells(pair, seen, left_s))
-        self._shown()
+        self._print_table()
 
     def close(self) -> None:
         """The table stays, what was done goes."""
         self._now = ""
         if self._live is not None:
-            self._live.update(self._rendered())
+            self._live.update(self._render_table())
             self._live.stop()
             self._live = None
 
-    def _shown(self) -> None:
+    def _print_table(self) -> None:
         if self._live is None:
             self._live = _live()
-        self._live.update(self._rendered())
+        self._live.update(self._render_table())
 
-    def _rendered(self) -> Any:
+    def _render_table(self) -> Any:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text

@@ -149,7 +149,7 @@ class VersionLab:
             if not built.ok:
                 raise UserError(f"{name}: does not build: {_end(built)}")
             say(f"benchmarking {name}")
-            labels[name] = self._checked(name, commit)
+            labels[name] = self._check_version(name, commit)
         if sorted(labels["A"]) != sorted(labels["B"]):
             raise UserError(
                 f"A reports the shapes {', '.join(labels['A'])} and B {', '.join(labels['B'])}; they must be the same"
@@ -207,7 +207,7 @@ class VersionLab:
         self._taken[kind].append(found.raw)
         return found
 
-    def _checked(self, name: str, commit: str) -> tuple[str, ...]:
+    def _check_version(self, name: str, commit: str) -> tuple[str, ...]:
         run = self._ports.timer.benchmark(
             commit, level="full", source="project", shapes=(), repeat=0, purpose=f"bench-{name}"
         )

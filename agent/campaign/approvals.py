@@ -96,7 +96,7 @@ class ApprovalFiles:
                 self._decide_by_policy(request, choice, f"nobody decided within {request.hours:g} h")
             else:
                 return None
-        found = self._stored(request.key)
+        found = self._read_decision(request.key)
         write_whole(self._place(request.key, TAKEN), b"")
         return found
 
@@ -106,10 +106,10 @@ class ApprovalFiles:
         for path in sorted(self.folder.glob(f"*{REQUEST}")):
             request = _question(path)
             if not self._place(request.key, DECISION).is_file():
-                found.append(Waits(request=request, page=self.page(request.key), deferred=self._deferred(request)))
+                found.append(Waits(request=request, page=self.page(request.key), deferred=self._read_deferral(request)))
         return tuple(sorted(found, key=lambda one: one.request.asked_at))
 
-    def decided(self) -> Decided | None:
+    def find_unused_decision(self) -> Decided | None:
         """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
         asked = [_question(path) for path in self.folder.glob(f"*{REQUEST}")]
         last = max(asked, key=lambda one: one.asked_at, default=None)
@@ -122,7 +122,7 @@ class ApprovalFiles:
         if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
             return None
         request = _question(self._place(key, REQUEST))
-        return Decided(request=request, decision=self._stored(key), late=self._late(key))
+        return Decided(request=request, decision=self._read_decision(key), late=self._late(key))
 
     def decide(self, decision: Decision) -> None:
         """Store the answer, once, whoever else answers at the same time.
@@ -137,7 +137,7 @@ class ApprovalFiles:
             if not path.is_file():
                 write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
                 return
-            first = self._stored(decision.key)
+            first = self._read_decision(decision.key)
             late = self._place(decision.key, LATE)
             append_whole(late, decision.model_dump_json().encode() + b"\n")
         raise DecidedAlready(
@@ -170,7 +170,7 @@ class ApprovalFiles:
         with contextlib.suppress(DecidedAlready):
             self.decide(decision)
 
-    def _stored(self, key: str) -> Decision:
+    def _read_decision(self, key: str) -> Decision:
         path = self._place(key, DECISION)
         try:
             found = Decision.model_validate_json(path.read_bytes())
@@ -189,7 +189,7 @@ class ApprovalFiles:
         except (FileNotFoundError, ValidationError):
             return ()  # they decide nothing
 
-    def _deferred(self, request: ApprovalRequest) -> Deferred | None:
+    def _read_deferral(self, request: ApprovalRequest) -> Deferred | None:
         path = self._place(request.key, DEFERRED)
         try:
             return Deferred.model_validate_json(path.read_bytes()) if path.is_file() else None
@@ -244,7 +244,7 @@ def find_unused_decision(campaign: Path) -> Decided | None:
     written = folders.read_status(campaign)
     if written.get("status") == "concluded" or (written.get("status") == "running" and folders.is_alive(written)):
         return None
-    return ApprovalFiles(campaign).decided()
+    return ApprovalFiles(campaign).find_unused_decision()
 
 
 def next_of(campaign: str, found: Decided) -> str:

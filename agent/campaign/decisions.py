@@ -287,7 +287,7 @@ def open_question(campaign: Path, *, replace: bool = False) -> Asked:
     if not known:
         raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
     newest = known[-1]
-    if ModelTape(campaign / FILE, repaired=False).answered(newest.ask) is not None:
+    if ModelTape(campaign / FILE, repaired=False).find_answer(newest.ask) is not None:
         raise UserError(
             f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"
         )

@@ -83,7 +83,7 @@ class Hook:
 
     def tell(self, kind: Kind, **about: object) -> None:
         """Run the command with the event, `about` being fields of `Event`. Whatever goes wrong with it is logged."""
-        if self._argv and (problem := self._told(kind, about)):
+        if self._argv and (problem := self._notify(kind, about)):
             logger.warning("notify: %s: %s", kind, problem)
 
     def try_out(self) -> None:
@@ -91,10 +91,10 @@ class Hook:
         if not self._argv:
             raise UserError(f"--notify-test: nobody is named; give --notify or export {VARIABLE}")
         about = {"round": 0, "said": "A test: messages about campaigns arrive like this one."}
-        if problem := self._told("test", about):
+        if problem := self._notify("test", about):
             raise UserError(f"--notify-test: {problem}")
 
-    def _told(self, kind: Kind, about: Mapping[str, object]) -> str:
+    def _notify(self, kind: Kind, about: Mapping[str, object]) -> str:
         """What went wrong; empty when nothing did."""
         fields: dict[str, object] = {
             "link": link(self._campaign),

@@ -98,11 +98,11 @@ class Progress(Protocol):
         """A phase of the loop began, for example `("measure", 4, "unroll the inner loop")`."""
         ...
 
-    def closed(self, body: Body) -> None:
+    def show_closed(self, body: Body) -> None:
         """A line reached the ledger. The first is always `Opened`."""
         ...
 
-    def finished(self, outcome: Outcome) -> None:
+    def show_outcome(self, outcome: Outcome) -> None:
         """The command is about to return; called once, also after an interruption."""
         ...
 
@@ -117,10 +117,10 @@ class SilentProgress:
     def phase(self, name: str, round: int, detail: str = "") -> None:
         """Say nothing."""
 
-    def closed(self, body: Body) -> None:
+    def show_closed(self, body: Body) -> None:
         """Say nothing."""
 
-    def finished(self, outcome: Outcome) -> None:
+    def show_outcome(self, outcome: Outcome) -> None:
         """Say nothing."""
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class StatusView:
         self._tell()  # a resumed campaign first says what has been, and notifies nobody of it
         self._begun = self._seen
 
-    def entered(self, node: str, state: State) -> None:
+    def enter_node(self, node: str, state: State) -> None:
         """A node begins."""
         number, detail = _about(state)
         self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
@@ -159,7 +159,7 @@ class StatusView:
             self._write("running")
             self._progress.phase(node, self._now["round"], detail)
 
-    def left(self, node: str) -> None:
+    def leave_node(self, node: str) -> None:
         """A node ended."""
         for body in self._tell() if node in CLOSING else ():
             if isinstance(body, RoundClosed) and body.accepted:
@@ -173,11 +173,11 @@ class StatusView:
         lines = self._ports.ledger.lines()
         fresh = [line.body for line in lines[self._seen :]]
         for body in fresh:
-            self._progress.closed(body)
+            self._progress.show_closed(body)
         self._seen = len(lines)
         return fresh
 
-    def ended(self, status: Status, *, problem: str = "") -> None:
+    def end(self, status: Status, *, problem: str = "") -> None:
         """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
         self._write(status, problem=problem if status == "stopped" else "")
         about = {"round": self._now["round"], "change": self._now["detail"], "said": problem}
@@ -188,9 +188,9 @@ class StatusView:
             page = find_open_page(self._folder)
             self._hook.tell("waiting", **about, request=page, link=link(self._folder, question=question_of(page)))
         elif status == "concluded" and self._seen > self._begun:
-            self._concluded()
+            self._notify_conclusion()
 
-    def _concluded(self) -> None:
+    def _notify_conclusion(self) -> None:
         """Of this run; a campaign that had concluded before has been told of."""
         done = self._ports.ledger.lines()[-1].body
         if isinstance(done, Concluded):
@@ -213,10 +213,10 @@ class NoView(StatusView):
     def __init__(self) -> None:
         pass
 
-    def entered(self, node: str, state: State) -> None:
+    def enter_node(self, node: str, state: State) -> None:
         """Nothing is shown."""
 
-    def left(self, node: str) -> None:
+    def leave_node(self, node: str) -> None:
         """Nothing is shown."""
 
 
@@ -323,11 +323,11 @@ class PlainProgress:
         self._round = round
         self._line(f"round {round}: {name}" + (f": {detail}" if detail else ""))
 
-    def closed(self, body: Body) -> None:
+    def show_closed(self, body: Body) -> None:
         """Always said."""
         self._line(self._course.take(body))
 
-    def finished(self, outcome: Outcome) -> None:
+    def show_outcome(self, outcome: Outcome) -> None:
         """The last line."""
         self._line(f"{outcome.status}: {self._course.summary}")
 
@@ -351,9 +351,9 @@ class ConsoleProgress:
         """Shown until the next one."""
         self._now = (name, round, detail)
         if self._live is None:
-            self._live = _live(self._rendered)
+            self._live = _live(self._render_line)
 
-    def closed(self, body: Body) -> None:
+    def show_closed(self, body: Body) -> None:
         """Printed above the live line."""
         line = f"[{self._course.elapsed}] {self._course.take(body)}"
         if self._live is None:
@@ -361,7 +361,7 @@ class ConsoleProgress:
         else:
             self._live.console.print(line, markup=False, highlight=False)
 
-    def finished(self, outcome: Outcome) -> None:
+    def show_outcome(self, outcome: Outcome) -> None:
         """Give the terminal back and say the last line."""
         self.close()
         note(f"[{self._course.elapsed}] {outcome.status}: {self._course.summary}")
@@ -372,7 +372,7 @@ class ConsoleProgress:
             self._live.stop()
             self._live = None
 
-    def _rendered(self) -> Any:
+    def _render_line(self) -> Any:
         from rich.text import Text
 
         name, number, detail = self._now

@@ -275,7 +275,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
         except BaseException as stop:
             person = isinstance(stop, KeyboardInterrupt)
             ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
-            live.ended(ended, problem=str(stop))
+            live.end(ended, problem=str(stop))
             progress.close()
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
@@ -283,16 +283,16 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             if not any(isinstance(line.body, BaselineClosed) for line in ports.ledger.lines()):
                 raise
             reached = outcome(place, ports, status=ended)
-            progress.finished(reached)
+            progress.show_outcome(reached)
             if ended != "waiting":
                 raise
             return reached
-    live.ended("concluded")
+    live.end("concluded")
     return _report_end(outcome(place, ports, status="concluded"), progress)
 
 
 def _report_end(ended: Outcome, progress: Progress) -> Outcome:
-    progress.finished(ended)
+    progress.show_outcome(ended)
     return ended
 
 
@@ -325,9 +325,9 @@ def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) 
             continue
         asks = event.get("interrupts") or asks
         if "input" in event:
-            live.entered(event["name"], event["input"])
+            live.enter_node(event["name"], event["input"])
         else:
-            live.left(event["name"])
+            live.leave_node(event["name"])
     if asks:
         raise Waiting(_asks(asks[0]))
 

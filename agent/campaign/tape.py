@@ -75,7 +75,7 @@ class Tape:
         lines = (_line(self._path, number, raw) for number, raw in enumerate(whole.splitlines(), start=1))
         return {line["key"]: line["answer"] for line in lines}
 
-    def known(self, key: str) -> bool:
+    def is_answered(self, key: str) -> bool:
         """Whether the question was answered, and not by the clocks of a machine that no longer counts."""
         if key not in self._answers:
             return False
@@ -133,10 +133,12 @@ def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape
     @wraps(cast("Callable[..., Any]", getattr(PROTOCOLS[port], method)))
     def run(*args: Any, **kwargs: Any) -> Any:
         key = _key(port, method, args, kwargs)
-        if tape.mode == "replay" and port == "signals" and not tape.known(key):
+        if tape.mode == "replay" and port == "signals" and not tape.is_answered(key):
             key = _key(port, method, args, {})  # recorded before the question told its repetitions apart
         adapter = _adapter(port, method)
-        if tape.known(key) and (tape.mode == "replay" or not (port in ASKED_AFRESH or tape.is_outdated(key, port))):
+        if tape.is_answered(key) and (
+            tape.mode == "replay" or not (port in ASKED_AFRESH or tape.is_outdated(key, port))
+        ):
             return adapter.validate_python(tape.answer(key), strict=False)
         about = _about(kwargs, args)
         if tape.mode == "replay" or call is None:

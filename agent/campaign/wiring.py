@@ -263,14 +263,14 @@ class Metered:
     def __getattr__(self, method: str) -> Any:
         call = getattr(self._inner, method)
 
-        def asked(*args: Any, **kwargs: Any) -> Any:
+        def ask(*args: Any, **kwargs: Any) -> Any:
             before = self._gate.held_s
             found = call(*args, **kwargs)
             if isinstance(found, Value) and "gpu_s" in type(found).model_fields:
                 return found.model_copy(update={"gpu_s": round(self._gate.held_s - before, 3)})
             return found
 
-        return asked
+        return ask
 
 
 def meter_port(port: Port, gate: CardGate | None) -> Port:

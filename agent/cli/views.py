@@ -65,7 +65,7 @@ def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> 
             raise UserError(now.problem)
         lines = JsonlLedger(found / folders.LEDGER).lines() if now.ledger_lines else ()
         for line in lines[shown:]:
-            view.closed(line.body)
+            view.show_closed(line.body)
         shown = len(lines)
         if now.status == "running":
             view.phase(now.phase, now.round, now.detail)

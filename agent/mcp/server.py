@@ -71,17 +71,17 @@ def _server(known: dict[str, Offer]) -> "Server[Any]":
 
     one_at_a_time = threading.Lock()  # two answers to one question would both find it open
 
-    def done(name: str, arguments: dict[str, Any]) -> "CallToolResult":
+    def call_now(name: str, arguments: dict[str, Any]) -> "CallToolResult":
         with one_at_a_time:
             return outcome(known, name, arguments)
 
-    async def listed(context: Any, asked: Any) -> "ListToolsResult":
+    async def list_tools(context: Any, asked: Any) -> "ListToolsResult":
         return _list_tools(known)
 
-    async def called(context: Any, asked: Any) -> "CallToolResult":
-        return await anyio.to_thread.run_sync(partial(done, asked.name, asked.arguments or {}))
+    async def call_tool(context: Any, asked: Any) -> "CallToolResult":
+        return await anyio.to_thread.run_sync(partial(call_now, asked.name, asked.arguments or {}))
 
-    return Server("ridgeline", version=VERSION, instructions=GUIDE, on_list_tools=listed, on_call_tool=called)
+    return Server("ridgeline", version=VERSION, instructions=GUIDE, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def _list_tools(known: dict[str, Offer]) -> "ListToolsResult":

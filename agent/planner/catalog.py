@@ -223,7 +223,7 @@ class CatalogPlanner:
         order, drops = self.order(briefing, most=OFFERED)
         dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
         if not order:
-            return Proposal(hypothesis=None, dropped=dropped, exhausted=self._exhausted(briefing, drops))
+            return Proposal(hypothesis=None, dropped=dropped, exhausted=self._explain_exhaustion(briefing, drops))
         return Proposal(
             hypothesis=hypothesis(order[0], briefing),
             ranked=tuple(f"{other.id}: {other.change} ({other.expected:.2f}x expected)" for other in order[1:]),
@@ -296,7 +296,7 @@ class CatalogPlanner:
     def _card(self, lever: str) -> Card | None:
         return next((card for card in self._cards if card.id == lever), None)
 
-    def _exhausted(self, briefing: Briefing, drops: list[Drop]) -> str:
+    def _explain_exhaustion(self, briefing: Briefing, drops: list[Drop]) -> str:
         cards = of_language(self._cards, briefing)
         if not cards:
             return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"

@@ -73,7 +73,7 @@ class Context:
         """For choosing a direction. `whole`: there are no tools, so more of the knowledge is shown at once."""
         rounds, count = self._briefing.rounds, self._count
         cards = MOST_CARDS if whole else MOST_CARDS - 1
-        return self._composed(
+        return self._compose(
             Part(name="target", share=0.1, make=self._target),
             Part(name="shapes", share=0.05, make=self._shapes),
             Part(name="sources", share=0.4, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
@@ -81,7 +81,7 @@ class Context:
             Part(name="profile", share=0.06, make=self._profile),
             Part(name="knowledge", share=0.048, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
-            Part(name="failed", share=0.05, make=self._failed),
+            Part(name="failed", share=0.05, make=self._describe_failures),
             Part(
                 name="unmeasured",
                 share=0.02,
@@ -94,9 +94,9 @@ class Context:
 
     def drafting(self, asked: Hypothesis, texts: Mapping[str, str], *, evidence: str = "") -> dict[str, str]:
         """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
-        return self._composed(
+        return self._compose(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._described(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(asked), tokens)),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",
@@ -114,15 +114,15 @@ class Context:
         `profiled`: the evidence has the counters of both versions, so the profile is not shown once more.
         """
         profile = _nothing if profiled else self._profile
-        return self._composed(
+        return self._compose(
             Part(name="target", share=0.1, make=self._device),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._described(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(asked), tokens)),
             Part(name="evidence", share=0.3, make=lambda tokens: self._fit(evidence, tokens)),
             Part(name="diff", share=0.3, make=lambda tokens: self._fit(diff, tokens)),
             Part(name="profile", share=0.1, make=profile),
         )
 
-    def _composed(self, *parts: Part) -> dict[str, str]:
+    def _compose(self, *parts: Part) -> dict[str, str]:
         """Each part fenced; one that has nothing to say is empty."""
         found = compose_parts(parts, budget=self._budget, count=self._count)
         return {name: fence(text) if text else "" for name, text in found.items()}
@@ -130,7 +130,7 @@ class Context:
     def _fit(self, text: str, tokens: int) -> str:
         return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
-    def _described(self, asked: Hypothesis) -> str:
+    def _describe(self, asked: Hypothesis) -> str:
         return describe_hypothesis(asked, of_score(asked, self._briefing.shapes))
 
     def _texts(self) -> dict[str, str]:
@@ -245,7 +245,7 @@ class Context:
             parts += ["\n".join(lines)] if len(lines) > 1 else []
         return tuple(parts)
 
-    def _failed(self, tokens: int) -> str:
+    def _describe_failures(self, tokens: int) -> str:
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
 
     def _directions(self, tokens: int) -> str:

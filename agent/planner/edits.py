@@ -78,7 +78,7 @@ def blocks(answer: str, *, only: str = "") -> tuple[Block, ...] | Wrong:
     reader = _Reader(only)
     for line in answer.split("\n"):
         reader.take(line)
-    return reader.done()
+    return reader.finish()
 
 
 class _Reader:
@@ -107,7 +107,7 @@ class _Reader:
         elif self._whole and (fence := _FENCE.match(line)):
             self._body, self._fence = [], fence[1]
 
-    def done(self) -> tuple[Block, ...] | Wrong:
+    def finish(self) -> tuple[Block, ...] | Wrong:
         if self._search is not None or self._replace is not None or self._body is not None:
             return Wrong(why=f"the last edit, of {self._path or 'no file'}, is not closed: the answer ends inside")
         if not self._found:

@@ -55,13 +55,13 @@ class FrugalPlanner:
             return Proposal(hypothesis=None, exhausted=f"{spent.begins}{spent}", cost=self._since(before))
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
-        return self._drafted(lambda: self._inner.draft(briefing, proposal))
+        return self._draft(lambda: self._inner.draft(briefing, proposal))
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
-        return self._drafted(lambda: self._inner.repair(briefing, broken, attempt))
+        return self._draft(lambda: self._inner.repair(briefing, broken, attempt))
 
     def split(self, briefing: Briefing, judged: Judged) -> Draft:
-        return self._drafted(lambda: self._inner.split(briefing, judged))
+        return self._draft(lambda: self._inner.split(briefing, judged))
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
         before = self._heard()
@@ -79,7 +79,7 @@ class FrugalPlanner:
             said = f"The model was not asked: {spent.begins}{spent}. The verdict stands: {judged.verdict.sentence}"
             return Reflection(attribution=said, root_cause=said, cost=self._since(before))
 
-    def _drafted(self, call: Callable[[], Draft]) -> Draft:
+    def _draft(self, call: Callable[[], Draft]) -> Draft:
         before = self._heard()
         try:
             return call()
@@ -175,7 +175,7 @@ class ModelPlanner:
         reader = self._reader or BriefedReader(briefing)
         texts, rules = Texts(briefing, reader), of_planning(briefing)
         unresolved = resolver(texts.length, self._books.line)
-        question = self._mailed(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
+        question = self._add_checks(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
         heard = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
         return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
@@ -215,7 +215,7 @@ class ModelPlanner:
         question = self._question(
             "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
         )
-        question = self._mailed(question, lambda: Checks(kind="review"))
+        question = self._add_checks(question, lambda: Checks(kind="review"))
         heard: Heard[str | tuple[str, ...]] = talk(
             self._model, question, lambda text: answers.ended_or_around(text, briefing)
         )
@@ -247,12 +247,12 @@ class ModelPlanner:
             "rollbacks": 0 if judged.verdict.accepted else briefing.consecutive_rollbacks + 1,
         }
         question = self._question(name, briefing, about, schema=_schema(answers.Learnt))
-        question = self._mailed(question, lambda: Checks(kind="reflect"))
+        question = self._add_checks(question, lambda: Checks(kind="reflect"))
         heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain, briefing.rounds))
         found = plain if isinstance(heard.value, Wrong) else heard.value
         return found.model_copy(update={"cost": heard.cost, "prompts": self._wording.identities(name)})
 
-    def _mailed(self, question: Question, checks: Callable[[], Checks]) -> Question:
+    def _add_checks(self, question: Question, checks: Callable[[], Checks]) -> Question:
         """The same question; one that is written into a mailbox with what its answer can be checked by on arrival."""
         return replace(question, checks=checks().model_dump_json()) if self._model.name == MAILBOX else question
 
@@ -275,9 +275,9 @@ class ModelPlanner:
             "tool_calls": self._limits.tool_calls,
             "number_lines": True,
         }
-        return self._equipped(self._question("propose", briefing, told, schema=_schema(Directions)), briefing, tools)
+        return self._add_tools(self._question("propose", briefing, told, schema=_schema(Directions)), briefing, tools)
 
-    def _equipped(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
+    def _add_tools(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
         """The same question with tools at hand."""
         reader, tokens = self._reader or BriefedReader(briefing), self._limits.context_tokens // TOOL_SHARE
         desk = Toolbox(briefing, reader=reader, books=self._books, tokens=tokens, count=self._model.count)
@@ -327,8 +327,8 @@ class ModelPlanner:
         }
         # the tools read the best version, so they help only where that is what is edited
         tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
-        question = self._equipped(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
-        question = self._mailed(question, lambda: of_edits(texts, contract))
+        question = self._add_tools(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
+        question = self._add_checks(question, lambda: of_edits(texts, contract))
         heard: Heard[Edited | str] = talk(
             self._model, question, lambda text: answers.read_end(text) or apply_answer(text, texts, contract)
         )

@@ -54,7 +54,7 @@ class Reader(Protocol):
         """Lines that hold a text, whatever its case, as `path:line: text`; plain text, never an expression."""
         ...
 
-    def stored(self, artifact: Artifact) -> str | None:
+    def read_artifact(self, artifact: Artifact) -> str | None:
         """Text of a stored artifact; None when it is gone or is not text."""
         ...
 
@@ -97,7 +97,7 @@ class BriefedReader:
             if text.lower() in line.lower()
         )
 
-    def stored(self, artifact: Artifact) -> str | None:
+    def read_artifact(self, artifact: Artifact) -> str | None:
         return None
 
 
@@ -171,21 +171,21 @@ class Toolbox:
         if profile is None:
             return "the best version has no profile"
         counters = [f"{counter.name} = {counter.value:g}" for counter in profile.counters]
-        report = self._reader.stored(profile.report) if profile.report else None
+        report = self._reader.read_artifact(profile.report) if profile.report else None
         return "\n".join([f"instrument: {profile.rung}", *counters, *profile.notes, *([report] if report else [])])
 
     def _read_round(self, round: int) -> str:
         closed = next((one for one in self._briefing.rounds if one.round == round), None)
         if closed is None:
-            return f"there is no round {round} to read; {self._known()}"
+            return f"there is no round {round} to read; {self._list_rounds()}"
         applied = find(closed.judged, Applied)
-        diff = self._reader.stored(applied.diff) if applied else None
+        diff = self._reader.read_artifact(applied.diff) if applied else None
         return describe_round(closed) + (f"\n\n{diff}" if diff else "")
 
     def _diff_rounds(self, first: int, second: int) -> str:
         one, two = self._texts(first), self._texts(second)
         if one is None or two is None:
-            return f"round {second if one else first} has no sources that can be read; {self._known()}"
+            return f"round {second if one else first} has no sources that can be read; {self._list_rounds()}"
         lines: list[str] = []
         for path in sorted({*one, *two}):
             names = (f"round-{first}/{path}", f"round-{second}/{path}")
@@ -199,13 +199,13 @@ class Toolbox:
         closed = next((one for one in self._briefing.rounds if one.round == round), None)
         if closed is None:
             return None
-        kept = {artifact.name: self._reader.stored(artifact) for artifact in closed.snapshot}
+        kept = {artifact.name: self._reader.read_artifact(artifact) for artifact in closed.snapshot}
         found = {path: text for path, text in kept.items() if text is not None}
         drafted = find(closed.judged, Drafted)
         edits = drafted.edits if drafted else ()
         return found or {edit.path: edit.text for edit in edits if edit.text is not None} or None
 
-    def _known(self) -> str:
+    def _list_rounds(self) -> str:
         numbers = [str(one.round) for one in self._briefing.rounds]
         return f"rounds that can be read: {', '.join(numbers[-20:]) or 'none yet'}"
 
@@ -300,7 +300,7 @@ class TreeReader:
     def __init__(self, workspace: GitWorkspace, artifacts: ArtifactStore) -> None:
         self._workspace = workspace
         self._artifacts = artifacts
-        self._entries = lru_cache(maxsize=2)(self._listed)
+        self._entries = lru_cache(maxsize=2)(self._list_tree)
 
     def paths(self, commit: str) -> tuple[str, ...]:
         """Files at a commit, relative to the contract's folder. Raises NoSuchBase when the commit is not known."""
@@ -326,7 +326,7 @@ class TreeReader:
                 found.append(f"{path}:{number}: {line.strip()}")
         return tuple(found)
 
-    def stored(self, artifact: Artifact) -> str | None:
+    def read_artifact(self, artifact: Artifact) -> str | None:
         """Text of a stored artifact; None when it is gone or is not text."""
         try:
             return _text(self._artifacts.get(artifact))
@@ -337,7 +337,7 @@ class TreeReader:
         folder = str(self._workspace.contract_dir)
         return "" if folder == "." else f"{folder}/"
 
-    def _listed(self, commit: str) -> dict[str, Entry]:
+    def _list_tree(self, commit: str) -> dict[str, Entry]:
         folder = self._folder()
         found = self._workspace.repository().entries(commit, folder.rstrip("/") or ".")
         return {
@@ -364,7 +364,7 @@ _FORM = re.compile(r"(?P<path>[^\s:]+):L?(?P<first>\d+)(?:-L?(?P<last>\d+))?(?::
 def resolver(length: Length, line: Callable[[str, int], str | None]) -> Callable[[str], str]:
     """Why a citation does not resolve, or nothing. `length`: of the best version's texts; `line`: of the knowledge."""
 
-    def unresolved(citation: str) -> str:
+    def find_unresolved(citation: str) -> str:
         match = _FORM.fullmatch(citation)
         if match is None:
             return "is not of the form path:line"
@@ -377,7 +377,7 @@ def resolver(length: Length, line: Callable[[str, int], str | None]) -> Callable
             return "there is no such line in the sources or in the knowledge"
         return ""
 
-    return unresolved
+    return find_unresolved
 
 
 class Texts:

@@ -56,7 +56,7 @@ class Ask(Value):
     checks: Annotated[str, Field(exclude=True)] = ""
     """How an answer can be checked before it is given, for who takes it; no part of what is asked."""
 
-    def shortened(self, most: int) -> "Ask":
+    def shorten(self, most: int) -> "Ask":
         """The same question for an answer of at most `most` tokens."""
         if self.max_output_tokens <= most:
             return self

@@ -109,7 +109,7 @@ class StoppedModel:
 
     def ask(self, ask: Ask) -> Said:
         """Raises StopAsked instead of asking."""
-        if not self._inner.answered(ask):
+        if not self._inner.is_answered(ask):
             raise StopAsked(f"{ask.purpose}: a person asked to stop before it was answered")
         return self._inner.ask(ask)
 
@@ -128,9 +128,9 @@ class BudgetedModel:
     def count(self, text: str) -> int:
         return self._inner.count(text)
 
-    def answered(self, ask: Ask) -> bool:
+    def is_answered(self, ask: Ask) -> bool:
         """Whether the answer lies in a mailbox."""
-        return isinstance(self._inner, MailboxModel) and self._inner.answered(ask)
+        return isinstance(self._inner, MailboxModel) and self._inner.is_answered(ask)
 
     def ask(self, ask: Ask) -> Said:
         """Raises BudgetSpent instead of asking what may not fit."""

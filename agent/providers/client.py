@@ -130,7 +130,7 @@ class LitellmModel:
     def __init__(self, choice: Choice, *, patience: Patience | None = None) -> None:
         self._patience = patience or Patience(total_s=choice.total_s)
         self._timeout_s = choice.timeout_s
-        self._models = [self._reached(name, choice) for name in (choice.name, *choice.fallbacks)]
+        self._models = [self._reach(name, choice) for name in (choice.name, *choice.fallbacks)]
         self.name = choice.name
         self.tools = all(model.tools for model in self._models)
 
@@ -146,7 +146,7 @@ class LitellmModel:
 
     def most(self, ask: Ask) -> Cost:
         """As if the dearest of the models answered at full length; a repeated request that failed is not in it."""
-        given = math.ceil(COUNTED_SHORT * self._counted(ask)) + PER_MESSAGE * len(ask.messages)
+        given = math.ceil(COUNTED_SHORT * self._count_tokens(ask)) + PER_MESSAGE * len(ask.messages)
         prices = [model.price for model in self._models]
         known = [each for each in prices if each is not None]
         top = max((_spent(each, given, ask.max_output_tokens) for each in known), default=0.0)
@@ -208,7 +208,7 @@ class LitellmModel:
         usage = getattr(response, "usage", None)
         given, made = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         if not given:  # the server does not say
-            given = self._counted(ask)
+            given = self._count_tokens(ask)
             made = self.count(said.text + "".join(call.arguments for call in said.calls))
             return Cost(tokens=given + made, dollars=_spent(model.price, given, made) if model.price else None)
         exact = dollars(response, model.name) if model.listed else None
@@ -216,12 +216,12 @@ class LitellmModel:
             exact = _spent(model.price, given, made)
         return Cost(tokens=given + made, dollars=exact)
 
-    def _counted(self, ask: Ask) -> int:
+    def _count_tokens(self, ask: Ask) -> int:
         parts = [message.text + "".join(call.arguments for call in message.calls) for message in ask.messages]
         tools = [tool.name + tool.description + tool.parameters for tool in ask.tools]
         return self.count("\n".join((*parts, *tools, ask.answer_schema)))
 
-    def _reached(self, name: str, choice: Choice) -> Reached:
+    def _reach(self, name: str, choice: Choice) -> Reached:
         first = name == choice.name or name.partition("/")[0] == choice.name.partition("/")[0]
         base_url = choice.base_url if first else ""
         provider = require(name, base_url=base_url, environment=os.environ)

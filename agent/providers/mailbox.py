@@ -126,7 +126,7 @@ class MailboxModel:
         given = sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(ask.answer_schema)
         return Cost(tokens=given + ask.max_output_tokens, dollars=None)
 
-    def answered(self, ask: Ask) -> bool:
+    def is_answered(self, ask: Ask) -> bool:
         """Whether somebody has answered this question; asks nothing."""
         return any(one.digest == ask.digest and self._box.answer_to(one) for one in self._box.requests())
 

@@ -49,11 +49,11 @@ class ModelTape:
         for line in self._lines(repaired):
             self._take(line)
 
-    def answered(self, ask: Ask) -> Said | None:
+    def find_answer(self, ask: Ask) -> Said | None:
         """None for a question that was never answered."""
         return self._answers.get(ask.digest)
 
-    def refused(self, ask: Ask) -> str | None:
+    def find_refusal(self, ask: Ask) -> str | None:
         """Why a question was not asked, when a budget forbade it."""
         return self._refused.get(ask.digest)
 
@@ -65,7 +65,7 @@ class ModelTape:
     @property
     def asks(self) -> tuple[Ask, ...]:
         """Every question on the tape, in the order it was asked."""
-        return tuple(self._whole(question) for question in self._questions.values())
+        return tuple(self._restore(question) for question in self._questions.values())
 
     def record(self, ask: Ask, said: Said) -> None:
         """On the disk before it returns."""
@@ -113,7 +113,7 @@ class ModelTape:
         else:
             self._refused[line["digest"]] = line["refused"]
 
-    def _whole(self, question: _Question) -> Ask:
+    def _restore(self, question: _Question) -> Ask:
         return Ask(
             purpose=question.purpose,
             messages=tuple(Message.model_validate_json(self._parts[name]) for name in question.messages),
@@ -140,8 +140,8 @@ class TapedModel:
         return self._inner.count(text)
 
     def ask(self, ask: Ask) -> Said:
-        ask = ask.shortened(self._longest)
-        said = self._tape.answered(ask)
+        ask = ask.shorten(self._longest)
+        said = self._tape.find_answer(ask)
         if said is None:
             try:
                 said = self._inner.ask(ask)
@@ -170,12 +170,12 @@ class RecordedModel:
 
     def ask(self, ask: Ask) -> Said:
         """Raises TapeMiss for a question that is not on the tape."""
-        ask = ask.shortened(self._longest)
-        said = self._tape.answered(ask)
+        ask = ask.shorten(self._longest)
+        said = self._tape.find_answer(ask)
         if said is not None:
             self.heard = self.heard + said.cost
             return said
-        why = self._tape.refused(ask)
+        why = self._tape.find_refusal(ask)
         if why is not None:
             stop = why.startswith(STOPPED)
             raise StopAsked(why.removeprefix(STOPPED)) if stop else BudgetSpent(why)

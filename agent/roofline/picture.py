@@ -93,17 +93,17 @@ def of_campaign(history: History, said: str) -> Picture:
     ceilings = history.roofline.ceilings if history.roofline else None
     contract = history.contract
 
-    def one(name: str, rows: Sequence[Row], accepted: bool | None = None) -> Series:
+    def make_series(name: str, rows: Sequence[Row], accepted: bool | None = None) -> Series:
         return series(
             name, rows, compute_shape_roofs(rows, contract.work, ceilings), contract.scoring, accepted=accepted
         )
 
     runs = [(closed, run) for closed in history.rounds if (run := figures.candidate(closed)) is not None]
-    found = [one("original", history.baseline.quick.rows)] if history.baseline else []
-    found += [one(f"round {closed.round}", run.rows, closed.accepted) for closed, run in runs]
+    found = [make_series("original", history.baseline.quick.rows)] if history.baseline else []
+    found += [make_series(f"round {closed.round}", run.rows, closed.accepted) for closed, run in runs]
     best = figures.best(history)
     if best is not None and best[0] > 1:
-        found.append(one(f"best (round {best[0]})", best[1].rows))
+        found.append(make_series(f"best (round {best[0]})", best[1].rows))
     title = f"{contract.target_op} on {history.opened.machine.name}, {history.opened.target.campaign}"
     return Picture(title=title, said=said, ceilings=ceilings, series=tuple(one for one in found if one.points))
 

@@ -135,7 +135,7 @@ class Catalogue:
         self._parts: Recent[object] = Recent(PARTS)
         self._wake = threading.Event()
 
-    def known(self) -> dict[str, Path]:
+    def find_campaigns(self) -> dict[str, Path]:
         """Folder of every campaign by its id."""
         if self._below is None:
             self.search()
@@ -159,7 +159,7 @@ class Catalogue:
             self.unsearched = tuple(folder for folder, _, whole in looked if not whole)
             self._next_search = ended + max(SEARCH_S, REST * (ended - began))
 
-    def rendered(self, key: object, stamp: object, make: Callable[[], T]) -> T:
+    def render_once(self, key: object, stamp: object, make: Callable[[], T]) -> T:
         """What `make` returns, made once for this stamp."""
         with CORE:
             held = self._parts.get(key, stamp)
@@ -171,7 +171,7 @@ class Catalogue:
     def stamp(self) -> str:
         """Changes when the list of all campaigns has something new to show. Reads no ledger."""
         parts = []
-        for name, path in self.known().items():
+        for name, path in self.find_campaigns().items():
             asked = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
             parts.append(
                 (
@@ -190,14 +190,14 @@ class Catalogue:
 
     def folder(self, id: str) -> Path:
         """Raises UserError for an id that names none."""
-        found = self.known().get(id)
+        found = self.find_campaigns().get(id)
         if found is None:
             raise UserError("there is no such campaign")
         return found
 
     def rows(self) -> list[Row]:
         """All campaigns, in no order; what has not been read yet says so and is read meanwhile."""
-        found = [self._row(name, path, self._current(name, path)) for name, path in self.known().items()]
+        found = [self._row(name, path, self._current(name, path)) for name, path in self.find_campaigns().items()]
         if any(row.record is None for row in found):
             self._wake.set()
         return found
@@ -207,7 +207,7 @@ class Catalogue:
         path = self.folder(id)
         return self._row(id, path, self._current(id, path) or self._read(id, path, hold=True))
 
-    def whole(self, id: str) -> Whole:
+    def read_record(self, id: str) -> Whole:
         """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
         path = self.folder(id)
         stamp = stamp_of(path)
@@ -222,15 +222,15 @@ class Catalogue:
     def questions(self) -> list[tuple[str, Waits]]:
         """Every open question with the id of its campaign, oldest first. What cannot be read is told in the list."""
         found: list[tuple[str, Waits]] = []
-        for name, path in self.known().items():
+        for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
                 found += [(name, one) for one in self.waiting(path)]
         return sorted(found, key=lambda pair: pair[1].request.asked_at)
 
-    def decided(self) -> list[tuple[str, Decided]]:
+    def list_unused_decisions(self) -> list[tuple[str, Decided]]:
         """What was decided and not gone on with, with the id of its campaign, oldest first."""
         found: list[tuple[str, Decided]] = []
-        for name, path in self.known().items():
+        for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
                 if any((path / FOLDER).glob(f"*{REQUEST}")) and (one := find_unused_decision(path)) is not None:
                     found.append((name, one))
@@ -240,7 +240,7 @@ class Catalogue:
         """Read what is new until the end is asked for: the work of one background thread."""
         while not ended.is_set():
             self.search()
-            for name, path in self.known().items():
+            for name, path in self.find_campaigns().items():
                 if ended.is_set():
                     return
                 if self._current(name, path) is None:
@@ -258,7 +258,9 @@ class Catalogue:
         """`hold`: its page is next, so the whole of it is held."""
         stamp = stamp_of(path)
         try:
-            history = self.whole(id).history if hold else fold_ledger(JsonlLedger(path / campaigns.LEDGER).lines())
+            history = (
+                self.read_record(id).history if hold else fold_ledger(JsonlLedger(path / campaigns.LEDGER).lines())
+            )
         except (WorldError, ValueError) as error:
             record = Record(name=path.name, problem=str(error))
         else:

@@ -84,10 +84,10 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
     row = catalogue.row(id)
     if row.record is not None and row.record.problem:
         return message(catalogue, "This ledger cannot be read", row.record.problem)
-    whole = catalogue.whole(id)
-    course = catalogue.rendered((id, "course"), whole.head, lambda: _course(whole))
+    whole = catalogue.read_record(id)
+    course = catalogue.render_once((id, "course"), whole.head, lambda: _course(whole))
     shown = Paged.of(whole.history.rounds[::-1] if whole.history else (), page, ROUNDS_A_PAGE)
-    rounds = catalogue.rendered((id, "rounds", shown.page), whole.head, lambda: _rounds(whole, shown.items))
+    rounds = catalogue.render_once((id, "rounds", shown.page), whole.head, lambda: _rounds(whole, shown.items))
     said_here = read_log_tail(catalogue.folder(id))
     return render(
         "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, shown=shown, **course, **rounds, **_top(catalogue)
@@ -96,7 +96,7 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
 
 def round_page(catalogue: Catalogue, id: str, number: int) -> str:
     """One round with its evidence and its change. Raises UserError where it has not closed."""
-    whole = catalogue.whole(id)
+    whole = catalogue.read_record(id)
     history = whole.history
     rounds = history.rounds if history else ()
     at = next((n for n, closed in enumerate(rounds) if closed.round == number), None)
@@ -181,7 +181,7 @@ _CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
 def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
     """The list, oldest first; `done`: what was just decided, `of` which campaign, and whether that now goes on."""
     found = catalogue.questions()
-    answered = catalogue.known().get(of or "")
+    answered = catalogue.find_campaigns().get(of or "")
     return render(
         "web_queue.v1.html",
         waiting=found,
@@ -190,7 +190,9 @@ def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None 
         campaign=answered.name if answered else "",
         goes_on=goes_on,
         open=len(found),
-        decided=[(name, next_of(str(catalogue.folder(name)), each)) for name, each in catalogue.decided()],
+        decided=[
+            (name, next_of(str(catalogue.folder(name)), each)) for name, each in catalogue.list_unused_decisions()
+        ],
     )
 
 
@@ -281,7 +283,7 @@ def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, s
 
 def _editable(catalogue: Catalogue, id: str, one: Waits, change: str) -> tuple[dict[str, str], str]:
     """Text of the files that may be edited here, by path; or why none may."""
-    history = catalogue.whole(id).history
+    history = catalogue.read_record(id).history
     if history is None or one.request.gate != "change":
         return {}, ""
     globs = history.contract.editable_globs

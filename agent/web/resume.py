@@ -64,7 +64,7 @@ class Continuing:
                 self._tried.add(question)
                 self.go_on(folder, f"nobody decided within {one.request.hours:g} h: {one.request.late}")
 
-        for name, done in catalogue.decided():
+        for name, done in catalogue.list_unused_decisions():
             folder = catalogue.folder(name)
             answer = folder / f"{done.request.key} decided"
             if answer not in self._tried:
@@ -108,7 +108,7 @@ class Continuing:
 def _has_answer(campaign: Path) -> bool:
     """Whether a resumed campaign finds an answer to what it waits for. Asked while no process works on it."""
     files, now = ApprovalFiles(campaign), datetime.now(UTC)
-    return files.decided() is not None or any(overdue(one.request, now) for one in files.waiting())
+    return files.find_unused_decision() is not None or any(overdue(one.request, now) for one in files.waiting())
 
 
 def read_log_tail(campaign: Path) -> str:

@@ -103,7 +103,7 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     @app.get("/c/{id}/report")
     def report(id: Id) -> HTMLResponse:
         folder = catalogue.folder(id)
-        return HTMLResponse(catalogue.rendered((id, "report"), catalogue.whole(id).head, lambda: page(folder)))
+        return HTMLResponse(catalogue.render_once((id, "report"), catalogue.read_record(id).head, lambda: page(folder)))
 
     @app.get("/c/{id}/events")
     async def events(id: Id) -> Response:
@@ -139,28 +139,28 @@ def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None
 def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
     """Every mistake as a page with one sentence, none of which repeats what was asked for."""
 
-    def told(title: str, text: str, status: int) -> HTMLResponse:
+    def make_page(title: str, text: str, status: int) -> HTMLResponse:
         return HTMLResponse(pages.message(catalogue, title, text), status)
 
     @app.exception_handler(UserError)
     def mistake(request: Request, error: UserError) -> HTMLResponse:
-        return told("This did not work", str(error), 404 if request.method == "GET" else 400)
+        return make_page("This did not work", str(error), 404 if request.method == "GET" else 400)
 
     @app.exception_handler(WorldError)
     def trouble(_: Request, error: WorldError) -> HTMLResponse:
-        return told("This cannot be shown", str(error), 500)
+        return make_page("This cannot be shown", str(error), 500)
 
     @app.exception_handler(Refused)
-    def refused(_: Request, error: Refused) -> Response:
+    def refuse(_: Request, error: Refused) -> Response:
         return PlainTextResponse(f"{error.why}\n", error.status)
 
     @app.exception_handler(RequestValidationError)
-    def malformed(_: Request, error: RequestValidationError) -> HTMLResponse:
-        return told("There is no such page", "The address is none of this server's.", 404)
+    def reject(_: Request, error: RequestValidationError) -> HTMLResponse:
+        return make_page("There is no such page", "The address is none of this server's.", 404)
 
     @app.exception_handler(HTTPException)
     def nothing(_: Request, error: HTTPException) -> HTMLResponse:
-        return told("There is no such page", "The address is none of this server's.", error.status_code)
+        return make_page("There is no such page", "The address is none of this server's.", error.status_code)
 
 
 def _lifespan(catalogue: Catalogue, going: Continuing | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

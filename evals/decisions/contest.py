@@ -230,7 +230,7 @@ class Listening:
                     f"--prompts: {prompt.name}: {error.message}: questions have no such part any more"
                 ) from error
             except _Heard as heard:
-                asks[prompt.name] = heard.ask.shortened(self._limits.answer_tokens)
+                asks[prompt.name] = heard.ask.shorten(self._limits.answer_tokens)
                 checks = Checks.model_validate_json(heard.ask.checks)
         if asks:
             point = Point(recording=self._recording, round=briefing.round, kind=kind, attempt=attempt)

@@ -75,7 +75,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
     found: list[Decision] = []
     for ask, number, kind, attempt in _read_questions(tape):
-        before, said = _before(lines, number), tape.answered(ask)
+        before, said = _before(lines, number), tape.find_answer(ask)
         if said is None or before is None or before.baseline is None:
             continue
         sources, classes = git.sources(fold.standing(before).commit), before.baseline.classes

@@ -191,11 +191,11 @@ def _usable(answer: str, given: int, checks: Checks, line: Line) -> float:
     lengths = dict(checks.lengths)
     known = resolver(lengths.get, line)
 
-    def unresolved(place: str) -> str:
+    def find_unresolved(place: str) -> str:
         path = place.partition(":")[0]
         return known(place) if path in lengths or path.startswith("knowledge/") or not checks.more else ""
 
-    chosen = check_directions(answer, checks, unresolved)
+    chosen = check_directions(answer, checks, find_unresolved)
     return 0.0 if isinstance(chosen, Wrong) or not given else len(chosen.hypotheses) / given
 
 

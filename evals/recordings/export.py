@@ -118,7 +118,7 @@ class Scrub:
         after = self.text(before)
         return data if after == before else after.encode()
 
-    def moved(self, sha256: str, instead: Artifact) -> None:
+    def replace_artifact(self, sha256: str, instead: Artifact) -> None:
         """That an artifact has other contents now, and so another name."""
         self._moved[sha256] = instead
 
@@ -320,7 +320,7 @@ def _artifacts(made: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scr
         before = theirs.get(artifact)
         stored = ours.put(artifact.name, scrub.data(before))
         if stored.sha256 != artifact.sha256:
-            scrub.moved(artifact.sha256, stored)
+            scrub.replace_artifact(artifact.sha256, stored)
 
 
 def _conversation(made: Path, campaign: Path, scrub: Scrub) -> None:
@@ -330,7 +330,7 @@ def _conversation(made: Path, campaign: Path, scrub: Scrub) -> None:
     theirs, ours = ModelTape(campaign / MODEL_TAPE, repaired=False), ModelTape(made / MODEL_TAPE)
     for ask in theirs.asks:
         clean = type(ask).model_validate(scrub.value(ask.model_dump(mode="json")))
-        said, why = theirs.answered(ask), theirs.refused(ask)
+        said, why = theirs.find_answer(ask), theirs.find_refusal(ask)
         if said is not None:
             ours.record(clean, type(said).model_validate(scrub.value(said.model_dump(mode="json"))))
         elif why is not None:

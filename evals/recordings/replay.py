@@ -173,13 +173,13 @@ def asking(inner: Workspace) -> Answer:
 def recording(answer: Answer, tape: Tape) -> Answer:
     """The same, each new question put on a tape with its answer."""
 
-    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+    def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         found, name = answer(method, arguments), key(method, arguments)
-        if not tape.known(name):
+        if not tape.is_answered(name):
             tape.record(name, port=PORT, method=method, about=_about(arguments), answer=found)
         return found
 
-    return told
+    return answer_recorded
 
 
 def playing(tape: Tape) -> Answer:
@@ -187,7 +187,7 @@ def playing(tape: Tape) -> Answer:
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
         name = key(method, arguments)
-        if not tape.known(name):
+        if not tape.is_answered(name):
             raise TapeMiss(f"workspace.{method}({_about(arguments)}) was never recorded")
         return tape.answer(name)
 
@@ -233,9 +233,9 @@ class Overheard(Tape):
         self._lines, self._script, self._tape = lines, script, tape
         self._seen: set[str] = set()
 
-    def known(self, key: str) -> bool:
+    def is_answered(self, key: str) -> bool:
         """As the tape says."""
-        return self._tape.known(key)
+        return self._tape.is_answered(key)
 
     def answer(self, key: str) -> Any:
         """What the tape has, noted."""
@@ -249,12 +249,12 @@ class Overheard(Tape):
 def overheard(answer: Answer, script: list[Spoken]) -> Answer:
     """The same for the workspace, which is asked for real."""
 
-    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+    def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         found = answer(method, arguments)
         script.append(Spoken(port=PORT, method=method, answer=found))
         return found
 
-    return told
+    return answer_recorded
 
 
 class Prompter:
@@ -344,13 +344,13 @@ def same_commits(answer: Answer, recorded: Sequence[Line]) -> Answer:
     rounds = [line.body for line in recorded if isinstance(line.body, RoundClosed)]
     then = {body.tree: body.commit for body in rounds if body.commit}
 
-    def told(method: str, arguments: Mapping[str, Any]) -> Any:
+    def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         if method == "reset":  # the copied mirror's branch is where the campaign left it, and nobody looks at it
             return None
         commit = then.get(str(arguments.get("tree"))) if method == "accept" else None
         return commit or answer(method, arguments)
 
-    return told
+    return answer_recorded
 
 
 # The first place where two ledgers part, as a field's path and its two values.

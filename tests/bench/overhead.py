@@ -63,7 +63,7 @@ class Meter:
 
         return run
 
-    def entered(self, node: str) -> None:
+    def enter_node(self, node: str) -> None:
         """A node begins: what was since the last one ended is the loop's own. A round begins with `analyze`."""
         self.book("between nodes")
         if node in ("analyze", "final_test"):
@@ -140,11 +140,11 @@ def _metered(meter: Meter) -> Iterator[None]:
     from ridgeline.sandbox.devices import lease
     from ridgeline.sandbox.isolation import process
 
-    entered, left = StatusView.entered, StatusView.left
+    entered, left = StatusView.enter_node, StatusView.leave_node
 
     def entering(self: StatusView, node: str, state: Any) -> None:
         entered(self, node, state)
-        meter.entered(node)
+        meter.enter_node(node)
 
     def leaving(self: StatusView, node: str) -> None:
         meter.book(node)
@@ -155,8 +155,8 @@ def _metered(meter: Meter) -> Iterator[None]:
             (process, "_started", meter.started(process._start)),
             (process, "exited_within", meter.apart(process.exited_within)),
             (lease, "_taken", meter.apart(lease._taken)),
-            (StatusView, "entered", entering),
-            (StatusView, "left", leaving),
+            (StatusView, "enter_node", entering),
+            (StatusView, "leave_node", leaving),
         ):
             undo.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, other)

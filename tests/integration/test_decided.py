@@ -16,17 +16,17 @@ RACES = 12
 RACER = """
 import sys, time
 from pathlib import Path
-from ridgeline.agent.campaign.decisions import Answer, asked, store
+from ridgeline.agent.campaign.decisions import Answer, find_question, store_decision
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.campaign.approvals import DecidedAlready
 
 campaigns, by = [Path(name) for name in sys.argv[2:]], sys.argv[1]
 for campaign in campaigns:
-    one = asked(campaign, None)
+    one = find_question(campaign, None)
     print("ready", flush=True)
     sys.stdin.readline()
     try:
-        store(campaign, one, Answer(yes=True, reason=f"words of {by}", by=by))
+        store_decision(campaign, one, Answer(yes=True, reason=f"words of {by}", by=by))
         print("stored", flush=True)
     except DecidedAlready as error:
         print(f"refused {error}", flush=True)
@@ -57,7 +57,7 @@ def test_of_two_processes_that_answer_at_once_one_decides_and_the_other_is_told(
         said = {by: racer.stdout.readline() for by, racer in racers.items()}
         (winner,) = (by for by, line in said.items() if line == "stored\n")
         (loser,) = (by for by in said if by != winner)
-        done = ApprovalFiles(folder).decided()
+        done = ApprovalFiles(folder).find_unused_decision()
         assert done is not None
         assert done.decision.by == winner
         assert f"was decided already: approve by {winner} at {done.decision.at}: words of {winner}" in said[loser]
@@ -124,7 +124,7 @@ def test_the_pages_tell_of_a_decision_that_nobody_resumed(cli, campaign):
     ask(campaign)
     cli("approve", campaign, "--yes", "--by", "Ada <b>")
     web = application((campaign,), Access())
-    (name,) = Catalogue((campaign,)).known()
+    (name,) = Catalogue((campaign,)).find_campaigns()
     for page in ("/", "/queue", f"/c/{name}"):
         text = call(web, page).text
         assert "ot resumed: change" in text

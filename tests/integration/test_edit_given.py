@@ -186,7 +186,7 @@ def test_a_typo_in_a_phones_text_field_is_told_on_the_page_and_costs_nothing(cli
     from tests.web_calls import call
 
     web = application((campaign,), Access())
-    (name,) = Catalogue((campaign,)).known()
+    (name,) = Catalogue((campaign,)).find_campaigns()
     (key,) = open_keys(cli, campaign)
     headers = (
         ("host", "127.0.0.1:8765"),

@@ -43,7 +43,7 @@ def web(campaign):
 
 @pytest.fixture
 def name(campaign) -> str:
-    (found,) = Catalogue((campaign,)).known()
+    (found,) = Catalogue((campaign,)).find_campaigns()
     return found
 
 
@@ -175,7 +175,7 @@ def test_text_that_wants_to_be_a_script_stays_text(tmp_path, target):
     (folder / "status.json").write_text(
         '{"status":"waiting","phase":"<script>alert(5)</script>","detail":"<b onclick=x>"}'
     )
-    (name,) = Catalogue((folder,)).known()
+    (name,) = Catalogue((folder,)).find_campaigns()
     web = application((folder,), Access())
     call(web, f"/c/{name}")
     found = call(web, target.replace("ID", name))

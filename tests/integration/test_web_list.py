@@ -57,7 +57,7 @@ def web(kernels):
     """Everything is read."""
     found = application((kernels,), Access())
     catalogue = Catalogue((kernels,))
-    for name in catalogue.known():
+    for name in catalogue.find_campaigns():
         call(found, f"/c/{name}")
     return found
 
@@ -79,7 +79,7 @@ def test_folders_are_searched_below_and_nothing_else_is_taken_for_a_campaign(ker
     write_ledger(inside / "mirror.git" / "deep", complete())
     found, whole = folders.below(kernels)
     assert (sorted(path.name for path in found), whole) == (["gelu", "norm", "pool", "topk"], True)
-    assert len(Catalogue((kernels,)).known()) == 4
+    assert len(Catalogue((kernels,)).find_campaigns()) == 4
 
 
 def test_the_queue_of_a_folder_is_searched_below_too(cli, kernels):
@@ -96,9 +96,9 @@ def test_a_search_that_would_take_too_long_ends_and_says_so(kernels, monkeypatch
 def test_a_campaign_that_begins_beside_a_known_one_is_shown_at_once(kernels, monkeypatch):
     monkeypatch.setattr("ridgeline.agent.web.catalogue.RESCAN_S", 0.0)
     catalogue = Catalogue((kernels,))
-    before = set(catalogue.known())
+    before = set(catalogue.find_campaigns())
     write_ledger(kernels / "team" / "two" / "agent" / "workspace" / "fresh", complete())
-    (fresh,) = set(catalogue.known()) - before
+    (fresh,) = set(catalogue.find_campaigns()) - before
     assert catalogue.folder(fresh).name == "fresh"
 
 
@@ -175,7 +175,7 @@ def test_a_campaign_with_many_kept_changes_leaves_room_for_the_others(tmp_path):
     folder = write_ledger(tmp_path / "toy", make_history(*rounds))
     stand(folder, status="running", phase="measure", round=42, pid=os.getpid())
     web = application((folder,), Access())
-    call(web, f"/c/{next(iter(Catalogue((folder,)).known()))}")
+    call(web, f"/c/{next(iter(Catalogue((folder,)).find_campaigns()))}")
     page = call(web, "/morning").text
     assert "and 32 before" in page
     assert page.count("<li>") < 20

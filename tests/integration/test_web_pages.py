@@ -36,7 +36,7 @@ def web(campaign):
 
 
 def id_of(campaign: Path) -> str:
-    (found,) = Catalogue((campaign,)).known()
+    (found,) = Catalogue((campaign,)).find_campaigns()
     return found
 
 
@@ -62,7 +62,7 @@ def test_the_list_shows_every_campaign_as_soon_as_it_is_read(tmp_path):
     folders = tuple(write_ledger(tmp_path / name, complete()) for name in ("one", "two"))
     catalogue = Catalogue(folders)
     assert [row.record for row in catalogue.rows()] == [None, None]
-    for name in catalogue.known():
+    for name in catalogue.find_campaigns():
         catalogue.row(name)
     assert [
         (row.status, len(row.record.result.kept), row.record.claim.speedup) for row in catalogue.rows() if row.record
@@ -101,10 +101,10 @@ def test_a_damaged_ledger_is_said_and_hurts_no_other(tmp_path):
         (bad / "ledger.jsonl").read_bytes().replace(b"change number 3", b"change number 4")
     )
     catalogue = Catalogue((good, bad))
-    rows = {catalogue.row(name).name: catalogue.row(name) for name in catalogue.known()}
+    rows = {catalogue.row(name).name: catalogue.row(name) for name in catalogue.find_campaigns()}
     assert "was changed after it was written" in rows["bad"].problem
     web = application((good, bad), Access())
-    pages = {name: text(call(web, f"/c/{name}")) for name in catalogue.known()}
+    pages = {name: text(call(web, f"/c/{name}")) for name in catalogue.find_campaigns()}
     assert sum("was changed after it was written" in page for page in pages.values()) == 1
     assert sum("at least 1.170x" in page for page in pages.values()) == 1
 

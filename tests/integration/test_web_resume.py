@@ -49,7 +49,7 @@ def resumes(tmp_path):
 
 
 def post(web, campaign: Path, *, key: str = KEY, **form: str) -> Answer:
-    (name,) = Catalogue((campaign,)).known()
+    (name,) = Catalogue((campaign,)).find_campaigns()
     headers = (
         ("host", "127.0.0.1:8765"),
         ("origin", "http://127.0.0.1:8765"),
@@ -90,7 +90,7 @@ def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatc
     assert f"resumed {campaign}" in log
     assert SECRET not in log
     assert beat(campaign).stamp != before, "who follows the page is told"
-    (name,) = Catalogue((campaign,)).known()
+    (name,) = Catalogue((campaign,)).find_campaigns()
     assert f"resumed {campaign}" in text(call(web, f"/c/{name}"))
     assert "toy goes on now" in text(call(web, done.headers["location"]))
 

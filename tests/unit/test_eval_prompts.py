@@ -73,7 +73,7 @@ def test_read_only_files_of_a_shipped_task_are_shown(heard):
 def test_old_answers_stay_with_their_questions():
     tape = ModelTape(ONE / "model_tape.jsonl", repaired=False)
     asked = situations(ONE, [prompt(SHIPPED)])
-    assert all(tape.answered(one.asks[SHIPPED]) is None for one in asked), "an older version asked it in other words"
+    assert all(tape.find_answer(one.asks[SHIPPED]) is None for one in asked), "an older version asked it in other words"
 
 
 @pytest.mark.parametrize(

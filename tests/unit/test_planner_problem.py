@@ -29,7 +29,7 @@ class Folder:
     def search(self, commit, text):
         return ()
 
-    def stored(self, artifact):
+    def read_artifact(self, artifact):
         return None
 
 

@@ -60,6 +60,6 @@ def test_an_unknown_commit_is_an_error_and_a_lost_artifact_is_none(read):
     with pytest.raises(NoSuchBase):
         reader.paths("0" * 40)
     kept = store.put("round.diff", b"+new\n")
-    assert reader.stored(kept) == "+new\n"
-    assert reader.stored(make_artifact("gone")) is None
-    assert reader.stored(store.put("x", b"\xff\xfe")) is None
+    assert reader.read_artifact(kept) == "+new\n"
+    assert reader.read_artifact(make_artifact("gone")) is None
+    assert reader.read_artifact(store.put("x", b"\xff\xfe")) is None

@@ -48,7 +48,7 @@ class Tree:
     def search(self, commit, text):
         return ()
 
-    def stored(self, artifact):
+    def read_artifact(self, artifact):
         return None
 
 

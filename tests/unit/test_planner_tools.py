@@ -22,7 +22,7 @@ class OneReader(BriefedReader):
     def text(self, commit, path):
         return "int main;\n" * 3000 if path == "bench.c" else super().text(commit, path)
 
-    def stored(self, artifact):
+    def read_artifact(self, artifact):
         return {"round.diff": "-old\n+new", "kernel.c": f"version {artifact.sha256[:4]}\nsame\n"}.get(artifact.name)
 
 
@@ -90,4 +90,4 @@ def test_without_a_reader_only_the_briefing_is_there():
     reader = BriefedReader(briefing)
     assert reader.paths("another commit") == ()
     assert reader.text("another commit", "kernel.c") is None
-    assert reader.stored(make_artifact()) is None
+    assert reader.read_artifact(make_artifact()) is None

@@ -44,7 +44,7 @@ def test_names_are_replaced_and_nothing_else(before, after):
 def test_values_keep_their_form_and_artifacts_follow_their_contents():
     scrub = Scrub(PRIVATE)
     old, new = "a" * 64, Artifact(sha256="b" * 64, name="x.csv", size=5)
-    scrub.moved(old, new)
+    scrub.replace_artifact(old, new)
     told = scrub.value({"n": 1, "ok": None, "mira": ["mira", 2.5], "raw": {"sha256": old, "name": "x.csv", "size": 9}})
     assert told == {"n": 1, "ok": None, "mira": ["[user]", 2.5], "raw": new.model_dump()}
     assert artifacts_in([told]) == [new]

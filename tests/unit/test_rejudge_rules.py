@@ -42,7 +42,7 @@ def process(best: float, candidate: float) -> Process:
 def test_a_process_reports_means_over_shapes_and_can_be_turned_round():
     one = process(100, 80)
     assert one.level("best") - one.level("candidate") == pytest.approx(math.log(1.25))
-    assert one.swapped().level("best") == one.level("candidate")
+    assert one.swap().level("best") == one.level("candidate")
     assert one.mean("best", "a") == pytest.approx(100.5)
     with pytest.raises(KeyError):
         one.mean("best", "c")

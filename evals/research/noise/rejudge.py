@@ -46,9 +46,9 @@ class Tally(Value):
 
     def pairs_for(self, stand: PairDecision, *, share: float) -> int | None:
         """Smallest number of pairs within which that share of all orders had ended so; None when never."""
-        return next((n for n in self._taken() if self.share(stand, within=n) >= share), None)
+        return next((n for n in self._list_pairs() if self.share(stand, within=n) >= share), None)
 
-    def _taken(self) -> list[int]:
+    def _list_pairs(self) -> list[int]:
         return sorted({decision.pairs for decision in self.decisions})
 
 

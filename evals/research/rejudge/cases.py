@@ -53,7 +53,7 @@ class Process(Value):
                 return statistics.fmean(shape.of(side))
         raise KeyError(label)
 
-    def swapped(self) -> "Process":
+    def swap(self) -> "Process":
         """The same with the two versions' names exchanged."""
         shapes = (Times(label=s.label, best=s.candidate, candidate=s.best) for s in self.shapes)
         return Process(shapes=tuple(shapes))
@@ -208,7 +208,7 @@ def _identical(known: History, like: Case, store: ArtifactStore) -> Iterator[Cas
         noise = estimate_noise(others) if len(others) > 1 else None
         for swapped in (False, True):
             taken = tuple(_turn(pairs[place], swapped) for place in chosen)
-            times = tuple(raw[place].swapped() if swapped else raw[place] for place in chosen) if raw else ()
+            times = tuple(raw[place].swap() if swapped else raw[place] for place in chosen) if raw else ()
             yield _twin(like, taken, times, noise)
 
 
