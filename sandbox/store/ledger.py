@@ -48,13 +48,15 @@ class JsonlLedger:
             lines = self.lines()
             count_before, data = len(lines), b""
             for body in bodies:
-                same = next((line for line in lines if line.key == key(body)), None)
-                if same is None:
+                recorded_line = next((line for line in lines if line.key == key(body)), None)
+                if recorded_line is None:
                     line = seal_line(body, seq=len(lines), prev=lines[-1].sha256 if lines else FIRST)
                     data += _canonical(line.model_dump(mode="json")) + b"\n"
                     lines = (*lines, line)
-                elif same.body != body:
-                    logger.warning("%s: %s is already recorded otherwise; the first is kept", self._path, same.key)
+                elif recorded_line.body != body:
+                    logger.warning(
+                        "%s: %s is already recorded otherwise; the first is kept", self._path, recorded_line.key
+                    )
             if len(lines) == count_before:
                 return
             if self._rests_on is not None:

@@ -119,7 +119,7 @@ def _show(value: object) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the list of what is known when nothing is close."""
+    """`did you mean 'x'?`, or the list of the names when none is close."""
     choices = sorted(names)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(choices)}"

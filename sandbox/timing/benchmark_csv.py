@@ -350,8 +350,8 @@ class _WatchedCommands(Commands):
 
 
 def _watch(commands: Commands, watch: CoreWatch) -> Commands:
-    same = {field.name: getattr(commands, field.name) for field in fields(commands)}
-    return _WatchedCommands(**same, watch=watch)
+    values = {field.name: getattr(commands, field.name) for field in fields(commands)}
+    return _WatchedCommands(**values, watch=watch)
 
 
 def _gather_conditions(core: CoreWatch, card: CardWatch | None) -> Conditions:

@@ -395,8 +395,8 @@ class Versus:
         )
 
     def _question(self, best: str, candidate: str) -> Question:
-        here = self._runs.conduct.cwd
-        return Question(best=best, candidate=candidate, shapes=(), blocks=self._blocks, folders=(here, here))
+        folder = self._runs.conduct.cwd
+        return Question(best=best, candidate=candidate, shapes=(), blocks=self._blocks, folders=(folder, folder))
 
 
 def encode_pairs(pairs: Sequence[TimedPair]) -> bytes:

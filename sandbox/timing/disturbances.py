@@ -151,16 +151,16 @@ def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, h
 
 
 def _stretches(spans: Sequence[Span], processes: Sequence[_ProcessConditions]) -> Iterable[_Stretch]:
-    reached: dict[int, float] = {}
+    ends_us: dict[int, float] = {}
     for span in spans:
         of = processes[span.process]
         load = of.conditions.load
-        began, end = reached.get(span.process, load.began_us), load.ended_us
+        began, end = ends_us.get(span.process, load.began_us), load.ended_us
         at = _monotonic(span.at_us, load)
         if at is None or not began <= at <= end:  # no time, or one of another clock: it may have been any moment
             yield _Stretch(span=span, process=of, began_us=load.began_us, ended_us=end, exact=False)
             continue
-        reached[span.process] = at
+        ends_us[span.process] = at
         yield _Stretch(span=span, process=of, began_us=began, ended_us=at, exact=True)
 
 
@@ -218,8 +218,8 @@ def _slowdowns(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
         if card is None:
             continue
         during = dict.fromkeys(name for reading in stretch.readings() for name in reading.slowdowns or ())
-        placed = {name for reading in card.during for name in reading.slowdowns or ()}
-        names |= during | {name: None for name in _count(card) if name not in placed}
+        names_in_readings = {name for reading in card.during for name in reading.slowdowns or ()}
+        names |= during | {name: None for name in _count(card) if name not in names_in_readings}
     return tuple(name for name in names if name != POWER_CAP)
 
 
@@ -253,17 +253,17 @@ def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
 
 def left_out(dropped: Sequence[Disturbed], timed_blocks: int) -> tuple[str, ...]:
     """One sentence per kind of disturbance, with how many of the `timed_blocks` it cost."""
-    counted = Counter(disturbance.kind for disturbance in dropped)
+    counts = Counter(disturbance.kind for disturbance in dropped)
     return tuple(
         f"{count} of {timed_blocks} blocks left out: {cause([disturbance for disturbance in dropped if disturbance.kind == kind])}"
-        for kind, count in counted.most_common()
+        for kind, count in counts.most_common()
     )
 
 
-def cause(same: Sequence[Disturbed]) -> str:
+def cause(disturbances: Sequence[Disturbed]) -> str:
     """What disturbed these blocks, which are of one kind: the median of the shares, each name once."""
-    share = statistics.median(disturbance.amount for disturbance in same)
-    names = ", ".join(dict.fromkeys(name for disturbance in same for name in disturbance.names))
+    share = statistics.median(disturbance.amount for disturbance in disturbances)
+    names = ", ".join(dict.fromkeys(name for disturbance in disturbances for name in disturbance.names))
     texts: dict[Kind, str] = {
         "foreign_load": f"other processes used {share:.0%} of the timed core",
         "steal": f"the hypervisor gave {share:.0%} of the timed core to other guests",
@@ -272,4 +272,4 @@ def cause(same: Sequence[Disturbed]) -> str:
         "clock": f"the card's clock differed by {share:.1%} between the two versions; lock it if you may",
         "harness": "marked invalid by the benchmark itself",
     }
-    return texts[same[0].kind]
+    return texts[disturbances[0].kind]

@@ -288,8 +288,8 @@ class PairedHarness:
             cwd=question.folder("best"),
         )
         who = f"pair {number} (a is the {a}, b is the {b})"
-        if failed := run.find_failure(question.candidate, who=who):
-            return failed
+        if failure := run.find_failure(question.candidate, who=who):
+            return failure
         slots = read_slots(run.data, a=a, requested=question.shapes, blocks=question.blocks)
         if isinstance(slots, Problem):
             return unusable(slots, question.candidate, who=who, seconds=run.exit.seconds)
@@ -320,8 +320,8 @@ class JudgedPairs:
             ),
             commits=(question.best, question.candidate),
         )
-        if failed := run.find_failure(question.candidate, who=f"pair {number} (a is the {a}, b is the {b})"):
-            return failed
+        if failure := run.find_failure(question.candidate, who=f"pair {number} (a is the {a}, b is the {b})"):
+            return failure
         assert not isinstance(run.answer, JudgeFailed)
         sides: dict[str, Side] = {"a": a, "b": b}
         slots = tuple(
@@ -372,8 +372,8 @@ class WholeProcesses:
             cwd=question.folder(side),
         )
         who = f"pair {number}, the {side}"
-        if failed := run.find_failure(commit, who=who):
-            return failed
+        if failure := run.find_failure(commit, who=who):
+            return failure
         exact = any("{shapes}" in word for word in self.contract.quick_command)
         rows = read(run.data, self.contract, requested=question.shapes, exact=exact)
         if isinstance(rows, Problem):
@@ -469,7 +469,7 @@ def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbed, .
     return find_disturbed(spans, tuple(process.conditions for process in timed.processes), host=host)
 
 
-def fit(timed: Sequence[TimedPair], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
+def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
     """What is left of the pairs; `unstable` when more than `limit` of their blocks had to go.
 
     Blocks that the harness marked count too. A pair that lost all blocks of a shape is left out whole, because pairs
@@ -477,20 +477,23 @@ def fit(timed: Sequence[TimedPair], question: Question, *, limit: float) -> Fit 
     """
     pairs: list[Pair] = []
     dropped: list[Disturbed] = []
-    for timed_pair in timed:
-        out = {(gone.label, gone.block): gone for gone in (*_marks(timed_pair.pair), *timed_pair.disturbed)}
-        if lost_label := _lost_pair(timed_pair.pair.blocks, out):
-            why = next(gone for gone in out.values() if gone.label == lost_label)
-            out = {**{block: _same(why, block) for block in timed_pair.pair.blocks}, **out}
+    for timed_pair in timed_pairs:
+        disturbed_blocks = {
+            (disturbance.label, disturbance.block): disturbance
+            for disturbance in (*_marks(timed_pair.pair), *timed_pair.disturbed)
+        }
+        if lost_label := _lost_pair(timed_pair.pair.blocks, disturbed_blocks):
+            why = next(disturbance for disturbance in disturbed_blocks.values() if disturbance.label == lost_label)
+            disturbed_blocks = {**{block: _same(why, block) for block in timed_pair.pair.blocks}, **disturbed_blocks}
         else:
-            pairs.append(timed_pair.pair.without(out))
-        dropped += out.values()
-    timed_blocks = sum(len(timed_pair.pair.blocks) for timed_pair in timed)
-    notes = (*left_out(dropped, timed_blocks), *_repeats(timed), *_unseen(timed))
+            pairs.append(timed_pair.pair.without(disturbed_blocks))
+        dropped += disturbed_blocks.values()
+    timed_blocks = sum(len(timed_pair.pair.blocks) for timed_pair in timed_pairs)
+    notes = (*left_out(dropped, timed_blocks), *_repeats(timed_pairs), *_unseen(timed_pairs))
     if pairs and len(dropped) <= limit * timed_blocks:
         return Fit(pairs=tuple(pairs), dropped=len(dropped), taken=timed_blocks, notes=notes)
     detail = f"the machine did not stay the same (at most {limit:.0%} may be left out): {'; '.join(notes)}"
-    seconds = sum(timed_pair.seconds for timed_pair in timed)
+    seconds = sum(timed_pair.seconds for timed_pair in timed_pairs)
     return BenchmarkFailed(commit=question.candidate, reason="unstable", detail=detail, seconds=seconds)
 
 
@@ -501,10 +504,10 @@ def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbed], limi
     )
 
 
-def _lost_pair(blocks: Sequence[Block], out: Collection[Block]) -> str | None:
+def _lost_pair(blocks: Sequence[Block], disturbed_blocks: Collection[Block]) -> str | None:
     """A shape without any block left."""
-    left = {label for label, number in blocks if (label, number) not in out}
-    return next((label for label, _ in blocks if label not in left), None)
+    labels_with_blocks = {label for label, number in blocks if (label, number) not in disturbed_blocks}
+    return next((label for label, _ in blocks if label not in labels_with_blocks), None)
 
 
 def _marks(pair: Pair) -> tuple[Disturbed, ...]:
@@ -515,17 +518,17 @@ def _same(why: Disturbed, block: Block) -> Disturbed:
     return why.model_copy(update={"label": block[0], "block": block[1]})
 
 
-def _repeats(timed: Sequence[TimedPair]) -> tuple[str, ...]:
-    extra_tries = [len(timed_pair.others) for timed_pair in timed if timed_pair.others]
+def _repeats(timed_pairs: Sequence[TimedPair]) -> tuple[str, ...]:
+    extra_tries = [len(timed_pair.others) for timed_pair in timed_pairs if timed_pair.others]
     if not extra_tries:
         return ()
     tries = f"{sum(extra_tries)} more {'try' if sum(extra_tries) == 1 else 'tries'}"
-    return (f"{len(extra_tries)} of {len(timed)} pairs were disturbed and timed again, {tries} in all",)
+    return (f"{len(extra_tries)} of {len(timed_pairs)} pairs were disturbed and timed again, {tries} in all",)
 
 
-def _unseen(timed: Sequence[TimedPair]) -> tuple[str, ...]:
+def _unseen(timed_pairs: Sequence[TimedPair]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
-            note for timed_pair in timed for process in timed_pair.processes for note in process.conditions.notes
+            note for timed_pair in timed_pairs for process in timed_pair.processes for note in process.conditions.notes
         )
     )

@@ -148,9 +148,9 @@ class TreeUse:
         """Ticks so far."""
         live = _tree()
         self._own |= {process: ticks for process, (ticks, _) in live.items()}
-        ended = sum(ticks for process, ticks in self._own.items() if process not in live)
-        waited = sum(waited for _, waited in live.values()) - self._waited_before
-        return sum(ticks for ticks, _ in live.values()) + max(waited, ended)
+        ended_ticks = sum(ticks for process, ticks in self._own.items() if process not in live)
+        child_ticks = sum(child_ticks for _, child_ticks in live.values()) - self._waited_before
+        return sum(ticks for ticks, _ in live.values()) + max(child_ticks, ended_ticks)
 
 
 def _tree() -> dict[int, tuple[int, int]]:
@@ -362,7 +362,7 @@ class Quiet:
 
     def wait(self) -> bool:
         """Until the core was at rest for `LOOKS` looks. False when patience ran out, or nothing can be seen."""
-        rested = 0
+        rest_looks = 0
         while self._left_s >= LOOK_S:
             before = self._look()
             self._sleep(LOOK_S)
@@ -371,8 +371,8 @@ class Quiet:
             if before is None or after is None:
                 return False
             busy_s = (after.busy - before.busy + after.steal - before.steal) * TICK_S
-            rested = rested + 1 if busy_s <= RESTED * LOOK_S * self._cores else 0
-            if rested == LOOKS:
+            rest_looks = rest_looks + 1 if busy_s <= RESTED * LOOK_S * self._cores else 0
+            if rest_looks == LOOKS:
                 return True
         return False
 
@@ -437,6 +437,6 @@ def _list_available(look: Look) -> tuple[list[str], list[str]]:
         "throttling": reading is not None and (reading.slowdowns is not None or bool(reading.counts)),
         "other users": look.foreign is not None,
     }
-    return [name for name, there in availability.items() if there], [
-        name for name, there in availability.items() if not there
+    return [name for name, is_available in availability.items() if is_available], [
+        name for name, is_available in availability.items() if not is_available
     ]

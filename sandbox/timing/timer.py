@@ -122,12 +122,12 @@ class Calibrations:
         except (OSError, ValidationError) as error:
             logger.info("%s: cannot be used, so it is measured again: %s", path, str(error).splitlines()[0])
             return None
-        ours = (
+        is_answer = (
             answer.schema_version == SCHEMA
             and answer.key == request.key
             and answer.comparison.machine == request.machine
         )
-        return answer if ours and 0 <= self._now() - answer.at <= KEPT_S else None
+        return answer if is_answer and 0 <= self._now() - answer.at <= KEPT_S else None
 
     def keep(
         self, request: CalibrationRequest, comparison: Comparison, raw: str, *, pairs: int, budget_s: float
@@ -276,8 +276,8 @@ class ContractTimer:
         run = self._stopwatch.ask(
             lambda: judge.benchmark(task_file, tree.absolute(), shapes=shapes, timeout_s=timeout_s), commits=(commit,)
         )
-        if failed := run.find_failure(commit, who=field):
-            return failed
+        if failure := run.find_failure(commit, who=field):
+            return failure
         assert not isinstance(run.answer, JudgeFailed)
         rows = rows_of(run.answer, contract)
         if isinstance(rows, Problem):
@@ -288,8 +288,8 @@ class ContractTimer:
         self, commit: str, tree: Path, *, field: str, command: Argv, shapes: tuple[str, ...]
     ) -> "_Measured | BenchmarkFailed":
         run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
-        if failed := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
-            return failed
+        if failure := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
+            return failure
         exact = any("{shapes}" in word for word in command)
         rows = read(run.data, self._commands.contract, requested=shapes, exact=exact)
         if isinstance(rows, Problem):
@@ -314,8 +314,12 @@ class ContractTimer:
         question = self._question(best, candidate, shapes=shapes, blocks=blocks)
         if isinstance(question, BenchmarkFailed):
             return question
-        timed = self._time(question, range(first_pair, first_pair + pairs))
-        return timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+        timed_pairs = self._time(question, range(first_pair, first_pair + pairs))
+        return (
+            timed_pairs
+            if isinstance(timed_pairs, BenchmarkFailed)
+            else self._comparison(question, timed_pairs, purpose)
+        )
 
     def calibrate(
         self,
@@ -341,8 +345,14 @@ class ContractTimer:
             return question.model_copy(update={"commit": commit})
         until = time.monotonic() + budget_s
         numbers = range(pairs)
-        timed = self._time(question, numbers, enough=lambda count: count >= FEWEST_PAIRS and time.monotonic() >= until)
-        comparison = timed if isinstance(timed, BenchmarkFailed) else self._comparison(question, timed, purpose)
+        timed_pairs = self._time(
+            question, numbers, enough=lambda count: count >= FEWEST_PAIRS and time.monotonic() >= until
+        )
+        comparison = (
+            timed_pairs
+            if isinstance(timed_pairs, BenchmarkFailed)
+            else self._comparison(question, timed_pairs, purpose)
+        )
         if isinstance(comparison, BenchmarkFailed):
             return comparison.model_copy(update={"commit": commit})
         comparison = comparison.model_copy(update={"candidate": commit})
@@ -384,22 +394,22 @@ class ContractTimer:
     ) -> list[TimedPair] | BenchmarkFailed:
         """The pairs with these numbers, in order, until as many as are `enough` were timed."""
         interleaver = self._interleaver()
-        timed: list[TimedPair] = []
+        timed_pairs: list[TimedPair] = []
         for number in numbers:
             result = interleaver.time(question, number)
             if isinstance(result, BenchmarkFailed):
                 return result
-            timed.append(result)
-            if enough(len(timed)):
+            timed_pairs.append(result)
+            if enough(len(timed_pairs)):
                 break
-        return self._learn_classes(question, timed) or timed
+        return self._learn_classes(question, timed_pairs) or timed_pairs
 
-    def _learn_classes(self, question: Question, timed: list[TimedPair]) -> BenchmarkFailed | None:
+    def _learn_classes(self, question: Question, timed_pairs: list[TimedPair]) -> BenchmarkFailed | None:
         """A paired CSV has no configuration columns: one quick run of the best version names the classes it lacks.
 
         Rarely needed: a benchmark of the same shapes in this process has named them already.
         """
-        labels = {slot.label for pair in timed for slot in pair.pair.slots}
+        labels = {slot.label for pair in timed_pairs for slot in pair.pair.slots}
         if not self._commands.contract.benchmark_output.config_columns or labels <= self._classes.keys():
             return None
         quick_run = self.benchmark(
@@ -419,24 +429,26 @@ class ContractTimer:
         host = contract.scoring.engine == "wall"
         return Steady(interleaver=plain, host=host, limit=self._bearing.dropped_limit, quiet=quiet)
 
-    def _comparison(self, question: Question, timed: list[TimedPair], purpose: str) -> Comparison | BenchmarkFailed:
-        left = fit(timed, question, limit=self._bearing.dropped_limit)
-        if isinstance(left, BenchmarkFailed):
-            return left
-        seconds = sum(pair.seconds for pair in timed)
-        shapes = shapes_of(left.pairs, self._classes)
+    def _comparison(
+        self, question: Question, timed_pairs: list[TimedPair], purpose: str
+    ) -> Comparison | BenchmarkFailed:
+        selection = fit(timed_pairs, question, limit=self._bearing.dropped_limit)
+        if isinstance(selection, BenchmarkFailed):
+            return selection
+        seconds = sum(pair.seconds for pair in timed_pairs)
+        shapes = shapes_of(selection.pairs, self._classes)
         if isinstance(shapes, Problem):
             return unusable(shapes, question.candidate, who="comparison", seconds=seconds)
-        raw = json.dumps([pair.model_dump(mode="json") for pair in timed], separators=(",", ":"))
+        raw = json.dumps([pair.model_dump(mode="json") for pair in timed_pairs], separators=(",", ":"))
         return Comparison(
             best=question.best,
             candidate=question.candidate,
             machine=self._device.machine().fingerprint,
             engine=self._commands.contract.scoring.engine,
             shapes=shapes,
-            dropped_blocks=left.dropped,
-            taken_blocks=left.taken,
-            notes=left.notes,
+            dropped_blocks=selection.dropped,
+            taken_blocks=selection.taken,
+            notes=selection.notes,
             raw=self._artifacts.put(_raw_name(purpose), raw.encode()),
             seconds=seconds,
         )
@@ -446,10 +458,10 @@ def _raw_name(purpose: str) -> str:
     return UNFIT_FOR_NAMES.sub("-", f"pairs-{purpose}") + ".json"
 
 
-def _explain(failed: BenchmarkFailed, output: str) -> BenchmarkFailed:
+def _explain(failure: BenchmarkFailed, output: str) -> BenchmarkFailed:
     """With the end of what the command printed, which often says why its CSV is unusable."""
     final_lines = "\n".join(output.splitlines()[-10:])
-    return failed.model_copy(update={"detail": f"{failed.detail}\n{final_lines}".rstrip()})
+    return failure.model_copy(update={"detail": f"{failure.detail}\n{final_lines}".rstrip()})
 
 
 def _broken(error: BuildBroken) -> BenchmarkFailed:

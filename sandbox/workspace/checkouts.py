@@ -199,15 +199,15 @@ class Trees:
 
     def _reuse(self, mirror: Git, slot: str, commit: str) -> bool:
         """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
-        here = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
-        if not here.git_dir.is_dir():
+        worktree = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
+        if not worktree.git_dir.is_dir():
             return False
         # a candidate can point this file, which build scripts' own git calls follow, at the user's repository
-        (self._dir / slot / ".git").write_text(f"gitdir: {here.git_dir.resolve()}\n", encoding="utf-8")
+        (self._dir / slot / ".git").write_text(f"gitdir: {worktree.git_dir.resolve()}\n", encoding="utf-8")
         # nor may a branch move, wherever this slot's HEAD was pointed at: it is made to name a commit, as a new file
-        write_whole(here.git_dir / "HEAD", f"{_real(commit)}\n".encode(), synced=False)
+        write_whole(worktree.git_dir / "HEAD", f"{_real(commit)}\n".encode(), synced=False)
         steps = (("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
-        return all(here.attempt(*step).returncode == 0 for step in steps)
+        return all(worktree.attempt(*step).returncode == 0 for step in steps)
 
     def _make(self, mirror: Git, slot: str, commit: str) -> None:
         place = self._dir / slot
@@ -299,20 +299,20 @@ class Standing:
 
         Raises OSError when something cannot be removed.
         """
-        gone: list[str] = []
+        removals: list[str] = []
         for folder, names in self._folders.items():
             place = f"{self._top}/{folder}" if folder else self._top
             signs = _signs(place)
             if signs is None:
-                gone += [folder] if _is_instead(place) else []
+                removals += [folder] if _is_instead(place) else []
             elif self._quiet.get(folder) != signs:
                 strays = [name for name in os.listdir(place) if name not in names]  # noqa: PTH208 (names are all)
                 for name in strays:
                     _remove(f"{place}/{name}")
                 if not strays and time.time_ns() - signs[1] > SETTLED_NS:
                     self._quiet[folder] = signs
-                gone += [f"{folder}/{name}" if folder else name for name in strays]
-        return tuple(sorted(gone))
+                removals += [f"{folder}/{name}" if folder else name for name in strays]
+        return tuple(sorted(removals))
 
 
 def _is_instead(place: str) -> bool:

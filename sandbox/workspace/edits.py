@@ -72,10 +72,10 @@ def _surface(path: str, contract: Contract) -> str | None:
 
 def _place(edit: FileEdit, present: Mapping[str, Entry]) -> str | None:
     """Nothing is written through a link or a submodule, over a folder, or below a file."""
-    here = present.get(edit.path)
-    if here is not None and here.mode in (LINK, MODULE):
+    entry = present.get(edit.path)
+    if entry is not None and entry.mode in (LINK, MODULE):
         return "is a symbolic link or a submodule"
-    if here is None and edit.text is None:
+    if entry is None and edit.text is None:
         return "does not exist, so it cannot be deleted"
     for parent in PurePosixPath(edit.path).parents:
         if str(parent) in present:

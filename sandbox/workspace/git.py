@@ -163,13 +163,13 @@ class Git:
         """Contents of objects, in order."""
         if not oids:
             return ()
-        out = self.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode())
+        output = self.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode())
         contents: list[bytes] = []
         at = 0
         for _ in oids:
-            end = out.index(b"\n", at)
-            size = int(out[at:end].split()[2])
-            contents.append(out[end + 1 : end + 1 + size])
+            end = output.index(b"\n", at)
+            size = int(output[at:end].split()[2])
+            contents.append(output[end + 1 : end + 1 + size])
             at = end + 1 + size + 1
         return tuple(contents)
 

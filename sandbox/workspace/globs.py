@@ -29,21 +29,21 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 def _name(glob: str) -> str:
     """One name of a glob as an expression; a `[` that nothing closes stands for itself."""
-    out: list[str] = []
+    parts: list[str] = []
     rest = glob
     while rest:
         if rest[0] == "*":
-            out.append("[^/]*")
+            parts.append("[^/]*")
         elif rest[0] == "?":
-            out.append("[^/]")
+            parts.append("[^/]")
         elif match := re.match(r"\[([!^]?)(\]?[^\]/]*)\]", rest):
             inside = match[2].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
             if inside:
-                out.append(f"[{'^' if match[1] else ''}{inside}]" if not match[1] else f"[^/{inside}]")
+                parts.append(f"[{'^' if match[1] else ''}{inside}]" if not match[1] else f"[^/{inside}]")
                 rest = rest[match.end() :]
                 continue
-            out.append(re.escape(rest[0]))
+            parts.append(re.escape(rest[0]))
         else:
-            out.append(re.escape(rest[0]))
+            parts.append(re.escape(rest[0]))
         rest = rest[1:]
-    return "".join(out)
+    return "".join(parts)

@@ -58,14 +58,14 @@ class Repository:
         """
         if not self.exists():
             raise NotAGitRepository(f"{self.root}: is not a git repository; run git init and commit the kernel first")
-        here = self.git
-        if here.attempt("symbolic-ref", "--quiet", "HEAD").returncode != 0:
+        git = self.git
+        if git.attempt("symbolic-ref", "--quiet", "HEAD").returncode != 0:
             raise DetachedHead(f"{self.root}: HEAD is on no branch; run git switch to a branch first")
-        head = here.tip("HEAD")
+        head = git.tip("HEAD")
         if head is None:
             raise NotAGitRepository(f"{self.root}: has no commit yet; commit the kernel first")
-        self._require_committed(here)
-        self._require_tracked(here, contract, contract_dir)
+        self._require_committed(git)
+        self._require_tracked(git, contract, contract_dir)
         return head
 
     def exclude_campaigns(self) -> None:
@@ -90,27 +90,27 @@ class Repository:
                 f" git branch -D {branch}, or set another git_branch"
             )
 
-    def _require_committed(self, here: Git) -> None:
-        out = here.run("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames")
-        changed = [row[3:] for row in out.decode(errors="replace").split("\0") if row]
-        if changed:
+    def _require_committed(self, git: Git) -> None:
+        output = git.run("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames")
+        paths = [row[3:] for row in output.decode(errors="replace").split("\0") if row]
+        if paths:
             raise DirtyTree(
-                f"{self.root}: {_some(changed)} changed since the last commit; commit or stash first,"
+                f"{self.root}: {_some(paths)} changed since the last commit; commit or stash first,"
                 " so that every number names what was measured"
             )
 
-    def _require_tracked(self, here: Git, contract: Contract, contract_dir: str) -> None:
+    def _require_tracked(self, git: Git, contract: Contract, contract_dir: str) -> None:
         where = ("--", f":(literal){contract_dir}") if contract_dir != "." else ()
         start = "" if contract_dir == "." else f"{contract_dir}/"
-        out = here.run("ls-files", "-z", "--others", "--exclude-standard", *where)
-        untracked = [row.removeprefix(start) for row in out.decode(errors="replace").split("\0") if row]
+        output = git.run("ls-files", "-z", "--others", "--exclude-standard", *where)
+        paths = [row.removeprefix(start) for row in output.decode(errors="replace").split("\0") if row]
         surface = (*contract.kernel_source, *contract.editable_globs, *contract.protected)
-        if stray := [path for path in untracked if matches(path, surface)]:
+        if stray := [path for path in paths if matches(path, surface)]:
             raise DirtyTree(
                 f"{self.root / contract_dir}: {_some(stray)} belongs to the contract but is not tracked;"
                 " git add and commit it, or ignore it"
             )
-        tracked = [entry.path.removeprefix(start) for entry in here.entries("HEAD", contract_dir)]
+        tracked = [entry.path.removeprefix(start) for entry in git.entries("HEAD", contract_dir)]
         for glob in contract.kernel_source:
             if not any(matches(path, (glob,)) for path in tracked):
                 raise DirtyTree(f"kernel_source: {glob!r} matches no committed file; git add and commit the kernel")
@@ -240,11 +240,11 @@ class Version:
     """What was taken, for people: a commit, or a commit and how many files differ from it."""
 
 
-def revision(word: str, here: Path) -> str | None:
+def revision(word: str, folder: Path) -> str | None:
     """Full name of the commit that git means by a word in this folder; None when it means none."""
-    if not here.is_dir() or not word or word != "".join(word.split()):
+    if not folder.is_dir() or not word or word != "".join(word.split()):
         return None
-    process = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}", cwd=here)
+    process = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}", cwd=folder)
     return process.stdout.decode().strip() if process.returncode == 0 else None
 
 
@@ -255,15 +255,15 @@ class Gathering:
         self.root = place
         self._git: Git | None = None
 
-    def commit(self, word: str, here: Path) -> Version:
-        """The commit that git knows by `word` in the folder `here`. Raises NotAGitRepository for no such commit."""
-        root = find_repository(here)
-        commit = revision(word, here)
+    def commit(self, word: str, folder: Path) -> Version:
+        """The commit that git knows by `word` in `folder`. Raises NotAGitRepository for no such commit."""
+        root = find_repository(folder)
+        commit = revision(word, folder)
         if commit is None:
             raise NotAGitRepository(f"{word!r}: git knows no such commit in {root}; give a commit, branch or tag")
         self._fetch(root, commit)
         name = f"{word} ({commit[:12]})" if not commit.startswith(word) else commit[:12]
-        return Version(repository=root, folder=_below(here, root), commit=commit, described=f"commit {name}")
+        return Version(repository=root, folder=_below(folder, root), commit=commit, described=f"commit {name}")
 
     def working(self, folder: Path) -> Version:
         """What stands in a checkout now: its commit, or that with every change and new file that git does not ignore.
@@ -298,9 +298,9 @@ class Gathering:
     def list_changed(self, a: Version, b: Version) -> tuple[str, ...]:
         """Paths, relative to the contract's folder, of the files there that differ between two versions."""
         where = () if str(a.folder) == "." else ("--", f"{a.folder}/")
-        out = self._here.run("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit, *where)
+        output = self._here.run("diff", "--name-only", "--no-renames", "-z", a.commit, b.commit, *where)
         start = "" if str(a.folder) == "." else f"{a.folder}/"
-        return tuple(path.removeprefix(start) for path in out.decode(errors="replace").split("\0") if path)
+        return tuple(path.removeprefix(start) for path in output.decode(errors="replace").split("\0") if path)
 
     def same(self, a: Version, b: Version) -> bool:
         """Whether two versions have the same content."""
@@ -340,12 +340,14 @@ class Gathering:
         exclude = self.root / ".git" / "info" / "exclude"
         if (root / relative).is_file():
             shutil.copyfile(root / relative, exclude)
-        theirs = Git(git_dir=self.root / ".git", work_tree=root)
+        checkout = Git(git_dir=self.root / ".git", work_tree=root)
         env = {"GIT_INDEX_FILE": os.fspath(self.root / ".git" / "snapshot-index")}
-        theirs.run("read-tree", head, env=env)
-        theirs.run("add", "--all", env=env)
-        snapshot = theirs.commit(theirs.line("write-tree", env=env), parent=head, message="working state\n", at=STAMP)
-        theirs.run("update-ref", f"refs/ridgeline/{snapshot}", snapshot)
+        checkout.run("read-tree", head, env=env)
+        checkout.run("add", "--all", env=env)
+        snapshot = checkout.commit(
+            checkout.line("write-tree", env=env), parent=head, message="working state\n", at=STAMP
+        )
+        checkout.run("update-ref", f"refs/ridgeline/{snapshot}", snapshot)
         return snapshot
 
 

@@ -138,14 +138,14 @@ class GitWorkspace:
             return Refused(detail=problem)
         changes = {edit.path: _change(edit, present.get(edit.path)) for edit in edits}
         new = self._grown(mirror, present, changes, round=round, parent=parent, at=at)
-        now = self.files(new.commit)
+        files = self.files(new.commit)
         words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, new.commit)
         return Applied(
             commit=new.commit,
             tree=new.tree,
             diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
             snapshot=self.snapshot(new.commit),
-            changed=tuple(sorted(path for path in {**present, **now} if present.get(path) != now.get(path))),
+            changed=tuple(sorted(path for path in {**present, **files} if present.get(path) != files.get(path))),
             audit=self._audit(parent, edits),
         )
 
@@ -248,11 +248,11 @@ class GitWorkspace:
         present, looked_at = user.branch(ref) if user else (None, False)
         if present == tip:
             return
-        ours = present is not None and present == before
-        if user is None or not (ours or user.has(base.commit)):
+        is_at_parent = present is not None and present == before
+        if user is None or not (is_at_parent or user.has(base.commit)):
             logger.info("%s: not here; the branch is kept in %s", self._user.root, mirror.git_dir)
             return
-        if present is not None and not (ours or mirror.has(present)):
+        if present is not None and not (is_at_parent or mirror.has(present)):
             raise BranchTaken(
                 f"{base.branch}: points at {present}, which this campaign did not make; move those commits"
                 f" to another branch and run git branch -f {base.branch} {base.commit}"
@@ -260,7 +260,7 @@ class GitWorkspace:
         if looked_at:
             logger.warning("%s is checked out and stays where it is; it is brought up to date later", base.branch)
             return
-        user.unpack(mirror.pack(tip, beyond=before if before and ours else base.commit))
+        user.unpack(mirror.pack(tip, beyond=before if before and is_at_parent else base.commit))
         user.move(ref, new=tip, old=present)
 
     def _ref(self, name: str, digest: str) -> str:

@@ -60,9 +60,9 @@ def run_harness(place: Place, script: str, request: Mapping[str, Any]) -> dict[s
         question.write_text(json.dumps(request), encoding="utf-8")
         with as_file(files("ridgeline.sandbox") / "harness" / script) as program:
             argv = (child_place.python, "-P", "-B", str(program), str(question), str(answer))
-            ended = run_tool(child_place, argv)
-        if not ended.ok:
-            raise NotCompiled("FILE", explain_failure(ended, child_place))
+            process = run_tool(child_place, argv)
+        if not process.ok:
+            raise NotCompiled("FILE", explain_failure(process, child_place))
         return _read(answer)
 
 
@@ -83,13 +83,13 @@ def run_tool(
     )
 
 
-def explain_failure(ended: Exit, place: Place) -> str:
+def explain_failure(process: Exit, place: Place) -> str:
     """Why a process gave nothing, in one line: its last words."""
-    if ended.timed_out:
+    if process.timed_out:
         return f"was still running after {place.timeout_s:g} s and was ended; allow more with --timeout"
-    lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
+    lines = [line.strip() for line in process.output.splitlines() if line.strip()]
     final_line = lines[-1][-WORDS:] if lines else "it said nothing"
-    return f"ended with exit code {ended.returncode}: {final_line}"
+    return f"ended with exit code {process.returncode}: {final_line}"
 
 
 def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
@@ -132,9 +132,9 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
     output = place.folder / f"{target.arch}.out"
     arch = f"{target.arch}a" if target.arch in ("sm_90", "sm_100") else target.arch
     argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(output), str(path))
-    ended = run_tool(place, argv)
-    if not ended.ok:
-        raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(ended, place)}")
+    process = run_tool(place, argv)
+    if not process.ok:
+        raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(process, place)}")
     assembled = Assembled(target=target, compiler=_version(program, place), binary=contents(output), kernel=kernel)
     return disassemble(assembled, place)
 
@@ -148,9 +148,9 @@ def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembl
         raise NotCompiled("--target", f"{path.name} is HIP, which is not compiled for {target.arch} here")
     output = place.folder / f"{target.arch}.s"
     flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
-    ended = run_tool(place, (program, *flags, "-o", str(output), str(path)))
-    if not ended.ok:
-        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(ended, place)}")
+    process = run_tool(place, (program, *flags, "-o", str(output), str(path)))
+    if not process.ok:
+        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(process, place)}")
     text = contents(output).decode("utf-8", errors="replace")
     return Assembled(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
 
@@ -180,7 +180,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
         "FLYDSL_DUMP_DIR": str(dumps),
         "FLYDSL_RUNTIME_CACHE_DIR": str(place.folder / f"{target.arch}.cache"),
     }
-    ended = run_tool(place, (place.python, "-B", str(path)), extra=extra)
+    process = run_tool(place, (place.python, "-B", str(path)), extra=extra)
     isa_dumps = sorted(dumps.rglob("*final_isa.s"))
     kernel_dumps = [dump for dump in isa_dumps if kernel is None or f".amdhsa_kernel {kernel}" in _text(dump)]
     if not kernel_dumps and isa_dumps:
@@ -189,7 +189,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
         raise CompilerMissing(f"{path.name}: FlyDSL dumped no final ISA; it needs ld.lld at $ROCM_PATH/llvm/bin/ld.lld")
     if not kernel_dumps:
         raise NotCompiled(
-            path.name, "launched no FlyDSL kernel when it was run" if ended.ok else explain_failure(ended, place)
+            path.name, "launched no FlyDSL kernel when it was run" if process.ok else explain_failure(process, place)
         )
     return Assembled(target=target, compiler=name, assembly=_text(kernel_dumps[-1]), form="amdgcn", kernel=kernel)
 
@@ -200,12 +200,12 @@ def _text(path: Path) -> str:
 
 def _find_installed(path: Path, place: Place) -> str:
     ask = "import importlib.metadata as m; print(m.version('flydsl'))"
-    ended = run_tool(place, (place.python, "-c", ask))
-    if not ended.ok:
+    process = run_tool(place, (place.python, "-c", ask))
+    if not process.ok:
         raise CompilerMissing(
             f"{path.name}: needs FlyDSL, which {place.python} has not; install flydsl, or use --python"
         )
-    return f"flydsl {ended.output.strip()}"
+    return f"flydsl {process.output.strip()}"
 
 
 def _version(program: str, place: Place) -> str:
@@ -252,9 +252,9 @@ def _sass(cubin: Path, place: Place) -> str | None:
     if program is None:
         return None
     for flags in (("-c", "-gi"), ("-c",)):  # -gi: source lines, refused where the code has none
-        ended = run_tool(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
-        if ended.ok and len(ended.output) < OUTPUT_LIMIT:
-            return ended.output
+        process = run_tool(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
+        if process.ok and len(process.output) < OUTPUT_LIMIT:
+            return process.output
     return None
 
 
@@ -262,8 +262,8 @@ def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
     program = tool("cuobjdump")
     if program is None:
         return None
-    ended = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
-    usages = {m[1]: m for m in USAGE.finditer(ended.output)} if ended.ok else {}
+    process = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
+    usages = {m[1]: m for m in USAGE.finditer(process.output)} if process.ok else {}
     try:
         _, registers, stack, shared, _ = usages[choose_kernel(tuple(usages), kernel)].groups()
     except NotReadable:

@@ -192,15 +192,15 @@ class Perf:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             out = Path(folder) / "perf.csv"
             argv = ("perf", "stat", "-x", ",", "-o", str(out), "-e", ",".join(self._events), "--", *tree.argv)
-            ended = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S, timed=True)
-            if not ended.ok:
-                return Unavailable(why=f"perf: {summarize_exit(ended)}")
+            process = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S, timed=True)
+            if not process.ok:
+                return Unavailable(why=f"perf: {summarize_exit(process)}")
             text = out.read_text()
         counters = parse_perf(text)
         if not counters:
             return Unavailable(why="perf: no event was counted")
         return CounterReading(
-            counters=counters, notes=("perf counts the whole command",), report=text.encode(), seconds=ended.seconds
+            counters=counters, notes=("perf counts the whole command",), report=text.encode(), seconds=process.seconds
         )
 
 
@@ -219,13 +219,13 @@ def parse_perf(text: str) -> tuple[Named, ...]:
 
 def _is_supported() -> tuple[str, ...] | Unavailable:
     try:
-        ended = run(("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "--", "true"), cwd=Path("/"), timeout_s=20)
+        process = run(("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "--", "true"), cwd=Path("/"), timeout_s=20)
     except ProgramMissing:
         return Unavailable(why="perf is not installed")
-    if not ended.ok:
-        final_line = ended.output.strip().splitlines()[-1:] or ["no output"]
+    if not process.ok:
+        final_line = process.output.strip().splitlines()[-1:] or ["no output"]
         return Unavailable(why=f"perf stat is refused here: {final_line[0].strip()}")
-    counted = {counter.name for counter in parse_perf(ended.output)}
+    counted = {counter.name for counter in parse_perf(process.output)}
     if "instructions" not in counted:
         return Unavailable(why="perf: hardware events are <not supported> on this machine (usual in virtual machines)")
     return tuple(event for event, name in EVENTS.items() if name in counted)
@@ -250,21 +250,21 @@ def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Una
         sources = [path for path in _files(copy) if matches(path, contract.kernel_source)]
         for path in sources:
             os.utime(copy / path)  # newer than what was built from it, so that make compiles it again
-        ended = commands.plain(
+        process = commands.plain(
             "rebuild.command",
             command,
             cwd=copy,
             timeout_s=contract.timeouts.build_s,
             extra={"CFLAGS_EXTRA": FLAGS},
         )
-    if not ended.ok:
-        return Unavailable(why=f"compiler report: {summarize_exit(ended)}")
-    counters, remarks = parse_remarks(ended.output, sources)
+    if not process.ok:
+        return Unavailable(why=f"compiler report: {summarize_exit(process)}")
+    counters, remarks = parse_remarks(process.output, sources)
     if not counters:
         mend = "let the build append $(CFLAGS_EXTRA) to gcc's flags"
         return Unavailable(why=f"compiler report: no vectorization remarks were printed; {mend}")
-    report = ended.output.encode()[:TEXT_BYTES]
-    return CounterReading(counters=counters, notes=remarks[:KEPT], report=report, seconds=ended.seconds)
+    report = process.output.encode()[:TEXT_BYTES]
+    return CounterReading(counters=counters, notes=remarks[:KEPT], report=report, seconds=process.seconds)
 
 
 def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...], tuple[str, ...]]:
@@ -272,8 +272,8 @@ def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...
 
     A loop that was vectorized for any of its versions counts as vectorized. Both are empty without any remark.
     """
-    mine = set(sources)
-    remarks = [match for match in map(REMARK.match, output.splitlines()) if match and match["file"] in mine]
+    kernel_files = set(sources)
+    remarks = [match for match in map(REMARK.match, output.splitlines()) if match and match["file"] in kernel_files]
     if not remarks:
         return (), ()
     vectorized = {m["place"] for m in remarks if m["kind"] == "optimized" and "vectorized using" in m["text"]}
@@ -444,11 +444,11 @@ def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> CounterRead
             *tree.argv,
         )
         try:
-            ended = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S)
+            process = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S)
         except ProgramMissing:
             return Unavailable(why="valgrind is not installed")
-        if not ended.ok:
-            return Unavailable(why=_why(ended))
+        if not process.ok:
+            return Unavailable(why=_why(process))
         report = out.read_bytes() if out.is_file() else b""
     try:
         costs = parse_cachegrind(report.decode("utf-8", errors="replace"))
@@ -456,18 +456,18 @@ def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> CounterRead
         return Unavailable(why=f"valgrind: {error}")
     notes = (f"simulated: {_scope(kernel)}; last-level cache {geometry or 'as valgrind guessed it'}", *_top(costs))
     counters = costs.counters() + _per_call(costs, kernel)
-    return CounterReading(counters=counters, notes=notes, report=report, seconds=ended.seconds)
+    return CounterReading(counters=counters, notes=notes, report=report, seconds=process.seconds)
 
 
-def _why(ended: Exit) -> str:
-    if ended.timed_out:
+def _why(process: Exit) -> str:
+    if process.timed_out:
         return f"valgrind: the profile command did not end within {TIMEOUT_S} s under simulation"
-    if any(word in ended.output for word in ILLEGAL):
+    if any(word in process.output for word in ILLEGAL):
         return (
             "valgrind: stopped at an instruction it does not know (SIGILL; usual with AVX-512): "
             "build with -march=x86-64-v3 to have simulated counters"
         )
-    return f"valgrind: exit code {ended.returncode}: {tail(ended.output, 500)}"
+    return f"valgrind: exit code {process.returncode}: {tail(process.output, 500)}"
 
 
 def _scope(kernel: str | None) -> str:

@@ -96,14 +96,14 @@ def _nvidia(session: Session) -> None:
     for number, (skip, extra) in enumerate(((SKIP if session.kernel else 0, True), (0, True), (0, False)), start=1):
         out = session.out / f"ncu_{number}.csv"
         session.progress(f"ncu: counters, try {number}")
-        ended = session.run(ncu(session.program, out, kernel=session.kernel, skip=skip, extra=extra), times=REPLAYS)
-        if ended is None:
+        process = session.run(ncu(session.program, out, kernel=session.kernel, skip=skip, extra=extra), times=REPLAYS)
+        if process is None:
             return
         problem = _unreadable(out)
         if problem is None:
             session.paths.append(out)
             return
-        session.notes.append(f"{problem}{'' if ended.ok else f' ({summarize_exit(ended)})'}")
+        session.notes.append(f"{problem}{'' if process.ok else f' ({summarize_exit(process)})'}")
         if isinstance(problem, ncu_reader.CountersForbidden):
             return
 
@@ -123,13 +123,13 @@ def _amd(session: Session) -> None:
 
     folder = _folder(session, "timing")
     session.progress("rocprofv3: times")
-    ended = session.run(timing(session.program, folder), times=2)
-    if ended is None:
+    process = session.run(timing(session.program, folder), times=2)
+    if process is None:
         return
     try:
         timed = read(folder)
     except RecordingError as error:
-        session.notes.append(f"{error}{'' if ended.ok else f' ({summarize_exit(ended)})'}")
+        session.notes.append(f"{error}{'' if process.ok else f' ({summarize_exit(process)})'}")
         return
     session.paths.append(folder)
     target = _target(session, timed)
@@ -175,21 +175,21 @@ def _count(session: Session, arch: str | None, kernel: str) -> None:
 
 
 def _known_counters(session: Session) -> frozenset[str] | None:
-    ended = session.run(("rocprofv3", "-L"))
-    if ended is None or not ended.ok:
+    process = session.run(("rocprofv3", "-L"))
+    if process is None or not process.ok:
         return None
-    names = frozenset(COUNTER.findall(ended.output))
+    names = frozenset(COUNTER.findall(process.output))
     return names if "SQ_WAVES" in names else None
 
 
 def _trace(session: Session, kernel: str, *, call: int) -> None:
     folder = _folder(session, "att")
     session.progress(f"rocprofv3: thread trace of launch {call}")
-    ended = session.run(tracing(session.program, folder, kernel=kernel, call=call), times=REPLAYS)
+    process = session.run(tracing(session.program, folder, kernel=kernel, call=call), times=REPLAYS)
     if any(folder.rglob("code.json")):
         session.paths.append(folder)
-    elif ended is not None:
-        session.notes.append(f"no thread trace: {summarize_exit(ended)}")
+    elif process is not None:
+        session.notes.append(f"no thread trace: {summarize_exit(process)}")
 
 
 def _torch(session: Session) -> None:
@@ -198,12 +198,12 @@ def _torch(session: Session) -> None:
         return
     folder = _folder(session, "torch")
     session.progress("torch profiler: launches and their times")
-    ended = session.run(recorded_by(session.program, folder, session.env), times=SLOWER)
+    process = session.run(recorded_by(session.program, folder, session.env), times=SLOWER)
     paths, why = traces(folder)
     session.paths += paths
     session.notes += why
-    if ended is not None and not ended.ok:
-        session.notes.append(f"torch profiler: {summarize_exit(ended)}")
+    if process is not None and not process.ok:
+        session.notes.append(f"torch profiler: {summarize_exit(process)}")
 
 
 def _keep_output(session: Session, vendor: Vendor, output: str) -> None:

@@ -92,13 +92,15 @@ class GuardedSession(Session):
 
     def own_times(self) -> dict[str, float] | None:
         """`kernel_time_us` and `calls` as the program prints them when nothing watches it; None when it failed."""
-        ended = self.run(self.program)
-        if ended is None or not ended.ok:
+        process = self.run(self.program)
+        if process is None or not process.ok:
             self._note(
-                f"the profile command failed: {summarize_exit(ended)}" if ended else "the profile command did not run"
+                f"the profile command failed: {summarize_exit(process)}"
+                if process
+                else "the profile command did not run"
             )
             return None
-        return dict(parse_printed(ended.output))
+        return dict(parse_printed(process.output))
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -509,14 +511,17 @@ def _read(session: GuardedSession, vendor: Vendor, peak: Named | None) -> Record
         names = list(dict.fromkeys(kernel.display for recording in recordings for kernel in recording.kernels))[:NAMES]
         session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")
         return RecordedProfile(notes=tuple(session.notes))
-    mine = (
+    target_kernels = (
         kernel
         for recording in recordings
         for kernel in recording.kernels
         if own_name(kernel.name) == own_name(profiles[0].kernel)
     )
     metrics = {
-        metric.name: metric.value for kernel in mine for metric in kernel.metrics if NATIVE.fullmatch(metric.name)
+        metric.name: metric.value
+        for kernel in target_kernels
+        for metric in kernel.metrics
+        if NATIVE.fullmatch(metric.name)
     }
     return RecordedProfile(kernel=profiles[0], native=_name_counter(metrics), notes=tuple(session.notes))
 

@@ -87,25 +87,30 @@ def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
 
 def _read(counted: _KernelCounters) -> Iterator[Said]:
     e, arch = counted.reads, counted.arch
-    every, small = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
+    requests, requests_32b = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
     name = "mem.read_bytes"
     if arch.startswith("gfx95"):
-        sizes = counted.get(small, f"{e}RDREQ_64B_sum", f"{e}RDREQ_128B_sum")
+        sizes = counted.get(requests_32b, f"{e}RDREQ_64B_sum", f"{e}RDREQ_128B_sum")
         if sizes and any(sizes):
             value = 32 * sizes[0] + 64 * sizes[1] + 128 * sizes[2]
-            yield _say(name, value, f"32*{small} + 64*RDREQ_64B + 128*RDREQ_128B")
-        elif counts := counted.get(every, small):
+            yield _say(name, value, f"32*{requests_32b} + 64*RDREQ_64B + 128*RDREQ_128B")
+        elif counts := counted.get(requests, requests_32b):
             why = "gfx950 leaves TCC_BUBBLE at 0: requests that are not of 32 bytes count as 128, an upper bound"
             yield _say(
-                name, 128 * (counts[0] - counts[1]) + 32 * counts[1], f"128*({every} - {small}) + 32*{small}", why
+                name,
+                128 * (counts[0] - counts[1]) + 32 * counts[1],
+                f"128*({requests} - {requests_32b}) + 32*{requests_32b}",
+                why,
             )
     elif arch.startswith("gfx94"):
-        if counts := counted.get("TCC_BUBBLE_sum", every, small):
+        if counts := counted.get("TCC_BUBBLE_sum", requests, requests_32b):
             wide, total, narrow = counts
             value = 128 * wide + 64 * (total - wide - narrow) + 32 * narrow
-            yield _say(name, value, f"128*TCC_BUBBLE + 64*({every} - BUBBLE - {small}) + 32*{small}")
-    elif arch in OLD_READS and (counts := counted.get(every, small)):
-        yield _say(name, 64 * (counts[0] - counts[1]) + 32 * counts[1], f"64*({every} - {small}) + 32*{small}")
+            yield _say(name, value, f"128*TCC_BUBBLE + 64*({requests} - BUBBLE - {requests_32b}) + 32*{requests_32b}")
+    elif arch in OLD_READS and (counts := counted.get(requests, requests_32b)):
+        yield _say(
+            name, 64 * (counts[0] - counts[1]) + 32 * counts[1], f"64*({requests} - {requests_32b}) + 32*{requests_32b}"
+        )
 
 
 def _derived_sizes(counted: _KernelCounters) -> Iterator[Said]:
@@ -117,10 +122,12 @@ def _derived_sizes(counted: _KernelCounters) -> Iterator[Said]:
 
 
 def _write(counted: _KernelCounters) -> Iterator[Said]:
-    every, wide = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
-    if counted.arch and (counts := counted.get(every, wide)):
+    requests, requests_64b = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
+    if counted.arch and (counts := counted.get(requests, requests_64b)):
         yield _say(
-            "mem.write_bytes", 64 * counts[1] + 32 * (counts[0] - counts[1]), f"64*{wide} + 32*({every} - {wide})"
+            "mem.write_bytes",
+            64 * counts[1] + 32 * (counts[0] - counts[1]),
+            f"64*{requests_64b} + 32*({requests} - {requests_64b})",
         )
 
 
@@ -147,9 +154,9 @@ def _rates(counted: _KernelCounters) -> Iterator[Said]:
 def _cache(counted: _KernelCounters) -> Iterator[Said]:
     if (counts := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(counts):
         yield _say("mem.l2_hit", counts[0] / sum(counts), "TCC_HIT / (TCC_HIT + TCC_MISS)")
-    every = f"{counted.reads}RDREQ_sum"
-    if (counts := counted.get(f"{counted.reads}RDREQ_DRAM_sum", every)) and counts[1]:
-        yield _say("mem.dram_of_requests", min(1.0, counts[0] / counts[1]), f"{counted.reads}RDREQ_DRAM / {every}")
+    requests = f"{counted.reads}RDREQ_sum"
+    if (counts := counted.get(f"{counted.reads}RDREQ_DRAM_sum", requests)) and counts[1]:
+        yield _say("mem.dram_of_requests", min(1.0, counts[0] / counts[1]), f"{counted.reads}RDREQ_DRAM / {requests}")
 
 
 def _flop(counted: _KernelCounters) -> float | None:

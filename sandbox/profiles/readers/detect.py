@@ -112,8 +112,8 @@ def _reader_of_module(name: str, path: Path) -> Reader | None:
     module = import_module(f"ridgeline.sandbox.profiles.readers.{name}")
     if not module.sniff(path):
         return None
-    every: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
-    return every if every is not None else lambda file: (module.read(file),)
+    read_each: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
+    return read_each if read_each is not None else lambda file: (module.read(file),)
 
 
 @dataclass

@@ -375,11 +375,11 @@ def course(dispatches: Dispatches) -> Course:
             order = np.argsort(columns[0], kind="stable")
             columns = [column[order] for column in columns]
         s, e, kernel, *queues = columns
-        for number, mine in _groups(queues[0]) if queues else [(0, slice(None))]:
-            gaps.add(kernel[mine], s[mine] - _advance(totals.queues, number, s[mine], e[mine]))
-        for number, mine in _groups(agents[queues[0]]) if shared else ():
+        for number, selector in _groups(queues[0]) if queues else [(0, slice(None))]:
+            gaps.add(kernel[selector], s[selector] - _advance(totals.queues, number, s[selector], e[selector]))
+        for number, selector in _groups(agents[queues[0]]) if shared else ():
             if number in shared:
-                _advance(totals.agents, number, s[mine], e[mine])
+                _advance(totals.agents, number, s[selector], e[selector])
     totals.agents.update({int(agents[at]): busy for at, busy in totals.queues.items() if int(agents[at]) not in shared})
     totals.gaps.update(gaps.medians())
     return totals
@@ -465,11 +465,11 @@ class _Gaps:
 
         kernels = self._codes >> _ROOM
         for kernel in np.unique(kernels):
-            mine = kernels == kernel
-            gaps = (self._codes[mine] & ((1 << _ROOM) - 1)).astype(np.int32)
+            selector = kernels == kernel
+            gaps = (self._codes[selector] & ((1 << _ROOM) - 1)).astype(np.int32)
             low, middle = ((gaps << _CUT) + half for half in (0, 1 << (_CUT - 1)))
             exact, center = low.view(np.float32), middle.view(np.float32)
-            sums = np.cumsum(self._times[mine])
+            sums = np.cumsum(self._times[selector])
             places = [int(np.searchsorted(sums, at)) for at in ((sums[-1] + 1) // 2, sums[-1] // 2 + 1)]
             yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else center[at]) for at in places) / 2
 
@@ -559,10 +559,13 @@ class _RecordingBuilder:
 
     def agent(self, agent: int, *, form: str, files: tuple[str, ...], ticks: tuple[Named, ...]) -> Recording:
         busy = self.course.agents[agent]
-        mine = [at for at, (owner, _) in enumerate(self.dispatches.kernels) if owner == agent and at in self.names]
-        total, span = sum(self.names[at].total for at in mine), busy.last - busy.first
+        kernel_numbers = [
+            at for at, (owner, _) in enumerate(self.dispatches.kernels) if owner == agent and at in self.names
+        ]
+        total, span = sum(self.names[at].total for at in kernel_numbers), busy.last - busy.first
         kernels = sorted(
-            (self._kernel(at, total, span) for at in mine), key=lambda calls: (-(calls.total_ns or 0), calls.name)
+            (self._kernel(at, total, span) for at in kernel_numbers),
+            key=lambda calls: (-(calls.total_ns or 0), calls.name),
         )
         return Recording(
             format=form,
@@ -572,7 +575,7 @@ class _RecordingBuilder:
             grade="trace",
             kernels=tuple(kernels),
             facts=ticks,
-            rows=sum(self.names[at].calls for at in mine),
+            rows=sum(self.names[at].calls for at in kernel_numbers),
             rejected=self.dispatches.rejected,
             span_ns=span,
             busy_ns=busy.busy,

@@ -163,24 +163,31 @@ def _same(group: Sequence[RecordedKernel], entry: RecordedKernel, counts: Counte
 def _profile(group: Sequence[RecordedKernel], recordings: Sequence[Recording]) -> KernelProfile:
     best = group[0]
     kernel = next((entry.kernel for entry in group if entry.kernel.last.workgroup), best.kernel)
-    mine = [entry.recording for entry in group]
+    group_recordings = [entry.recording for entry in group]
     arch = next(
         (
             recording.arch
-            for recording in (*mine, *recordings)
+            for recording in (*group_recordings, *recordings)
             if recording.arch and recording.vendor == best.recording.vendor
         ),
         None,
     )
-    facts = {fact.name: fact.value for recording in reversed((*mine, *recordings)) for fact in recording.facts}
+    facts = {
+        fact.name: fact.value for recording in reversed((*group_recordings, *recordings)) for fact in recording.facts
+    }
     numbers, limiter = _numbers(group, arch, facts)
     traced = next(
-        (recording.att for recording in mine if recording.att is not None and _is(recording.att.kernel, best)), None
+        (
+            recording.att
+            for recording in group_recordings
+            if recording.att is not None and _is(recording.att.kernel, best)
+        ),
+        None,
     )
     return KernelProfile(
         vendor=best.recording.vendor,
         arch=arch,
-        device=next((recording.device for recording in (*mine, *recordings) if recording.device), None),
+        device=next((recording.device for recording in (*group_recordings, *recordings) if recording.device), None),
         kernel=best.kernel.name,
         display=best.kernel.display,
         key=_key(kernel),
@@ -193,7 +200,9 @@ def _profile(group: Sequence[RecordedKernel], recordings: Sequence[Recording]) -
         stalls=_stalls(group, best),
         hotspots=_hotspots(group, best),
         validators=traced.validators if traced is not None else (),
-        warnings=tuple(dict.fromkeys(warning for recording in mine for warning in recording.warnings))[:WARNINGS],
+        warnings=tuple(dict.fromkeys(warning for recording in group_recordings for warning in recording.warnings))[
+            :WARNINGS
+        ],
     )
 
 
@@ -280,9 +289,9 @@ def _hotspots(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[Ho
     for entry in group:
         trace = entry.recording.att
         spots = trace.hotspots if trace is not None and _is(trace.kernel, best) else entry.recording.hotspots
-        mine = [spot for spot in spots if spot.kernel in ("", entry.kernel.name)]
-        if mine:
-            return tuple(mine[:HOTSPOTS])
+        kernel_spots = [spot for spot in spots if spot.kernel in ("", entry.kernel.name)]
+        if kernel_spots:
+            return tuple(kernel_spots[:HOTSPOTS])
     return ()
 
 

@@ -294,11 +294,11 @@ def counter_recordings(
 def _recording(
     agent: str, kernels: Mapping[str, Sequence[Cell]], files: tuple[str, ...], warnings: tuple[str, ...]
 ) -> Recording:
-    every = [cell for cells in kernels.values() for cell in cells]
-    failed = not any(cell.most for cell in every)
+    all_cells = [cell for cells in kernels.values() for cell in cells]
+    failed = not any(cell.most for cell in all_cells)
     notes = list(warnings)
     if failed:
-        names = ", ".join(sorted({cell.counter for cell in every})[:6])
+        names = ", ".join(sorted({cell.counter for cell in all_cells})[:6])
         notes.append(
             f"every counter is 0 in every kernel ({names}): a failed pass, not a result; nothing of it is kept"
         )
@@ -322,8 +322,8 @@ def _recording(
         device=agent or None,
         grade="serialised",
         kernels=tuple(sorted(kernel_calls, key=lambda calls: (-(calls.total_ns or 0), -calls.calls, calls.name))),
-        rows=sum(cell.calls for cell in every),
-        rejected=sum(cell.calls for cell in every if failed or cell.name in dead),
+        rows=sum(cell.calls for cell in all_cells),
+        rejected=sum(cell.calls for cell in all_cells if failed or cell.name in dead),
         sum_ns=total,
         files=files,
         warnings=tuple(notes),
