@@ -147,7 +147,7 @@ PRESETS: dict[Preset, Limits] = {
         max_restarts=0,
     ),
 }
-"""`campaign` is design documents 000 and 001, `router` is 002, `autonomous` is 003 (rules 24)."""
+"""`campaign` is design documents 000 and 001, `router` is 002, `autonomous` is 003."""
 
 DOCUMENTS: dict[Preset, str] = {
     "campaign": "design documents 000 and 001",

@@ -16,7 +16,7 @@ class Goal(Value):
 
 
 class Target(Value):
-    """Rules 3.1; every field is filled before the campaign starts."""
+    """Every field is filled before the campaign starts."""
 
     target_op: str
     target_backend: str

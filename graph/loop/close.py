@@ -1,4 +1,4 @@
-"""ACCEPT and ROLLBACK: one ledger line, the branch on the best version, the files."""
+"""Nodes that close a round and the campaign: accept or roll back, the stop check, review, restart, the final test."""
 
 from langgraph.runtime import Runtime
 
@@ -129,7 +129,7 @@ def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
     return check_prediction(find_proposal(trial).hypothesis.prediction, read_analysis(state).profile, traced.profile)
 
 
-# TERMINATION_CHECK after every closed round.
+# The stop check, after every closed round.
 
 
 def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
@@ -204,7 +204,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _validate_direction_end(ports: Ports, history: History, last: int) -> tuple[Benchmark | None, str]:
-    """Rules 11.1: a direction ends with all shapes, when its best version has only been seen on some of them."""
+    """A direction ends with all shapes, when its best version has only been seen on some of them."""
     if not needs_full_run(history):
         return None, ""
     best = fold.standing(history)
@@ -238,7 +238,7 @@ def restart(state: State, runtime: Runtime[Ports]) -> Update:
     return {"checks": None, "exhausted": ""}
 
 
-# REPORT: the one pre-registered test of champion against original, then the final record.
+# The one pre-registered test of champion against original, then the final record.
 
 
 def final_test(state: State, runtime: Runtime[Ports]) -> Update:

@@ -1,4 +1,4 @@
-"""What every node of a round needs to know, folded from the ledger."""
+"""What the nodes share: the history, a planner's briefing, writing the files, and waiting for a person."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -189,9 +189,6 @@ def restore_files(ports: Ports) -> None:
     """Render everything once: a crash between a ledger line and its files, or a person, may have left a gap."""
     if ports.ledger.lines():
         ports.files.write(render_all(read_history(ports), worktree=TREE))
-
-
-# Waiting.
 
 
 def wait_for_decision(ports: Ports, request: ApprovalRequest) -> Decision:

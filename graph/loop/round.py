@@ -1,4 +1,7 @@
-"""Profile the best version and name its bottleneck."""
+"""Nodes of a round, in order: from the profile of the best version to the verdict on one hypothesis.
+
+`decide` is the node `judge`: it asks `rules.acceptance.decide_verdict`, where the reason of every verdict is.
+"""
 
 from typing import Literal, cast
 
@@ -50,7 +53,7 @@ from ridgeline.graph.trial import (
 from ridgeline.graph.verdict import Verdict
 
 REPROFILE_AT = 2
-"""Rule 7: from the second rollback in a row on, the best version is profiled afresh."""
+"""From the second rollback in a row on, the best version is profiled afresh."""
 
 
 def analyze(state: State, runtime: Runtime[Ports]) -> Update:
@@ -97,7 +100,7 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
     return {"trial": trial, "proposal": proposal}
 
 
-# Approvals.
+# A person's approval of a hypothesis, and of a change that would be kept.
 
 
 def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
@@ -343,7 +346,7 @@ def _read_evidence(trial: Broken | Built) -> str:
     return trial.build.exit.output if trial.build.exit else ""
 
 
-# Measure as long as the policy wants more. A crash in between costs nothing: what was answered is on the tape.
+# Measure as long as the rules want more. A crash in between costs nothing: what was answered is on the tape.
 
 
 def measure(state: State, runtime: Runtime[Ports]) -> Update:
@@ -400,9 +403,6 @@ def trace(state: State, runtime: Runtime[Ports]) -> Update:
     commit = trial.verified.built.applied.commit
     profile = runtime.context.profiler.profile(commit, purpose=f"round-{find_proposal(trial).round}")
     return {"trial": Traced(timed=trial, profile=profile)}
-
-
-# Call the policy; no effect.
 
 
 def decide(state: State, runtime: Runtime[Ports]) -> Update:

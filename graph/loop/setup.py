@@ -1,4 +1,4 @@
-"""DEFINE_TARGET: fill every parameter from the contract, the instruction and this machine; ask, never guess."""
+"""Nodes of setup, once a campaign: target, branch, ceilings, the ledger's first lines, the baseline, the calibration."""
 
 from langgraph.runtime import Runtime
 
@@ -40,9 +40,6 @@ def define(state: State, runtime: Runtime[Ports]) -> Update:
     return {"setting": Setting(target=target, machine=machine)}
 
 
-# Setup.
-
-
 def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
     """Before a branch or a directory is made. Raises TargetRefused."""
     setting, limits = state["setting"], state["request"].limits
@@ -55,7 +52,7 @@ def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
     return {"decisions": (decision,)}
 
 
-# PREPARE_ENVIRONMENT: the branch, beside the user's checkout.
+# The branch, beside the user's checkout.
 
 
 def prepare(state: State, runtime: Runtime[Ports]) -> Update:
@@ -77,7 +74,7 @@ def roofline(state: State, runtime: Runtime[Ports]) -> Update:
     return {"setting": setting.model_copy(update={"ceilings": ceilings})}
 
 
-# READ_HISTORICAL_TIPS once, then open the ledger: from here on it is the record.
+# Read the tips once, then open the ledger: from here on it is the record.
 
 
 def recall(state: State, runtime: Runtime[Ports]) -> Update:
@@ -107,7 +104,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
     return {"setting": None, "decisions": ()}
 
 
-# BASELINE, round 1: the unmodified code is right, and this is how fast it is.
+# Round 1: the unmodified code is right, and this is how fast it is.
 
 
 def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:

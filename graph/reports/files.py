@@ -1,4 +1,4 @@
-"""Every file of the campaign's folder as a function of its history: path -> text, or a stored artifact."""
+"""Which files a ledger line touches, and the small ones: manifest, plans, quick script, commit message, tips."""
 
 import hashlib
 
@@ -97,7 +97,7 @@ def _ending(history: History) -> Documents:
 
 
 def plan(history: History, closed: RoundClosed) -> str:
-    """Rules 4.7, from the hypothesis as it stood before the first edit."""
+    """From the hypothesis as it stood before the first edit."""
     hypothesis = figures.hypothesis(closed)
     prior = figures.before(history, closed.round)
     return render(
@@ -267,7 +267,7 @@ SUBJECT = 100
 
 
 def commit_message(judged: Judged, history: History, round: int) -> str:
-    """Rules 12.1: `[optimize] <op> <backend> round-<N>: <one line>` and why it works, with its evidence."""
+    """`[optimize] <op> <backend> round-<N>: <one line>` and why it works, with its evidence."""
     hypothesis, verdict = find_proposal(judged).hypothesis, judged.verdict
     target = history.opened.target
     drafted = find(judged, Drafted)
@@ -289,7 +289,7 @@ def commit_message(judged: Judged, history: History, round: int) -> str:
 
 
 def tip_entry(closed: RoundClosed, opened: Opened) -> str:
-    """Rules 6.3: the entry of a reusable lesson. Empty when the round taught nothing reusable."""
+    """The entry of a reusable lesson. Empty when the round taught nothing reusable."""
     reflection = closed.reflection
     if reflection.lesson is None:
         return ""

@@ -275,7 +275,7 @@ def next_steps(history: History) -> list[str]:
 
 
 def audit(history: History) -> str:
-    """Rules 14.12: where the gain comes from, and what of it a training step would see."""
+    """Where the gain comes from, and what of it a training step would see."""
     result = compute_result(history)
     attribution = result.attribution
     if attribution is None:

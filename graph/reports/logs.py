@@ -1,4 +1,4 @@
-"""`logs/optimize.md`: the story of the campaign, append-only; what changes over time is a new dated section."""
+"""The append-only logs: `logs/optimize.md`, the table of performance and the trend."""
 
 from collections import defaultdict
 
@@ -194,7 +194,7 @@ STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available"
 
 
 def performance(history: History) -> str:
-    """Rules 15.4: ten columns, status `baseline` or `keep`."""
+    """Ten columns, status `baseline` or `keep`."""
     contract = history.contract
     rows = [] if history.baseline is None else [_performance_baseline(history.opened, history.baseline)]
     rows += [render_once(closed, _keep, contract, closed) for closed in accepted_rounds(history)]
@@ -300,7 +300,7 @@ VERSUS = "{vs baseline}"
 
 
 def columns(unit: str) -> tuple[str, ...]:
-    """Rules 15.3; the unit is TFLOPS in the documents and the campaign's own elsewhere."""
+    """The unit is TFLOPS in the documents and the campaign's own elsewhere."""
     return (
         "Round",
         "Status",

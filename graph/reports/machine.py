@@ -1,4 +1,4 @@
-"""Step 0 in the documents: the ceilings, every shape below them, and how near the original and the best version are."""
+"""The machine in the documents: its ceilings, every shape below them, and its noise."""
 
 import math
 from collections.abc import Sequence

@@ -34,7 +34,7 @@ ISA_TARGETS = {
         "vectorized_loops rise, missed_vectorizations fall",
     ),
 }
-"""Rules 4.6, and the counters that a CPU can show."""
+"""What machine code should show after a gain, by kind of device; of a processor, the counters that it can show."""
 
 
 def readme(history: History, *, tool: str) -> str:

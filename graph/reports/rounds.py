@@ -115,7 +115,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
 
 
 def summary(history: History, closed: RoundClosed) -> str:
-    """Rules 4 and 15.1: six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
+    """Six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
     contract, hypothesis = history.contract, figures.hypothesis(closed)
     verdict, reflection = closed.judged.verdict, closed.reflection
     chosen, drafted = figures.applied_of(closed.judged), find(closed.judged, Drafted)
@@ -239,7 +239,7 @@ def profile_table(before: Profiled | None, after: Profiled | None) -> str:
 
 
 def iteration_report(history: History, closed: RoundClosed) -> str:
-    """Rules 4.8: action, evidence, performance before and after, correctness, progress of the counters."""
+    """Action, evidence, performance before and after, correctness, progress of the counters."""
     contract, run, prior = history.contract, figures.candidate(closed), figures.before(history, closed.round)
     test, hypothesis = figures.test(closed), figures.hypothesis(closed)
     return render(

@@ -134,11 +134,11 @@ def name_closer(closer: str) -> str:
 # Whether a cache would hit in training, where activations and gradients are new in every step.
 
 STEPS = 4
-"""Steps of the pen-and-paper trace (14.5)."""
+"""Steps of the pen-and-paper trace."""
 FRESH_STEPS = 8
-"""Steps of the simulation with fresh tensors (14.6)."""
+"""Steps of the simulation with fresh tensors."""
 LEAST_RATE = 0.5
-"""Below this hit rate a cache is rolled back, whatever the benchmark says (14.5)."""
+"""Below this hit rate a cache is rolled back, whatever the benchmark says."""
 DECIDABLE: frozenset[KeyPart] = frozenset({"weight", "weight_version", "activation", "gradient", "layout"})
 """Parts whose behaviour in training is known; an address depends on the allocator, anything else on the program."""
 
@@ -226,7 +226,7 @@ def count_hits(lookups: Sequence[Lookup], *, steps: int) -> HitRate:
 
 
 def judge_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> CacheAnswer:
-    """F049: a weight hits in every step and misses once it was changed, all else never hits; unknown is refused."""
+    """A weight hits in every step and misses once it was changed, all else never hits; unknown is refused."""
     if simulation.method == "unavailable" or not simulation.lookups:
         return CacheAnswer(answer="refused", why=f"the cache could not be simulated: {simulation.detail or 'no keys'}")
     weights = [one for one in simulation.lookups if one.role == "weight"]
@@ -246,7 +246,7 @@ def judge_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> Cac
 
 
 def judge_cache(finding: Finding) -> CacheAnswer:
-    """F048: what the trace says about a cache that the audit found. `undecided` goes to a closer check."""
+    """What the trace says about a cache that the audit found. `undecided` goes to a closer check."""
     rate = trace_key(finding.key)
     if rate is None:
         return CacheAnswer(answer="undecided", why=f"what its key tells apart is not plain; see {finding.closer}")

@@ -55,7 +55,7 @@ def classify_bottleneck(
     *,
     cpu: bool = False,
 ) -> tuple[Bottleneck, str]:
-    """The bottleneck and why. A claim without counters says in its text that it rests on timing alone (F087).
+    """The bottleneck and why. A claim without counters says in its text that it rests on timing alone.
 
     `cpu`: the target is a processor, of which nothing is said that only a GPU has.
     """
@@ -195,7 +195,7 @@ def _per_thousand(profiled: Profiled, name: str, instructions: float) -> float:
 # Each shape's share of its own peak, grouped by what that suggests: chains of evidence, inference and action.
 
 NEAR_ROOF = 0.6
-"""Rules 9.3: memory-bound work at 60 % of its peak is healthy."""
+"""Memory-bound work at 60 % of its peak is healthy."""
 AT_ROOF = 0.85
 """From here on nothing but less work helps. Ours: kernels that only copy stay within some 10 % of the peak."""
 MOST_NAMED = 4

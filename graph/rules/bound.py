@@ -1,6 +1,6 @@
 """What bounds a kernel: an ordered table of rules over one merged profile, with the evidence for each that was tried.
 
-Thresholds are in `bound_case.Thresholds`; a line of evidence names the number, the threshold and the number's source.
+Thresholds are in `Thresholds`; a line of evidence names the number, the threshold and the number's source.
 Occupancy alone never makes a class. What was not recorded is never taken as zero: the rule that needs it stays silent.
 """
 

@@ -1,4 +1,4 @@
-"""Rule 1 and the bucket gate, decided before any edit exists: what a hypothesis may not be."""
+"""What a hypothesis may not be, decided before any edit: more than one change, or a cache of a forbidden bucket."""
 
 import re
 
@@ -13,7 +13,7 @@ _NEEDED_TOGETHER = (
 
 
 def explain_several_changes(hypothesis: Hypothesis) -> str | None:
-    """Why this is not one hypothesis with one change and its evidence; None when it is (F031, F063, F117).
+    """Why this is not one hypothesis with one change and its evidence; None when it is.
 
     Only what its text decides: missing answers, parts joined by `and`, `plus`, `+` or `then` that belong to different
     kinds of change, and several launch parameters that are set. Quoted code, what is said to stay as it is, and words
@@ -37,7 +37,7 @@ def explain_several_changes(hypothesis: Hypothesis) -> str | None:
 
 
 def explain_forbidden(hypothesis: Hypothesis) -> str | None:
-    """Why rule 11 drops this direction before it is tried; None when it may be tried (F046)."""
+    """Why Rule 11 drops this direction before it is tried; None when it may be tried."""
     if hypothesis.bucket in FORBIDDEN_BUCKETS:
         return f"bucket {hypothesis.bucket}: a cache that only a benchmark's repeated tensors can hit"
     if hypothesis.bucket == "W1" and not (hypothesis.real_gain_bound or 0.0) > 0:

@@ -1,4 +1,4 @@
-"""What a round cost, added up from its own evidence and the two instants that bound it."""
+"""What rounds and campaigns cost, added up from their own evidence, and the budgets that end a campaign."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

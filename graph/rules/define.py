@@ -1,4 +1,4 @@
-"""DEFINE_TARGET: contract, instruction and overrides become one target, or questions; nothing is guessed."""
+"""How contract, instruction and overrides become one target, or questions; nothing is guessed."""
 
 import re
 from collections.abc import Mapping
@@ -142,7 +142,7 @@ def resolve_target(
     overrides: Mapping[str, str],
     branch_prefix: str = "optimize",
 ) -> Target | Questions:
-    """Rules 3.1 and 3.6. The contract is the base, the instruction fills in, an override wins.
+    """The contract is the base, the instruction fills in, an override wins.
 
     `created` is local time, `YYYY-MM-DD HH:MM` or ISO-8601. `branch_prefix` is `kernel-opt` for autonomous runs.
     """
@@ -331,7 +331,7 @@ class _Resolver:
 
 
 def _metric(contract: Contract) -> str:
-    """Rules 3.1: forward and backward together are judged by the combined step, or the project's name for it."""
+    """Forward and backward together are judged by the combined step, or the project's name for it."""
     scoring = contract.scoring
     if not scoring.combined:
         return ", ".join(scoring.primary_metric)
@@ -355,7 +355,7 @@ def _adds(own: InstructionFields, instruction: InstructionFields) -> bool:
     return mine < theirs
 
 
-# The words of DEFINE_TARGET: backends, products, architectures, operators and precisions.
+# The words of a target: backends, products, architectures, operators and precisions.
 
 LANGUAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -370,7 +370,7 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
         "C": "C",
     }
 )
-"""Backend -> language of its sources (F002)."""
+"""Backend -> language of its sources."""
 
 VENDORS: Mapping[str, str] = MappingProxyType(
     {
@@ -403,7 +403,7 @@ ARCHS: Mapping[str, str] = MappingProxyType(
         "B200": "sm_100",
     }
 )
-"""Product -> architecture (F003). A product that is not here is asked for, never guessed."""
+"""Product -> architecture. A product that is not here is asked for, never guessed."""
 
 KNOWN_ARCHS = frozenset(ARCHS.values())
 

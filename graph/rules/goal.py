@@ -1,4 +1,4 @@
-"""`performance_target`: from text to a metric, an operator, a value and a unit, and whether it is reached."""
+"""The numbers that end a campaign: its performance target as text and as a goal, rounds, regressions, budgets."""
 
 import re
 from typing import Literal

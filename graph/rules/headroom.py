@@ -1,4 +1,4 @@
-"""How near measured times are to the ceilings that bound them, or why that cannot be said."""
+"""How near measured times are to the ceilings of this machine, what is left at most, or why that cannot be said."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The prediction of a hypothesis against what was seen, whatever the verdict."""
+"""What a closed round taught: its prediction against what was measured, and whether a lesson agrees with the ledger."""
 
 import re
 from collections.abc import Iterator, Sequence

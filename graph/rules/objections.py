@@ -13,7 +13,7 @@ accept single readings, which prove nothing. What may speak against a gain is of
 
 A proxy never overrules a measurement: it explains a verdict, and forbids only what was not proven. The presets that
 follow a document undo by that document's rule, and the reason names it. Build, correctness, Check, protected files,
-physics and Rule 11 are none of these: they end a trial before its times are looked at (`gates.before_numbers`,
+physics and Rule 11 are none of these: they end a trial before its times are looked at (`gates.check_hard_gates`,
 `trial.Failed`). That the kernel time of a profile decides in preset `autonomous` is what its document calls measuring;
 it stands in `autonomous.py`.
 """
@@ -78,7 +78,7 @@ def undoes(kind: Kind, outcome: Outcome) -> bool:
 
 
 def is_proven(outcome: Outcome) -> bool:
-    """Whether interleaved pairs bound the gain above the margin: only `interleaved` accepts with a lower bound."""
+    """Whether interleaved pairs bound the gain above the margin: only preset `evidence` accepts with a lower bound."""
     return outcome.decision == "accepted" and outcome.lower is not None
 
 

@@ -1,3 +1,5 @@
+"""What operators have to do at least: operations and bytes of a call by family and sizes, and how tiles fill a device."""
+
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from math import ceil

@@ -1,4 +1,4 @@
-"""What a preset's own rule found, before the gates that hold for all of them, and how it becomes a verdict."""
+"""A decision with its numbers, how it becomes a verdict, its one sentence, and splits by configuration class."""
 
 import math
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ def _describe_spread(shapes: Sequence[ShapeChange]) -> tuple[str, ...]:
     return (f"from {low.gain:+.1%} ({low.label}) to {high.gain:+.1%} ({high.label})",)
 
 
-# The one line about a round that an engineer can quote (rules 13, R3).
+# The one line about a round that an engineer can quote.
 
 LONGEST_DETAIL = 160
 """Characters of a tool's own words that a sentence repeats."""

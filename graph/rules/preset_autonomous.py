@@ -132,7 +132,7 @@ def _check_core_shapes(
 def _check_kernel_time(
     outcome: Outcome, deltas: list[Delta], before: Profiled | None, after: Profiled | None, limits: Limits
 ) -> Outcome:
-    """Rules 11.5. A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
+    """A profile is taken once, so a gain within noise needs the benchmark's repetitions beside it."""
     times = _read_kernel_times(before, after)
     if times is None and _read_kernel_time(before) is not None:
         why = (

@@ -314,7 +314,7 @@ def _describe_missing(finding: Finding) -> str:
 
 KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
 GAP_PERCENT = 1.0
-"""Rules 14.11: a residual above one per cent is called out."""
+"""A residual above one per cent is called out."""
 
 BucketGain = tuple[Bucket, float, float | None]
 """Bucket, benchmark gain, and for W1 the most that a training step can gain; None is no proven bound."""
@@ -377,7 +377,7 @@ def attribute_percent(rounds: Sequence[BucketGain], headline: float, *, limit: f
 
 
 def overfit_in_lineage(history: History) -> tuple[int, ...]:
-    """Accepted rounds that rest on a forbidden bucket; each must be rolled back before a report (F054)."""
+    """Accepted rounds that rest on a forbidden bucket; each must be rolled back before a report."""
     return tuple(closed.round for closed in accepted_rounds(history) if is_overfit(closed))
 
 

@@ -1,4 +1,4 @@
-"""Step 0: operations and bytes of each shape against measured ceilings."""
+"""The ceilings that bound this device, measured or stated, and the place of each shape below them."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ridgeline.graph.values import Value
 
 RooflineBound = Literal["compute", "memory", "unknown"]
 MISSING = "gpu-wiki not found"
-"""Rules 5.1.6: the words of an unregistered specification."""
+"""The words of an unregistered specification."""
 ABOVE_ROOF = 1.05
 """A shape faster than its floor by more than timing noise is not governed by these ceilings (data stays in a cache)."""
 
@@ -143,7 +143,7 @@ MIB = 2**20
 CACHES = ("l2_capacity", "l3_capacity", "mall_capacity")
 UNITS = ("sm_count", "cu_count")
 UNCACHED_BYTES = 100e6
-"""Rules 24.20: less traffic than this may come from a cache, where nobody says how large the caches are."""
+"""Less traffic than this may come from a cache, where nobody says how large the caches are."""
 
 
 class CeilingError(ValueError):

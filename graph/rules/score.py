@@ -24,7 +24,7 @@ class Delta(Value):
     """Candidate against best in one pair of benchmarks. Gains are relative; positive is better."""
 
     gain: float
-    """What decides: the gain of the one metric; of several, the lowest if any falls and else the highest (8.7)."""
+    """What decides: the gain of the one metric; of several, the lowest if any falls and else the highest."""
     metrics: tuple[Named, ...]
     """Gain of each primary metric."""
     shapes: tuple[ShapeChange, ...]

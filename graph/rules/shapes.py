@@ -12,7 +12,7 @@ SPREAD_ROWS = 2
 
 
 class SkewMissing(ValueError):
-    """A grouped operator without a passing skewed shape: a gain on uniform groups alone proves nothing (14.7)."""
+    """A grouped operator without a passing skewed shape: a gain on uniform groups alone proves nothing."""
 
 
 class NoShapes(ValueError):

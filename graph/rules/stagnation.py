@@ -1,4 +1,4 @@
-"""Streaks over closed rounds: measured regressions and rollbacks of any kind."""
+"""Streaks of closed rounds, and what follows: a stagnation review, a partial restart, the end of a direction."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -165,7 +165,7 @@ def _find_grown_counters(before: Profiled | None, after: Profiled | None) -> tup
     return tuple(f"{name} x{ratio:.3g}" for ratio, name in ranked) or ("no counter grew",)
 
 
-# When the direction must change, and how deep to look after how many rollbacks (rules 17).
+# When the direction must change, and how deep to look after how many rollbacks.
 
 ROUNDS_BETWEEN = 2
 """Rounds that must close after a review before the next one: its directions get their chance."""
@@ -196,7 +196,7 @@ def find_stagnation(history: History) -> str | None:
 
 
 def advise_escalation(streak: int) -> str:
-    """What rule 7 asks for after so many rollbacks in a row; empty after none."""
+    """What to look at after so many rollbacks in a row; empty after none."""
     return _ESCALATION_STEPS[min(max(streak, 0), len(_ESCALATION_STEPS) - 1)]
 
 

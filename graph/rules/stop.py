@@ -1,4 +1,4 @@
-"""TERMINATION_CHECK: every condition, evaluated; a campaign ends only when one of them holds (rules 18)."""
+"""When a campaign ends: every condition, T1 to T8, with the numbers that it was decided on."""
 
 from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.record import StopCheck
@@ -63,7 +63,7 @@ def _check_target(history: History) -> StopCheck:
         return StopCheck(id="T1", description=ENDLESS, satisfied=False)
     if goal is None:
         return StopCheck(id="T1", description="no performance target", satisfied=False)
-    # Rules 18.3: only a committed, correct version can reach a target; the original is none of ours.
+    # only a committed, correct version can reach a target; the original is none of ours.
     if best_round(history) is None:
         return StopCheck(id="T1", description=f"target {goal.text}: nothing accepted yet", satisfied=False)
     best = standing(history)

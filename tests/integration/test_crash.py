@@ -10,7 +10,7 @@ from ridgeline.graph.limits import PRESETS
 from tests.campaigns import CONFIG, make_campaign, saver, wrapped
 
 SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)
-CALLS = 230
+CALLS = 260
 """At least as many port calls as an uninterrupted run makes; checked below."""
 CRASHES = [(when, part) for when in ("before", "after") for part in range(10)]
 """Every tenth call from `part` on. By default a third of these; `make adversarial` asks for all."""
