@@ -53,14 +53,14 @@ def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, .
         return find_known_defects(task, reference)
 
 
-def withhold_acceptance(found: Judgment, holes: Sequence[LintFinding]) -> Judgment:
+def withhold_acceptance(judgment: Judgment, holes: Sequence[LintFinding]) -> Judgment:
     """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
     if not holes:
-        return found
+        return judgment
     lines = [f"the task itself: {one.rule}: {one.text}" for one in holes]
-    kept = found.correct if found.correct.answer == "no" else answer_unverified(*found.correct.evidence)
+    kept = judgment.correct if judgment.correct.answer == "no" else answer_unverified(*judgment.correct.evidence)
     correct = kept.model_copy(update={"evidence": (*lines, *kept.evidence)})
-    return found.model_copy(update={"correct": correct, "accepted": False})
+    return judgment.model_copy(update={"correct": correct, "accepted": False})
 
 
 def write_bench(path: Path, times: Sequence[SizeTime]) -> None:

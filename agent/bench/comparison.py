@@ -55,7 +55,7 @@ class Watch(Protocol):
         """Identical versions have been timed."""
         ...
 
-    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
         """A pair was timed and looked at."""
         ...
 
@@ -64,18 +64,18 @@ class Watch(Protocol):
         ...
 
 
-def verdict_of(seen: Estimate) -> Verdict:
+def verdict_of(estimate: Estimate) -> Verdict:
     """Only the bounds decide, and they hold at every look together. One pair alone makes nobody faster."""
-    if seen.lower > seen.required and seen.pairs >= LEAST_PAIRS:
+    if estimate.lower > estimate.required and estimate.pairs >= LEAST_PAIRS:
         return "faster"
-    return "not_faster" if seen.upper < seen.required else "undecided"
+    return "not_faster" if estimate.upper < estimate.required else "undecided"
 
 
 class Course:
     """One comparison. Ctrl-C ends it with what is known by then."""
 
-    def __init__(self, lab: Lab, asked: Asked, watch: Watch, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lab, self._asked, self._watch, self._clock = lab, asked, watch, clock
+    def __init__(self, lab: Lab, request: Asked, watch: Watch, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lab, self._asked, self._watch, self._clock = lab, request, watch, clock
         self._began = clock()
         self._calibration: Comparison | None = None
         self._noise: Noise | None = None
@@ -257,12 +257,12 @@ def answer(found: Found, about: About, asked: Asked) -> Answer:
     )
 
 
-def sentence(found: Found, about: About, asked: Asked) -> str:
+def sentence(found: Found, about: About, request: Asked) -> str:
     """One sentence to quote: what is claimed, how surely, and what it rests on."""
     if not found.looks:
         return f"Undecided: {_why(found)} before one pair was timed."
     seen = found.looks[-1]
-    surely = f"at alpha {percent(asked.limits.alpha)}"
+    surely = f"at alpha {percent(request.limits.alpha)}"
     rests = f"{_basis(found)}, engine {about.engine}"
     match found.verdict:
         case "faster":
@@ -338,7 +338,7 @@ def _shapes(found: Found, about: About) -> tuple[ShapeAnswer, ...]:
     )
 
 
-def _calibration(noise: Noise | None, found: Found, asked: Asked) -> Calibration | None:
+def _calibration(noise: Noise | None, found: Found, request: Asked) -> Calibration | None:
     if noise is None or found.calibration is None:
         return None
     return Calibration(
@@ -346,7 +346,7 @@ def _calibration(noise: Noise | None, found: Found, asked: Asked) -> Calibration
         sd=noise.sd,
         offset=math.expm1(noise.offset),
         allowance=math.expm1(noise.allowance),
-        smallest_visible_gain=smallest_visible_gain(noise, asked.limits),
+        smallest_visible_gain=smallest_visible_gain(noise, request.limits),
         seconds=found.calibration.seconds,
     )
 
@@ -372,8 +372,8 @@ def _notes(found: Found, about: About) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _slow(seen: Estimate) -> list[tuple[str, float]]:
-    return [(shape.label, shape.upper) for shape in seen.shapes if shape.slower] if len(seen.shapes) > 1 else []
+def _slow(estimate: Estimate) -> list[tuple[str, float]]:
+    return [(shape.label, shape.upper) for shape in estimate.shapes if shape.slower] if len(estimate.shapes) > 1 else []
 
 
 def _slower(shape: tuple[str, float]) -> str:

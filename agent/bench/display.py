@@ -32,7 +32,7 @@ class SilentWatch:
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """Nothing."""
 
-    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -56,9 +56,9 @@ class PlainWatch:
         """What identical versions showed."""
         note(calibration_line(noise, limits))
 
-    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
         """One line for each pair."""
-        number, here, ratio, lower, upper, required, left = cells(pair, seen, left_s)
+        number, here, ratio, lower, upper, required, left = cells(pair, estimate, left_s)
         note(f"pair {number:>3}: {here:>9}, t_A / t_B {ratio} [{lower}, {upper}], required {required}, {left} left")
 
     def close(self) -> None:
@@ -84,9 +84,9 @@ class LiveWatch:
         self._noise = calibration_line(noise, limits)
         self._print_table()
 
-    def show_pair(self, pair: Comparison, seen: Estimate, *, left_s: float) -> None:
+    def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
         """One more row."""
-        self._rows.append(cells(pair, seen, left_s))
+        self._rows.append(cells(pair, estimate, left_s))
         self._print_table()
 
     def close(self) -> None:
@@ -127,12 +127,12 @@ def watcher(*, quiet: bool) -> Watch:
     return LiveWatch() if sys.stderr.isatty() else PlainWatch()
 
 
-def cells(pair: Comparison, seen: Estimate, left_s: float) -> tuple[str, ...]:
+def cells(pair: Comparison, estimate: Estimate, left_s: float) -> tuple[str, ...]:
     """One row of the table, in the header's order."""
     here = math.fsum(means := compute_pair_means(pair.shapes)) / len(means)
     left = f"{int(left_s) // 60:02d}:{int(left_s) % 60:02d}"
-    numbers = (seen.theta, seen.lower, seen.upper, seen.required)
-    return (str(seen.pairs), format_signed_percent(math.expm1(here)), *(_ratio(number) for number in numbers), left)
+    numbers = (estimate.theta, estimate.lower, estimate.upper, estimate.required)
+    return (str(estimate.pairs), format_signed_percent(math.expm1(here)), *(_ratio(number) for number in numbers), left)
 
 
 def calibration_line(noise: Noise | None, limits: Limits) -> str:

@@ -286,16 +286,16 @@ RETRY_S, MAX_S = 60.0, 3600.0
 class CommandLab:
     """Whole processes in turn, here and now."""
 
-    def __init__(self, sides: tuple[Side, Side], metric: Metric, conduct: Conduct, asked: Asked) -> None:
+    def __init__(self, sides: tuple[Side, Side], metric: Metric, conduct: Conduct, request: Asked) -> None:
         self._sides, self._metric, self._conduct = sides, metric, conduct
         self._runs = Runs(metric, conduct)
         self._versus = Versus(
             sides[0].argv,
             sides[1].argv,
             runs=self._runs,
-            blocks=asked.blocks,
-            seed=asked.seed,
-            limit=asked.limits.dropped_blocks_limit,
+            blocks=request.blocks,
+            seed=request.seed,
+            limit=request.limits.dropped_blocks_limit,
         )
         self._twins: list[TimedPair] = []
         self._pairs: list[TimedPair] = []

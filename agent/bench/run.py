@@ -139,12 +139,12 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     )
 
 
-def _keep(path: Path, found: Found, said: Answer, asked: Asked, lab: Lab) -> None:
+def _keep(path: Path, found: Found, said: Answer, request: Asked, lab: Lab) -> None:
     """Everything that a program needs to judge again without measuring."""
     document = {
         "schema_version": SCHEMA,
         "answer": said.model_dump(mode="json"),
-        "limits": asked.limits.model_dump(mode="json"),
+        "limits": request.limits.model_dump(mode="json"),
         "calibration": found.calibration.model_dump(mode="json") if found.calibration else None,
         "comparisons": [pair.model_dump(mode="json") for pair in found.pairs],
         "timings": lab.raw(),

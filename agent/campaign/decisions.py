@@ -86,7 +86,7 @@ def find_question(campaign: Path, key: str | None) -> Waits:
 
 
 def store_decision(
-    campaign: Path, one: Waits, answer: Answer, *, goes_on: bool = False
+    campaign: Path, question: Waits, answer: Answer, *, goes_on: bool = False
 ) -> Literal["approve", "reject", "edit", "defer"]:
     """Keep the answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
 
@@ -94,9 +94,9 @@ def store_decision(
     then stays open. DecidedAlready where another answer came
     first, which keeps this one's words.
     """
-    files, request, at = ApprovalFiles(campaign), one.request, datetime.now(UTC).isoformat(timespec="seconds")
+    files, request, at = ApprovalFiles(campaign), question.request, datetime.now(UTC).isoformat(timespec="seconds")
     if answer.defer is not None:
-        refuse_late(one)
+        refuse_late(question)
         files.defer(request.key, Deferred(reason=answer.defer, by=answer.by, at=at))
         return "defer"
     if answer.reject is not None and not answer.reject.strip():
@@ -115,10 +115,10 @@ def store_decision(
         exhausted="" if choice == "edit" else answer.end.strip(),
         round=_chosen(request, answer.round) if choice == "approve" else None,
     )
-    if choice == "edit" and one.decision is None:
-        try_edit(campaign, one, decision)
+    if choice == "edit" and question.decision is None:
+        try_edit(campaign, question, decision)
     files.decide(decision)
-    _tell(campaign, one, decision, goes_on=goes_on)
+    _tell(campaign, question, decision, goes_on=goes_on)
     return choice
 
 
@@ -136,20 +136,20 @@ def _chosen(request: ApprovalRequest, given: int | None) -> int | None:
     return given
 
 
-def refuse_late(one: Waits) -> None:
+def refuse_late(question: Waits) -> None:
     """Raises DecidedAlready, saying by whom, for a question that has an answer."""
-    if one.decision is not None:
-        raise DecidedAlready(f"{one.request.key}: was decided already: {describe_decision(one.decision)}")
+    if question.decision is not None:
+        raise DecidedAlready(f"{question.request.key}: was decided already: {describe_decision(question.decision)}")
 
 
-def _tell(campaign: Path, one: Waits, decision: Decision, *, goes_on: bool) -> None:
+def _tell(campaign: Path, question: Waits, decision: Decision, *, goes_on: bool) -> None:
     """Whoever is notified of the campaign. The decision is stored, whatever becomes of this."""
-    place = f" of round {one.request.round}" if one.request.round else ""
+    place = f" of round {question.request.round}" if question.request.round else ""
     try:
         hook(campaign).tell(
             "decided",
-            round=one.request.round,
-            said=f"{one.request.gate}{place}: {describe_decision(decision)}",
+            round=question.request.round,
+            said=f"{question.request.gate}{place}: {describe_decision(decision)}",
             next="" if goes_on else f"ridgeline resume {campaign}",
         )
     except UserError as error:
@@ -203,7 +203,7 @@ LONGEST = 400
 _ERROR = re.compile(r"\b(?:error|fatal)\b", re.IGNORECASE)
 
 
-def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
+def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
     """Build and test the edit as its round will; what that answers is on the campaign's tape, so it is done once.
 
     Raises UserError with the compiler's or the test's line where it fails, DeviceBusy where a process keeps the
@@ -215,8 +215,10 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
     from ridgeline.graph.rules.person_edit import make_edit
     from ridgeline.sandbox.devices.lease import lease
 
-    if one.request.edit is None:
-        raise UserError(f"--edit: {one.request.key} was asked by an older Ridgeline; `ridgeline resume` asks it again")
+    if question.request.edit is None:
+        raise UserError(
+            f"--edit: {question.request.key} was asked by an older Ridgeline; `ridgeline resume` asks it again"
+        )
     found = read_campaign(campaign)
     if not found.place.repository.is_dir():
         raise UserError(f"--edit: {found.place.repository}: is not here; an edit is built and tested when it is given")
@@ -224,7 +226,7 @@ def try_edit(campaign: Path, one: Waits, decision: Decision) -> None:
         moved = going_on(campaign, found.request, found.contract_file)
         # no planner is asked: which one the campaign has says nothing here
         ports = connect(replace(found.place, moved_to=moved), found.request.contract, "catalog", found.request.limits)
-        trial = try_draft(ports, make_edit(one.request.edit, decision))
+        trial = try_draft(ports, make_edit(question.request.edit, decision))
     if isinstance(trial, Failed):
         raise UserError(f"--edit: {CAUSES[trial.reason]}: {line_of(trial.detail)}; the question stays open")
 
@@ -263,15 +265,15 @@ class Stored:
     """Parts that the planner will leave out, each with its reason."""
 
 
-def store_answer(campaign: Path, asked: Asked, given: Given) -> Stored:
+def store_answer(campaign: Path, request: Asked, given: Given) -> Stored:
     """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
-    text = check_answer(given.data, asked, source=given.source)
-    dropped = _usable(text, asked, given.source)
-    counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in asked.ask.messages)
+    text = check_answer(given.data, request, source=given.source)
+    dropped = _usable(text, request, given.source)
+    counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in request.ask.messages)
     spent = counts if given.tokens is None else given.tokens
     author = plain(given.by, limit=200)
-    about = Answered(digest=asked.digest, text=text, author=author, tokens=spent, dollars=given.dollars)
-    return Stored(path=Mailbox(campaign).store(asked, about), dropped=dropped)
+    about = Answered(digest=request.digest, text=text, author=author, tokens=spent, dollars=given.dollars)
+    return Stored(path=Mailbox(campaign).store(request, about), dropped=dropped)
 
 
 def open_question(campaign: Path, *, replace: bool = False) -> Asked:
@@ -303,12 +305,12 @@ def following(campaign: Path) -> str | None:
     return open_request(campaign) if ahead(campaign) else None
 
 
-def _usable(text: str, asked: Asked, source: str) -> tuple[str, ...]:
+def _usable(text: str, request: Asked, source: str) -> tuple[str, ...]:
     """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
 
     The planner's own checks, made here so that a mistake costs none of its tries.
     """
-    if not asked.checks:
+    if not request.checks:
         return ()
     from pydantic import ValidationError
 
@@ -317,11 +319,11 @@ def _usable(text: str, asked: Asked, source: str) -> tuple[str, ...]:
     from ridgeline.knowledge.library import Library
 
     try:
-        checks = Checks.model_validate_json(asked.checks)
+        checks = Checks.model_validate_json(request.checks)
     except ValidationError:
         return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
     found = found_of(text, checks, Library().line)
     if found.why:
-        first, *others = [found.why.replace("\n", "; ")] if asked.ask.answer_schema else found.why.splitlines()
-        raise UserErrors([f"{source}: {first} (request {asked.number:03d} stays open, no try is spent)", *others])
+        first, *others = [found.why.replace("\n", "; ")] if request.ask.answer_schema else found.why.splitlines()
+        raise UserErrors([f"{source}: {first} (request {request.number:03d} stays open, no try is spent)", *others])
     return found.dropped

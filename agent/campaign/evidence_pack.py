@@ -42,10 +42,10 @@ def page(campaign: Path) -> str:
     return report_html(known, diffs=diffs(campaign, known), head=head)
 
 
-def diffs(campaign: Path, known: "History") -> dict[int, str]:
+def diffs(campaign: Path, history: "History") -> dict[int, str]:
     """The change of every round that has one and whose diff is still there."""
     store = ArtifactStore(campaign)
-    found = {closed.round: change_of(store, closed) for closed in known.rounds}
+    found = {closed.round: change_of(store, closed) for closed in history.rounds}
     return {number: text for number, text in found.items() if text}
 
 
@@ -82,18 +82,18 @@ def write_pack(campaign: Path, target: Path) -> Pack:
     return Pack(dir=str(target), files=len(files), patches=len(patches), missing=missing)
 
 
-def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[str, ...]]:
+def _files(campaign: Path, history: "History") -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Everything but patches and checksums, and the names of what is lost."""
     from ridgeline.graph.reports.files import render_all
     from ridgeline.graph.reports.final_report import render_final_report
 
     files = {
         "ledger.jsonl": (campaign / folders.LEDGER).read_bytes(),
-        "report.md": render_final_report(known).encode(),
+        "report.md": render_final_report(history).encode(),
         "report.html": page(campaign).encode(),
     }
     store, missing = ArtifactStore(campaign), []
-    for name, content in render_all(known, worktree="").items():
+    for name, content in render_all(history, worktree="").items():
         if not name.startswith(("rounds/", "final/")):
             continue
         try:
@@ -103,24 +103,24 @@ def _files(campaign: Path, known: "History") -> tuple[dict[str, bytes], tuple[st
     return files, tuple(missing)
 
 
-def _patches(store: ArtifactStore, known: "History") -> dict[str, str]:
+def _patches(store: ArtifactStore, history: "History") -> dict[str, str]:
     """The kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
     from ridgeline.graph.rules.history import lineage
 
-    kept = lineage(known)
+    kept = lineage(history)
     return {
-        f"patches/{number:04d}-round-{closed.round}.patch": _patch(store, known, closed, of=(number, len(kept)))
+        f"patches/{number:04d}-round-{closed.round}.patch": _patch(store, history, closed, of=(number, len(kept)))
         for number, closed in enumerate(kept, start=1)
     }
 
 
-def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of: tuple[int, int]) -> str:
+def _patch(store: ArtifactStore, history: "History", closed: "RoundClosed", *, of: tuple[int, int]) -> str:
     from ridgeline.graph.reports.figures import applied_of
     from ridgeline.graph.reports.files import commit_message
 
     chosen = applied_of(closed.judged)
     assert chosen is not None  # nothing is kept that was not applied
-    subject, _, body = commit_message(closed.judged, known, closed.round).partition("\n")
+    subject, _, body = commit_message(closed.judged, history, closed.round).partition("\n")
     date = format_datetime(datetime.fromisoformat(closed.closed_at))
     # a line that looks like the end of the message would cut it off there
     safe = "\n".join(
@@ -137,24 +137,24 @@ def _patch(store: ArtifactStore, known: "History", closed: "RoundClosed", *, of:
     )
 
 
-def _readme(known: "History", *, patches: int, missing: tuple[str, ...]) -> str:
+def _readme(history: "History", *, patches: int, missing: tuple[str, ...]) -> str:
     from ridgeline.graph.reports.final_report import comparison, headline, reproduce
     from ridgeline.graph.rules.history import best_round
     from ridgeline.prompts.render import render
 
-    opened, best = known.opened, best_round(known)
+    opened, best = history.opened, best_round(history)
     return render(
         "pack.v1.md",
         title=f"{opened.target.target_op} ({opened.target.target_backend}, {opened.machine.name})",
-        headline=headline(known),
+        headline=headline(history),
         campaign=opened.target.campaign,
         version=opened.version,
-        final=known.concluded is not None,
+        final=history.concluded is not None,
         patches=patches,
         repository=opened.repository,
         base=opened.base_commit,
         tree=best.tree if best else opened.base_tree,
-        commands=reproduce(known),
-        comparison=comparison(known),
+        commands=reproduce(history),
+        comparison=comparison(history),
         missing=missing,
     )

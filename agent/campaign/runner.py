@@ -145,12 +145,12 @@ def going_on(campaign_dir: Path, request: Request, contract_file: Path) -> str |
     return here.fingerprint
 
 
-def _bound(known: History) -> str:
+def _bound(history: History) -> str:
     """Why the campaign is bound to the machine it began on; empty when it is not."""
-    if known.baseline is None:
+    if history.baseline is None:
         return "its baseline is half measured"
-    if known.limits.preset != "evidence":
-        return f"preset {known.limits.preset} would compare new times with times that were recorded on the other"
+    if history.limits.preset != "evidence":
+        return f"preset {history.limits.preset} would compare new times with times that were recorded on the other"
     return ""
 
 
@@ -341,14 +341,14 @@ def _asks(asked: Any) -> str:
     )
 
 
-def _request(asked: StartRequest, created: str, contract_path: str) -> Request:
+def _request(request: StartRequest, created: str, contract_path: str) -> Request:
     return Request(
-        contract=asked.contract.contract,
+        contract=request.contract.contract,
         contract_path=contract_path,
-        instruction=asked.instruction,
-        overrides=tuple(sorted(asked.overrides.items())),
-        limits=asked.limits,
-        planner=asked.planner,
+        instruction=request.instruction,
+        overrides=tuple(sorted(request.overrides.items())),
+        limits=request.limits,
+        planner=request.planner,
         created=created,
         version=VERSION,
     )
@@ -542,16 +542,16 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     )
 
 
-def _summarize_noise(known: History) -> Seen | None:
-    noise = folded_noise(known)
+def _summarize_noise(history: History) -> Seen | None:
+    noise = folded_noise(history)
     if noise is None:
         return None
     return Seen(
         sigma=noise.sd,
-        visible_gain=smallest_visible_gain(noise, known.limits),
+        visible_gain=smallest_visible_gain(noise, history.limits),
         pairs=noise.pairs,
         engine=noise.engine,
-        alarms=len(list_alarms(known)),
+        alarms=len(list_alarms(history)),
     )
 
 

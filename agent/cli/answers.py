@@ -65,16 +65,21 @@ def _without(dropped: tuple[str, ...]) -> str:
     return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
 
 
-def _tell(campaign: Path, asked: "Asked", stored: "Stored", *, as_json: bool) -> None:
+def _tell(campaign: Path, request: "Asked", stored: "Stored", *, as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
     from ridgeline.agent.campaign.decisions import following
 
     follows = following(campaign)
     if as_json:
-        told = {"campaign": campaign.name, "dir": str(campaign), "request": asked.number, "purpose": asked.ask.purpose}
+        told = {
+            "campaign": campaign.name,
+            "dir": str(campaign),
+            "request": request.number,
+            "purpose": request.ask.purpose,
+        }
         console.emit({**told, "answer": str(stored.path), "dropped": stored.dropped, "next_request": follows})
         return
-    stored_as = f"{campaign.name}: answer {asked.number:03d} stored{_without(stored.dropped)}"
+    stored_as = f"{campaign.name}: answer {request.number:03d} stored{_without(stored.dropped)}"
     if follows:
         console.say(f"{stored_as}; nothing needs measuring before the next question: read {follows}")
     else:
@@ -205,23 +210,25 @@ def approve(
     console.say(f"{found.name}: {one.request.gate} of round {one.request.round}: {stored}; {mend}")
 
 
-def _row(one: "Waits") -> tuple[str, ...]:
+def _row(question: "Waits") -> tuple[str, ...]:
     from ridgeline.agent.providers.base import plain
 
-    request = one.request
-    later = f" (deferred by {one.deferred.by}: {one.deferred.reason})" if one.deferred else ""
+    request = question.request
+    later = f" (deferred by {question.deferred.by}: {question.deferred.reason})" if question.deferred else ""
     late = f" ({request.late} after {request.hours:g} h)" if request.hours else ""
     what = plain(request.title + late + later, limit=LONGEST)
     return (request.campaign, request.gate, str(request.round), request.asked_at[:16].replace("T", " "), what)
 
 
-def _ask_on_terminal(one: "Waits") -> tuple[bool, str | None]:
+def _ask_on_terminal(question: "Waits") -> tuple[bool, str | None]:
     """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
     from ridgeline.agent.providers.base import plain
 
     if not sys.stdin.isatty():
-        raise UserError(f"{one.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {one.page}")
-    page = Path(one.page).read_text(encoding="utf-8")
+        raise UserError(
+            f"{question.request.key}: say --yes, --reject REASON, --edit PATH or --defer NOTE; read {question.page}"
+        )
+    page = Path(question.page).read_text(encoding="utf-8")
     console.say(plain(page, limit=LONGEST))  # a diff may hold what would turn this terminal round
     if typer.confirm("approve?"):
         return True, None

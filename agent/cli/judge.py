@@ -151,8 +151,8 @@ def _refuse(found: "JudgeFailed") -> NoReturn:
     raise typer.Exit(1)
 
 
-def _print_judgment(found: "Judgment") -> None:
-    for line in found.lines:
+def _print_judgment(judgment: "Judgment") -> None:
+    for line in judgment.lines:
         console.say(line)
 
 

@@ -83,10 +83,10 @@ def _make_request(op: str, own: dict[str, str | int | None], wikis: list[Path] |
     return Asked.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **given})
 
 
-def _operation(asked: "Asked", *, as_json: bool) -> None:
+def _operation(request: "Asked", *, as_json: bool) -> None:
     from ridgeline.agent.roofline.roofline import place
 
-    placed = place(asked)
+    placed = place(request)
     if as_json:
         console.emit(placed)
     else:

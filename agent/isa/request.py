@@ -87,15 +87,18 @@ class InspectionRequest(Value):
         return self.python or sys.executable
 
 
-def resolve_targets(asked: InspectionRequest) -> CompileRequest:
+def resolve_targets(request: InspectionRequest) -> CompileRequest:
     """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
-    path = _source(asked.file)
+    path = _source(request.file)
     if is_compiled(path) or not is_triton(path):
-        warps = () if asked.num_warps is None else (("num_warps", asked.num_warps),)
-        return CompileRequest(file=path, kernel=asked.kernel, options=warps)
-    kernel, noted = asked.kernel, LaunchEntry.model_validate(asked.model_dump(include=set(LaunchEntry.model_fields)))
+        warps = () if request.num_warps is None else (("num_warps", request.num_warps),)
+        return CompileRequest(file=path, kernel=request.kernel, options=warps)
+    kernel, noted = (
+        request.kernel,
+        LaunchEntry.model_validate(request.model_dump(include=set(LaunchEntry.model_fields))),
+    )
     if noted.signature is None and noted.call is None:
-        kernel, found = _from_file(path, asked)
+        kernel, found = _from_file(path, request)
         noted = found.model_copy(update=noted.model_dump(exclude_none=True))
     if noted.signature is not None and noted.call is not None:
         raise UserError("--signature: not together with --call; leave one of them out")
@@ -110,14 +113,14 @@ def resolve_targets(asked: InspectionRequest) -> CompileRequest:
     )
 
 
-def each(asked: InspectionRequest) -> tuple[InspectionRequest, ...]:
+def each(request: InspectionRequest) -> tuple[InspectionRequest, ...]:
     """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
-    path = _source(asked.file)
-    if asked.kernel is not None or asked.signature is not None or asked.call is not None or not is_triton(path):
-        return (asked,)
+    path = _source(request.file)
+    if request.kernel is not None or request.signature is not None or request.call is not None or not is_triton(path):
+        return (request,)
     known, inside = _entries(path), {one.name for one in outlines(path)}
     own = [kernel for kernel in known if kernel in inside] or known  # the notes may be of other files here as well
-    return tuple(asked.model_copy(update={"kernel": kernel}) for kernel in own) or (asked,)
+    return tuple(request.model_copy(update={"kernel": kernel}) for kernel in own) or (request,)
 
 
 def is_triton(path: Path) -> bool:
@@ -125,21 +128,21 @@ def is_triton(path: Path) -> bool:
     return path.suffix == ".py" and not is_flydsl(path)
 
 
-def command(asked: InspectionRequest, kernel: str, **more: str) -> str:
+def command(request: InspectionRequest, kernel: str, **more: str) -> str:
     """What to type for one kernel of a file, with the options that were given and `more`."""
-    given = {name: value for name in WORDS if (value := getattr(asked, name)) is not None} | more
+    given = {name: value for name in WORDS if (value := getattr(request, name)) is not None} | more
     options = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return shlex.join(("ridgeline", "isa", str(asked.file), "--kernel", kernel, *options))
+    return shlex.join(("ridgeline", "isa", str(request.file), "--kernel", kernel, *options))
 
 
-def targets(asked: InspectionRequest) -> tuple[Target, ...]:
+def targets(request: InspectionRequest) -> tuple[Target, ...]:
     """The targets in the order given, each once. Compiled files name their own. Raises `UserError`."""
-    if asked.target is None:
-        if is_compiled(asked.file):
+    if request.target is None:
+        if is_compiled(request.file):
             return ()
         raise UserError(f"--target: missing; for example --target gfx942,sm_90 (known are {', '.join(KNOWN)})")
     try:
-        return tuple(dict.fromkeys(target_of(name) for name in split_words(asked.target)))
+        return tuple(dict.fromkeys(target_of(name) for name in split_words(request.target)))
     except UnknownTarget as error:
         raise UserError(f"--target: {error}") from None
 
@@ -157,12 +160,12 @@ def _source(path: Path) -> Path:
     return path.resolve()
 
 
-def _from_file(path: Path, asked: InspectionRequest) -> tuple[str, LaunchEntry]:
+def _from_file(path: Path, request: InspectionRequest) -> tuple[str, LaunchEntry]:
     """The entry of a kernel in `isa.toml`, the only one where no kernel is named."""
-    notes, kernel = path.parent / FILE_NAME, asked.kernel
+    notes, kernel = path.parent / FILE_NAME, request.kernel
     if not notes.is_file():
         raise UserError(
-            f"--signature: missing, and {notes} is not there either; give {EXAMPLE}{_commands(path, asked)}"
+            f"--signature: missing, and {notes} is not there either; give {EXAMPLE}{_commands(path, request)}"
         )
     found = _entries(path)
     if kernel is None and len(found) == 1:
@@ -179,12 +182,12 @@ def _entries(path: Path) -> Mapping[str, LaunchEntry]:
         raise UserError(f"{path.parent / FILE_NAME}: {error.text}") from None
 
 
-def _commands(path: Path, asked: InspectionRequest) -> str:
+def _commands(path: Path, request: InspectionRequest) -> str:
     """A command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
     typed = [
-        command(asked, one.name, signature=",".join(one.passed), **_preset(one))
+        command(request, one.name, signature=",".join(one.passed), **_preset(one))
         for one in outlines(path)
-        if asked.kernel in (None, one.name)
+        if request.kernel in (None, one.name)
     ]
     return f". Put a type for each name in: {'; or '.join(typed)}" if typed else ""
 
@@ -216,39 +219,39 @@ MOST = 32
 """Kernels of one file that are reported without being asked for by name."""
 
 
-def inspect_kernels(asked: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
+def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
     """Of each kernel what its code says for every target; the one that is named, or all.
 
     Raises:
         UserError: what was given does not say how the file's kernels are launched; names the commands that would.
         NotCompiled, CompilerMissing: as `inspect`.
     """
-    return tuple(found for one in each(asked) for found in _split(one))
+    return tuple(found for one in each(request) for found in _split(one))
 
 
-def _split(asked: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
+def _split(request: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
     """One kernel, or all that a file turns out to hold."""
     try:
-        found = _inspect_kernel(asked)
+        found = _inspect_kernel(request)
     except NotCompiled as error:
         if not error.several or len(error.several) > MOST:
             raise
-        if asked.call is None and is_triton(resolve_targets(asked).file):
-            raise UserError(_list_kernels(asked, error.several)) from None
+        if request.call is None and is_triton(resolve_targets(request).file):
+            raise UserError(_list_kernels(request, error.several)) from None
         names = error.several
     else:
         yield found
         return
     for name in names:
-        yield _inspect_kernel(asked.model_copy(update={"kernel": name}))
+        yield _inspect_kernel(request.model_copy(update={"kernel": name}))
 
 
-def _inspect_kernel(asked: InspectionRequest) -> tuple[Inspected, ...]:
-    what = resolve_targets(asked)
-    chosen = targets(asked.model_copy(update={"file": what.file}))
-    return inspect(what, chosen, python=asked.interpreter, timeout_s=asked.timeout)
+def _inspect_kernel(request: InspectionRequest) -> tuple[Inspected, ...]:
+    what = resolve_targets(request)
+    chosen = targets(request.model_copy(update={"file": what.file}))
+    return inspect(what, chosen, python=request.interpreter, timeout_s=request.timeout)
 
 
-def _list_kernels(asked: InspectionRequest, names: Sequence[str]) -> str:
-    commands = "; or ".join(command(asked, name) for name in names)
-    return f"--kernel: {asked.file.name} has {len(names)} kernels, and one signature fits one of them. Run {commands}"
+def _list_kernels(request: InspectionRequest, names: Sequence[str]) -> str:
+    commands = "; or ".join(command(request, name) for name in names)
+    return f"--kernel: {request.file.name} has {len(names)} kernels, and one signature fits one of them. Run {commands}"

@@ -336,22 +336,22 @@ def _brief(campaign: Path) -> Told:
     return found.model_dump(mode="json", include=set(shown))
 
 
-def _describe_decided(campaign: Path, one: Decided) -> Told:
+def _describe_decided(campaign: Path, decision: Decided) -> Told:
     from ridgeline.agent.campaign.approvals import next_of
 
     return {
         "campaign": campaign.name,
         "dir": str(campaign),
-        "key": one.request.key,
-        "choice": one.decision.choice,
-        "by": one.decision.by,
-        "at": one.decision.at,
-        "told": next_of(str(campaign), one),
+        "key": decision.request.key,
+        "choice": decision.decision.choice,
+        "by": decision.decision.by,
+        "at": decision.decision.at,
+        "told": next_of(str(campaign), decision),
     }
 
 
-def _question(campaign: Path, one: Waits) -> Told:
-    request = one.request
+def _question(campaign: Path, question: Waits) -> Told:
+    request = question.request
     return {
         "campaign": campaign.name,
         "dir": str(campaign),
@@ -360,5 +360,5 @@ def _question(campaign: Path, one: Waits) -> Told:
         "round": request.round,
         "title": request.title,
         "asked_at": request.asked_at,
-        "deferred": one.deferred.model_dump(mode="json") if one.deferred else None,
+        "deferred": question.deferred.model_dump(mode="json") if question.deferred else None,
     }

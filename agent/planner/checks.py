@@ -55,7 +55,7 @@ class Checks(Value):
     contract: Contract | None = None
 
 
-def of_planning(told: Briefing, paths: Sequence[str] = (), length: Length | None = None) -> Checks:
+def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | None = None) -> Checks:
     """Checks of proposed directions; `paths` are the best version's files, sources first, of which texts have a length.
 
     Without `paths` the checks are for where every file is at hand.
@@ -63,13 +63,13 @@ def of_planning(told: Briefing, paths: Sequence[str] = (), length: Length | None
     sizes = ((path, length(path)) for path in paths[:LOOKED_UP]) if length else ()
     return Checks(
         kind="propose",
-        measured=measured_names(told),
-        rounds=(1, *(closed.round for closed in told.rounds)),
-        classes=tuple(dict.fromkeys(shape.config_class for shape in told.shapes)),
+        measured=measured_names(briefing),
+        rounds=(1, *(closed.round for closed in briefing.rounds)),
+        classes=tuple(dict.fromkeys(shape.config_class for shape in briefing.shapes)),
         lengths=tuple((path, lines) for path, lines in sizes if lines is not None),
-        more=len(paths) > LOOKED_UP or bool(told.contract.knowledge.wiki),
-        tried=tuple(map(summarize_round, told.rounds)),
-        diagnose=told.consecutive_rollbacks > 0,
+        more=len(paths) > LOOKED_UP or bool(briefing.contract.knowledge.wiki),
+        tried=tuple(map(summarize_round, briefing.rounds)),
+        diagnose=briefing.consecutive_rollbacks > 0,
     )
 
 
@@ -78,23 +78,23 @@ def of_edits(texts: Mapping[str, str], contract: Contract) -> Checks:
     return Checks(kind="edits", texts=tuple(texts.items()), contract=contract)
 
 
-def measured_names(told: Briefing) -> tuple[str, ...]:
+def measured_names(briefing: Briefing) -> tuple[str, ...]:
     """Names of what was measured: shapes, their classes, columns of the benchmark, counters, ceilings."""
-    output, scoring = told.contract.benchmark_output, told.contract.scoring
-    classes = [part for shape in told.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
-    last = [shape.label for closed in told.rounds[-1:] for shape in closed.judged.verdict.shapes]
+    output, scoring = briefing.contract.benchmark_output, briefing.contract.scoring
+    classes = [part for shape in briefing.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
+    last = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
     dull = {output.label, output.check, *output.config_columns}
     named = (
         "bottleneck",
-        told.target.primary_metric,
+        briefing.target.primary_metric,
         *scoring.primary_metric,
-        *(shape.label for shape in told.shapes),
+        *(shape.label for shape in briefing.shapes),
         *last,
-        *told.target.target_shapes,
+        *briefing.target.target_shapes,
         *classes,
-        *(counter.name for counter in (told.profile.counters if told.profile else ())),
+        *(counter.name for counter in (briefing.profile.counters if briefing.profile else ())),
         *(name for name in output.columns if name not in dull and len(name) > 1),
-        *(spec.metric for spec in told.specs),
+        *(spec.metric for spec in briefing.specs),
     )
     return tuple(dict.fromkeys(name for name in named if name.strip()))
 
@@ -158,13 +158,13 @@ NO_DIRECTION = "no-direction"
 _FILLER = frozenset({"a", "an", "and", "as", "by", "for", "from", "in", "into", "of", "on", "the", "to", "use", "with"})
 
 
-def find_repetition(asked: Hypothesis, rounds: Sequence[Tried]) -> str:
+def find_repetition(hypothesis: Hypothesis, rounds: Sequence[Tried]) -> str:
     """Why a direction is not tried (again), or nothing. Knows only the rounds it is given: masked ones count nothing.
 
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when
     another best version has been accepted since and the failure was about the old one.
     """
-    past = [closed for closed in rounds if same(asked, closed.hypothesis)]
+    past = [closed for closed in rounds if same(hypothesis, closed.hypothesis)]
     if not past:
         return ""
     last = past[-1]
@@ -194,12 +194,12 @@ def same(one: Hypothesis, other: Hypothesis) -> bool:
     return one.id == other.id or _alike(_words(one), _words(other))
 
 
-def _numbers(asked: Hypothesis) -> set[str]:
-    return set(re.findall(r"\d+", asked.change))
+def _numbers(hypothesis: Hypothesis) -> set[str]:
+    return set(re.findall(r"\d+", hypothesis.change))
 
 
-def _words(asked: Hypothesis) -> frozenset[str]:
-    found = re.findall(r"[a-z]+|\d+", asked.change.lower())
+def _words(hypothesis: Hypothesis) -> frozenset[str]:
+    found = re.findall(r"[a-z]+|\d+", hypothesis.change.lower())
     return frozenset(word for word in found if word not in _FILLER)
 
 

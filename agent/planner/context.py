@@ -92,23 +92,23 @@ class Context:
             Part(name="tips", share=0.05, make=self._tips),
         )
 
-    def drafting(self, asked: Hypothesis, texts: Mapping[str, str], *, evidence: str = "") -> dict[str, str]:
+    def drafting(self, hypothesis: Hypothesis, texts: Mapping[str, str], *, evidence: str = "") -> dict[str, str]:
         """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(hypothesis), tokens)),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",
                 share=0.5,
-                make=lambda tokens: self._sources(texts, tokens, number=False, cited=asked.sources),
+                make=lambda tokens: self._sources(texts, tokens, number=False, cited=hypothesis.sources),
             ),
             Part(name="problem", share=PROBLEM, make=self._problem),
             Part(name="profile", share=0.05, make=self._profile),
-            Part(name="knowledge", share=0.06, make=lambda tokens: self._about(asked, tokens)),
+            Part(name="knowledge", share=0.06, make=lambda tokens: self._about(hypothesis, tokens)),
         )
 
-    def looking_back(self, asked: Hypothesis, evidence: str, *, diff: str, profiled: bool) -> dict[str, str]:
+    def looking_back(self, hypothesis: Hypothesis, evidence: str, *, diff: str, profiled: bool) -> dict[str, str]:
         """For learning from a closed trial; `evidence` is what was measured, `diff` the change that was judged.
 
         `profiled`: the evidence has the counters of both versions, so the profile is not shown once more.
@@ -116,7 +116,7 @@ class Context:
         profile = _nothing if profiled else self._profile
         return self._compose(
             Part(name="target", share=0.1, make=self._device),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(asked), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(hypothesis), tokens)),
             Part(name="evidence", share=0.3, make=lambda tokens: self._fit(evidence, tokens)),
             Part(name="diff", share=0.3, make=lambda tokens: self._fit(diff, tokens)),
             Part(name="profile", share=0.1, make=profile),
@@ -130,8 +130,8 @@ class Context:
     def _fit(self, text: str, tokens: int) -> str:
         return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
-    def _describe(self, asked: Hypothesis) -> str:
-        return describe_hypothesis(asked, of_score(asked, self._briefing.shapes))
+    def _describe(self, hypothesis: Hypothesis) -> str:
+        return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
 
     def _texts(self) -> dict[str, str]:
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
@@ -219,12 +219,12 @@ class Context:
         parts += self._sections(self._question(), 1, left_over, phase="propose")
         return self._fit("\n\n".join(parts), tokens)
 
-    def _about(self, asked: Hypothesis, tokens: int) -> str:
+    def _about(self, hypothesis: Hypothesis, tokens: int) -> str:
         """The card that the hypothesis is about or cites, then sections."""
-        cited = [card for card in self._books.levers(self._briefing) if _rests_on(asked, card.id, card.path)]
+        cited = [card for card in self._books.levers(self._briefing) if _rests_on(hypothesis, card.id, card.path)]
         parts = [describe_card(card, how=True) for card in cited[:MOST_CITED]]
         left = tokens - self._count("\n\n".join(parts))
-        parts += self._sections(f"{asked.change} {asked.lever}", MOST_CITED, left, phase="draft")
+        parts += self._sections(f"{hypothesis.change} {hypothesis.lever}", MOST_CITED, left, phase="draft")
         return self._fit("\n\n".join(parts), tokens)
 
     def _sections(
@@ -255,23 +255,23 @@ class Context:
         return self._fit(self._briefing.tips or "", tokens)
 
 
-def describe_hypothesis(asked: Hypothesis, score: str = "") -> str:
+def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:
     """A hypothesis in lines, as it was written down before any edit; `score`: what it would make of the score."""
     lines = [
-        f"[{asked.id}] {asked.claim}",
-        f"change: {asked.change}",
-        f"kind: {asked.category}, for {past.whom(asked)}{BUCKETS.get(asked.bucket, '')}",
-        *(f"evidence: {line}" for line in asked.evidence),
-        f"risks: {asked.risks}",
-        f"verification: {asked.verification}",
-        f"prediction: {past.prediction(asked)}{f', {score}' if score else ''}",
+        f"[{hypothesis.id}] {hypothesis.claim}",
+        f"change: {hypothesis.change}",
+        f"kind: {hypothesis.category}, for {past.whom(hypothesis)}{BUCKETS.get(hypothesis.bucket, '')}",
+        *(f"evidence: {line}" for line in hypothesis.evidence),
+        f"risks: {hypothesis.risks}",
+        f"verification: {hypothesis.verification}",
+        f"prediction: {past.prediction(hypothesis)}{f', {score}' if score else ''}",
     ]
-    rests = [f"rests on: {', '.join(asked.sources)}"] if asked.sources else []
+    rests = [f"rests on: {', '.join(hypothesis.sources)}"] if hypothesis.sources else []
     return "\n".join([*lines, *rests])
 
 
-def _rests_on(asked: Hypothesis, lever: str, path: str) -> bool:
-    return asked.lever == lever or any(place.startswith(f"{path}:") for place in asked.sources)
+def _rests_on(hypothesis: Hypothesis, lever: str, path: str) -> bool:
+    return hypothesis.lever == lever or any(place.startswith(f"{path}:") for place in hypothesis.sources)
 
 
 def _of_cache(spec: Spec) -> bool:
@@ -325,15 +325,15 @@ _TIMING = re.compile(r"\b(?:L2|caches?|cold|warm|flush\w*|host|overhead|graphs?)
 _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.]+))", re.MULTILINE)
 
 
-def problem(told: Briefing, reader: Reader, *, tokens: int, count: Count) -> str:
+def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) -> str:
     """The defining files within `tokens`, each marked read-only, and what else there is by name."""
-    own = {edit.path for edit in told.sources}
-    paths = [path for path in reader.paths(told.best_commit) if path not in own]
+    own = {edit.path for edit in briefing.sources}
+    paths = [path for path in reader.paths(briefing.best_commit) if path not in own]
     shown: list[str] = []
     left = tokens
-    defining = _defining(told, paths)
+    defining = _defining(briefing, paths)
     for path in defining:
-        text = reader.text(told.best_commit, path)
+        text = reader.text(briefing.best_commit, path)
         if text is None or not text.strip() or left < LEAST:
             continue
         whole = f"==> {path} (read-only)\n{text.rstrip()}"
@@ -375,11 +375,11 @@ def terse(text: str) -> str:
     return "\n".join([*lines[:1], *said, *lines[1:]])
 
 
-def benchmark_says(told: Briefing, reader: Reader) -> str:
+def benchmark_says(briefing: Briefing, reader: Reader) -> str:
     """What the benchmark's file says at its top about caches and launches, or that it says nothing."""
-    paths = set(reader.paths(told.best_commit))
-    path = next((word for word in told.contract.quick_command if word in paths), None)
-    text = (reader.text(told.best_commit, path) or "") if path else ""
+    paths = set(reader.paths(briefing.best_commit))
+    path = next((word for word in briefing.contract.quick_command if word in paths), None)
+    text = (reader.text(briefing.best_commit, path) or "") if path else ""
     said = _TOP.match(text)
     lines = (line.strip(" *") for line in (said.group(1) if said else "").splitlines())
     prose = " ".join("." if _USAGE.search(line) or not line else line for line in lines)
@@ -397,9 +397,9 @@ def _dull(first: str, body: list[str], level: int) -> bool:
     return level > 1 or not NEEDED.search(first)
 
 
-def _defining(told: Briefing, paths: Iterable[str]) -> list[str]:
+def _defining(briefing: Briefing, paths: Iterable[str]) -> list[str]:
     """What the kernel includes first, then files whose names say that they define the problem."""
-    sources = "\n".join(edit.text or "" for edit in told.sources)
+    sources = "\n".join(edit.text or "" for edit in briefing.sources)
     wanted = {
         PurePosixPath((first or second).replace(".", "/") if second else first).name
         for first, second in _IMPORT.findall(sources)
@@ -409,7 +409,7 @@ def _defining(told: Briefing, paths: Iterable[str]) -> list[str]:
         name = PurePosixPath(path)
         if name.name in wanted or (name.suffix == ".py" and name.stem in wanted):
             return 0
-        guarded = any(fnmatch(path, glob) for glob in told.contract.protected)
+        guarded = any(fnmatch(path, glob) for glob in briefing.contract.protected)
         return 1 if guarded and TELLING.search(name.name) and not MACHINERY.search(path) else 2
 
     return sorted((path for path in paths if rank(path) < 2), key=lambda path: (rank(path), path))

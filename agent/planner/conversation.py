@@ -179,10 +179,10 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
     )
 
 
-def _serve_calls(desk: Desk, said: Said, messages: list[Message], left: int) -> int:
+def _serve_calls(desk: Desk, reply: Said, messages: list[Message], left: int) -> int:
     """Answer the calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
-    messages.append(Message(role="assistant", text=said.text, calls=said.calls))
-    for call in said.calls:
+    messages.append(Message(role="assistant", text=reply.text, calls=reply.calls))
+    for call in reply.calls:
         result = desk.run(call) if left > 0 else "not run: no tool calls are left"
         left = max(0, left - 1)
         messages.append(Message(role="tool", text=result, answers=call.id))
@@ -192,13 +192,13 @@ def _serve_calls(desk: Desk, said: Said, messages: list[Message], left: int) -> 
     return left
 
 
-def _read(said: Said, read: Callable[[str], T | Wrong]) -> T | Wrong:
-    if said.truncated:
+def _read(reply: Said, read: Callable[[str], T | Wrong]) -> T | Wrong:
+    if reply.truncated:
         return Wrong(why="the answer was cut off by the limit on its length; give a shorter one")
-    if not said.text.strip():
-        what = f"calls of {', '.join(call.name for call in said.calls)}" if said.calls else "nothing"
+    if not reply.text.strip():
+        what = f"calls of {', '.join(call.name for call in reply.calls)}" if reply.calls else "nothing"
         return Wrong(why=f"the answer is {what}, where text is needed now")
-    return read(said.text)
+    return read(reply.text)
 
 
 # Text from outside made fit to be shown to a model: plain, bounded with the elision stated, fenced as data.

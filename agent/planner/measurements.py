@@ -22,20 +22,22 @@ REASONLESS = "couldn't vectorize loop"
 """Ends a compiler's remark that the next one repeats with its reason."""
 
 
-def profile_of(told: Briefing) -> str:
+def profile_of(briefing: Briefing) -> str:
     """Bottleneck with its grounds, one line for each group of shapes; then counters and notes."""
-    why, hint, basis = told.bottleneck_evidence.partition(TIMED)
+    why, hint, basis = briefing.bottleneck_evidence.partition(TIMED)
     head = f"bottleneck (a hint: it rests on times alone, {basis.rstrip(')')})" if hint else "bottleneck"
     why = why or "no counter says why"
-    lines = [f"{head}: {told.bottleneck}", *(f"because: {chain}" for chain in why.split("; "))]
-    if told.profile is None:
+    lines = [f"{head}: {briefing.bottleneck}", *(f"because: {chain}" for chain in why.split("; "))]
+    if briefing.profile is None:
         return "\n".join([*lines, "no profile of the best version"])
-    command = told.contract.profile.command if told.contract.profile else ()
+    command = briefing.contract.profile.command if briefing.contract.profile else ()
     of = f", of one command: {' '.join(command)}" if command else ""
-    lines.append(f"instrument: {told.profile.rung}{of}")
-    order = sorted(told.profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST))
-    lines += [f"{counter.name} = {counter.value:g}{_by(told.profile, counter.name)}" for counter in order]
-    lines += [f"note: {clip_line(note, 300)}" for note in told.profile.notes if not note.endswith(REASONLESS)]
+    lines.append(f"instrument: {briefing.profile.rung}{of}")
+    order = sorted(
+        briefing.profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST)
+    )
+    lines += [f"{counter.name} = {counter.value:g}{_by(briefing.profile, counter.name)}" for counter in order]
+    lines += [f"note: {clip_line(note, 300)}" for note in briefing.profile.notes if not note.endswith(REASONLESS)]
     return "\n".join(lines)
 
 
@@ -51,28 +53,32 @@ ALMOST = 10.0
 """Gains above it, as a ratio, are told as a factor: +900 % and more says less than 10x."""
 
 
-def by_shape(told: Briefing) -> str:
+def by_shape(briefing: Briefing) -> str:
     """Original and best version, one line for each shape; empty where nothing was measured."""
-    if not told.shapes:
+    if not briefing.shapes:
         return ""
-    metric = told.target.primary_metric
-    only = told.best_round == 1
+    metric = briefing.target.primary_metric
+    only = briefing.best_round == 1
     head = (
-        "original = best version, round 1" if only else f"original (round 1) -> best version (round {told.best_round})"
+        "original = best version, round 1"
+        if only
+        else f"original (round 1) -> best version (round {briefing.best_round})"
     )
     said = "flop" in metric.lower() or "gb/s" in metric.lower()
-    governed = bool(told.terms and told.terms.governed)
-    peaks = {spec.metric: spec.value for spec in told.specs if spec.value}
-    newest = _beside(told)
-    shapes = [_timed_anew(shape, newest.get(shape.label), told.contract.scoring) for shape in told.shapes]
+    governed = bool(briefing.terms and briefing.terms.governed)
+    peaks = {spec.metric: spec.value for spec in briefing.specs if spec.value}
+    newest = _beside(briefing)
+    shapes = [_timed_anew(shape, newest.get(shape.label), briefing.contract.scoring) for shape in briefing.shapes]
     lines = [_now(shape, only=only, peaks=peaks if governed else None, rated=said) for shape in shapes]
-    how = f"; the best version as round {told.best_round} timed it side by side" if newest else ""
+    how = f"; the best version as round {briefing.best_round} timed it side by side" if newest else ""
     return "\n".join([f"{metric}, and the time of one call by the quick command{how}: {head}", *lines])
 
 
-def _beside(told: Briefing) -> dict[str, float]:
+def _beside(briefing: Briefing) -> dict[str, float]:
     """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
-    found = next((closed for closed in told.rounds if closed.round == told.best_round and closed.accepted), None)
+    found = next(
+        (closed for closed in briefing.rounds if closed.round == briefing.best_round and closed.accepted), None
+    )
     return {label: new for label, (_, new) in times_by_label(found.judged).items()} if found else {}
 
 
@@ -215,14 +221,14 @@ ENGINE_PHRASES: dict[Engine, str] = {
 """What an engine counts, for a device that something has to be launched on."""
 
 
-def describe_score(told: Briefing) -> str:
+def describe_score(briefing: Briefing) -> str:
     """How the rows become the score, which way is better, and what the best version had."""
-    scoring = told.contract.scoring
-    shapes = f"the {len(told.shapes)} shapes" if told.shapes else "the shapes"
+    scoring = briefing.contract.scoring
+    shapes = f"the {len(briefing.shapes)} shapes" if briefing.shapes else "the shapes"
     better = "higher" if higher_wins(scoring) else "lower"
     return (
         f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; the best version had"
-        f" {told.aggregate:.4g} by the quick command in round {told.best_round}"
+        f" {briefing.aggregate:.4g} by the quick command in round {briefing.best_round}"
     )
 
 
@@ -233,19 +239,19 @@ def counted_work(contract: Contract) -> str:
     return f"{said}: the least of a call; a kernel that moves or computes more shows a lower share" if said else ""
 
 
-def timed_by(told: Briefing) -> str:
+def timed_by(briefing: Briefing) -> str:
     """What the timing includes; empty on a processor, where nothing is launched."""
-    return "" if told.machine.kind == "cpu" else ENGINE_PHRASES[told.contract.scoring.engine]
+    return "" if briefing.machine.kind == "cpu" else ENGINE_PHRASES[briefing.contract.scoring.engine]
 
 
-def of_score(asked: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
+def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
     """What the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
-    speedup = asked.prediction.speedup
+    speedup = hypothesis.prediction.speedup
     if not speedup or not shapes:
         return ""
-    if asked.target_class == GLOBAL:
+    if hypothesis.target_class == GLOBAL:
         return f"of every shape, so of the score: {_times(speedup)}"
-    mine = [shape.label for shape in shapes if aimed_at(asked.target_class, shape.label, shape.config_class)]
+    mine = [shape.label for shape in shapes if aimed_at(hypothesis.target_class, shape.label, shape.config_class)]
     if not mine:
         return ""
     whole = speedup ** (len(mine) / len(shapes))

@@ -427,15 +427,17 @@ NAMES = 4
 """Further levers that are named: a name without its reason helps little."""
 
 
-def levers(cards: Sequence[Card], told: Briefing) -> tuple[Card, ...]:
+def levers(cards: Sequence[Card], briefing: Briefing) -> tuple[Card, ...]:
     """Every card that this machine and operator allow and no round has settled, the most promising first."""
-    sources = texts(told)
-    fitting = [card for card in cards if _fits(card, told) and not find_exclusion(card.excludes, told, sources=sources)]
+    sources = texts(briefing)
+    fitting = [
+        card for card in cards if _fits(card, briefing) and not find_exclusion(card.excludes, briefing, sources=sources)
+    ]
     said = [_words(card) for card in fitting]
-    ours = _spoken(operators(told.target.target_op))
+    ours = _spoken(operators(briefing.target.target_op))
     telling = frozenset(word for word in ours if sum(word in words for words in said) <= COMMON * len(fitting))
-    worth = {card.id: _worth(card, told, telling) for card in fitting}
-    untried = [card for card in fitting if not _is_settled(card, told)]
+    worth = {card.id: _worth(card, briefing, telling) for card in fitting}
+    untried = [card for card in fitting if not _is_settled(card, briefing)]
     return tuple(sorted(untried, key=lambda card: -worth[card.id]))
 
 
@@ -477,46 +479,46 @@ def spoken(card: Card) -> str:
     return " ".join((card.id, card.title, card.change, card.because))
 
 
-def _fits(card: Card, told: Briefing) -> bool:
+def _fits(card: Card, briefing: Briefing) -> bool:
     """Whether language, operator and machine allow it, whatever the sources and flags are now."""
-    words = {told.target.target_lang.lower(), told.target.target_backend.lower()}
-    if not words & set(card.langs) or (card.gpus and told.machine.arch not in card.gpus):
+    words = {briefing.target.target_lang.lower(), briefing.target.target_backend.lower()}
+    if not words & set(card.langs) or (card.gpus and briefing.machine.arch not in card.gpus):
         return False
-    if "any" not in card.ops and not any(op in told.target.target_op for op in card.ops):
+    if "any" not in card.ops and not any(op in briefing.target.target_op for op in card.ops):
         return False
     hard = Needs(**card.requires.model_dump(include={"cpu_all", "cpu_any", "arch", "threads_over"}))
-    return not unmet(hard, told, sources=texts(told))
+    return not unmet(hard, briefing, sources=texts(briefing))
 
 
-def _is_settled(card: Card, told: Briefing) -> bool:
+def _is_settled(card: Card, briefing: Briefing) -> bool:
     """Whether a round was about it and nothing says that it is worth another: sweeps are, and what was not measured."""
-    past = [closed for closed in told.rounds if hypothesis_of(closed).lever == card.id]
+    past = [closed for closed in briefing.rounds if hypothesis_of(closed).lever == card.id]
     if not past or card.sweep:
         return False
-    later = any(closed.accepted and closed.round > past[-1].round for closed in told.rounds)
+    later = any(closed.accepted and closed.round > past[-1].round for closed in briefing.rounds)
     return past[-1].accepted or not (card.retry and later)
 
 
-def _worth(card: Card, told: Briefing, telling: frozenset[str]) -> float:
+def _worth(card: Card, briefing: Briefing, telling: frozenset[str]) -> float:
     """Expected gain in nats, weighed by bottleneck, operator and whether the source has what it works on."""
     gain = math.log(max(card.expected_speedup, LEAST)) if card.edits else UNMEASURED
-    gain *= 1.0 if told.bottleneck in card.bottlenecks else OFF_BOTTLENECK
-    gain *= _about(card, told.target.target_op, telling)
+    gain *= 1.0 if briefing.bottleneck in card.bottlenecks else OFF_BOTTLENECK
+    gain *= _about(card, briefing.target.target_op, telling)
     gain *= NUMBERS if card.measured_on else 1.0
-    gain *= NATIVE if PurePosixPath(card.path).parent.name == told.target.target_lang.lower() else 1.0
-    return gain * _readiness(card, told)
+    gain *= NATIVE if PurePosixPath(card.path).parent.name == briefing.target.target_lang.lower() else 1.0
+    return gain * _readiness(card, briefing)
 
 
-def _readiness(card: Card, told: Briefing) -> float:
+def _readiness(card: Card, briefing: Briefing) -> float:
     """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
-    sources = texts(told)
-    if unmet(Needs(pattern=card.requires.pattern), told, sources=sources):
+    sources = texts(briefing)
+    if unmet(Needs(pattern=card.requires.pattern), briefing, sources=sources):
         return NOWHERE
-    if unmet(card.requires, told, sources=sources):
+    if unmet(card.requires, briefing, sources=sources):
         return LATER
     if not card.edits or sum(map(len, sources.values())) > TRIED:
         return 1.0
-    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in candidates(card, told)) else NOWHERE
+    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in candidates(card, briefing)) else NOWHERE
 
 
 def _about(card: Card, op: str, telling: frozenset[str]) -> float:
@@ -564,36 +566,36 @@ OF_C, SHIPPED = "/backends/c/", "knowledge/"
 _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
-def _op(told: Briefing) -> str:
-    return f"{told.target.target_op} {told.contract.description}".lower()
+def _op(briefing: Briefing) -> str:
+    return f"{briefing.target.target_op} {briefing.contract.description}".lower()
 
 
-def _low_precision(told: Briefing) -> bool:
-    return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", told.target.dtype.lower())) or "quant" in _op(told)
+def _low_precision(briefing: Briefing) -> bool:
+    return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", briefing.target.dtype.lower())) or "quant" in _op(briefing)
 
 
-def _on_amd(told: Briefing) -> bool:
-    return told.machine.kind == "amd"
+def _on_amd(briefing: Briefing) -> bool:
+    return briefing.machine.kind == "amd"
 
 
-def _on_nvidia(told: Briefing) -> bool:
-    return told.machine.kind == "nvidia"
+def _on_nvidia(briefing: Briefing) -> bool:
+    return briefing.machine.kind == "nvidia"
 
 
-def _on_gpu(told: Briefing) -> bool:
-    return told.machine.kind != "cpu"
+def _on_gpu(briefing: Briefing) -> bool:
+    return briefing.machine.kind != "cpu"
 
 
-def _has_groups(told: Briefing) -> bool:
-    return bool(re.search(r"group|moe|expert|batch", _op(told)))
+def _has_groups(briefing: Briefing) -> bool:
+    return bool(re.search(r"group|moe|expert|batch", _op(briefing)))
 
 
-def _product(told: Briefing) -> bool:
-    return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _op(told)))
+def _product(briefing: Briefing) -> bool:
+    return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _op(briefing)))
 
 
-def _flat(told: Briefing) -> bool:
-    return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _op(told))
+def _flat(briefing: Briefing) -> bool:
+    return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _op(briefing))
 
 
 FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
@@ -621,30 +623,30 @@ FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
 """What a text speaks of, and whether a campaign has to do with it."""
 
 
-def alien(text: str, told: Briefing) -> bool:
+def alien(text: str, briefing: Briefing) -> bool:
     """Whether the text as a whole is about something else: it names it, whatever else it says."""
-    return any(pattern.search(text) and not ours(told) for pattern, ours in FOREIGN)
+    return any(pattern.search(text) and not ours(briefing) for pattern, ours in FOREIGN)
 
 
-def relevant(hit: Hit, told: Briefing) -> Hit | None:
+def relevant(hit: Hit, briefing: Briefing) -> Hit | None:
     """The section without lines about something else; None when its place or heading is, or little is left of it."""
-    if OF_C in hit.path and not hit.path.startswith(SHIPPED) and not _on_gpu(told):
+    if OF_C in hit.path and not hit.path.startswith(SHIPPED) and not _on_gpu(briefing):
         return hit
     folder = _FOLDER.search(hit.path)
-    if alien(hit.heading, told) or (folder and folder[1] not in operators(told.target.target_op)):
+    if alien(hit.heading, briefing) or (folder and folder[1] not in operators(briefing.target.target_op)):
         return None
     lines = hit.excerpt.splitlines()
-    kept = [line for line in lines if not alien(line, told)]
+    kept = [line for line in lines if not alien(line, briefing)]
     if not any(line.strip() and line.strip() != "[...]" for line in kept) or 2 * len(kept) < len(lines):
         return None
     return replace(hit, excerpt="\n".join(kept))
 
 
-def for_machine(hits: Sequence[Hit], told: Briefing) -> tuple[Hit, ...]:
+def for_machine(hits: Sequence[Hit], briefing: Briefing) -> tuple[Hit, ...]:
     """What a search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
-    if _on_gpu(told):
+    if _on_gpu(briefing):
         return tuple(hits)
-    said = (relevant(hit, told) for hit in hits if OF_GPUS not in hit.path)
+    said = (relevant(hit, briefing) for hit in hits if OF_GPUS not in hit.path)
     return tuple(hit for hit in said if hit is not None)
 
 

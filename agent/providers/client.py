@@ -204,12 +204,12 @@ class LitellmModel:
             raise fault(error, name=model.name, provider=model.provider) from None
         return said.model_copy(update={"cost": self._cost(model, ask, response, said)})
 
-    def _cost(self, model: Reached, ask: Ask, response: Any, said: Said) -> Cost:
+    def _cost(self, model: Reached, ask: Ask, response: Any, reply: Said) -> Cost:
         usage = getattr(response, "usage", None)
         given, made = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         if not given:  # the server does not say
             given = self._count_tokens(ask)
-            made = self.count(said.text + "".join(call.arguments for call in said.calls))
+            made = self.count(reply.text + "".join(call.arguments for call in reply.calls))
             return Cost(tokens=given + made, dollars=_spent(model.price, given, made) if model.price else None)
         exact = dollars(response, model.name) if model.listed else None
         if exact is None and model.price is not None:

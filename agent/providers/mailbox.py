@@ -62,14 +62,14 @@ class Mailbox:
         known = self.requests()
         return known[-1] if known and self.answer_to(known[-1]) is None else None
 
-    def answer_to(self, asked: Asked) -> Answered | None:
+    def answer_to(self, request: Asked) -> Answered | None:
         """None while there is no answer. Raises UserError when its file answers another question."""
-        path = self.path(asked.number, "answer.json")
+        path = self.path(request.number, "answer.json")
         if not path.is_file():
             return None
         found = Answered.model_validate(_json(path))
-        if found.digest != asked.digest:
-            raise UserError(f"{path}: answers another question; delete it and answer {asked.number:03d} again")
+        if found.digest != request.digest:
+            raise UserError(f"{path}: answers another question; delete it and answer {request.number:03d} again")
         return found
 
     def post(self, ask: Ask) -> Asked:
@@ -85,9 +85,9 @@ class Mailbox:
         write_whole(self.path(asked.number, "request.json"), text.encode())
         return asked
 
-    def store(self, asked: Asked, answer: Answered) -> Path:
+    def store(self, request: Asked, answer: Answered) -> Path:
         """Where the answer lies now."""
-        path = self.path(asked.number, "answer.json")
+        path = self.path(request.number, "answer.json")
         write_whole(path, (answer.model_dump_json(indent=1) + "\n").encode())
         return path
 
@@ -159,7 +159,7 @@ def open_request(campaign: Path) -> str | None:
     return str(box.path(asked.number, "request.md")) if asked else None
 
 
-def check_answer(text: bytes, asked: Asked, *, source: str) -> str:
+def check_answer(text: bytes, request: Asked, *, source: str) -> str:
     """The answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
     if len(text) > LONGEST:
         raise UserError(f"{source}: has {len(text)} bytes; an answer has at most {LONGEST}")
@@ -170,13 +170,13 @@ def check_answer(text: bytes, asked: Asked, *, source: str) -> str:
     kept = plain(decoded, limit=LONGEST).strip()
     if not kept:
         raise UserError(f"{source}: is empty; write the answer into it")
-    if not asked.ask.answer_schema:
+    if not request.ask.answer_schema:
         return kept
     found = _object(kept, source)
     if isinstance(found, dict) and set(found) == {"exhausted"} and isinstance(found["exhausted"], str):
         return json.dumps(found, ensure_ascii=False, indent=1)  # nothing is left: an answer to every question
-    if why := problem(found, json.loads(asked.ask.answer_schema)):
-        raise UserError(f"{source}: {why} (request {asked.number:03d} shows the form)")
+    if why := problem(found, json.loads(request.ask.answer_schema)):
+        raise UserError(f"{source}: {why} (request {request.number:03d} shows the form)")
     return json.dumps(found, ensure_ascii=False, indent=1)
 
 

@@ -67,9 +67,9 @@ class ModelTape:
         """Every question on the tape, in the order it was asked."""
         return tuple(self._restore(question) for question in self._questions.values())
 
-    def record(self, ask: Ask, said: Said) -> None:
+    def record(self, ask: Ask, reply: Said) -> None:
         """On the disk before it returns."""
-        self._write(ask, {"said": said.model_dump(mode="json")})
+        self._write(ask, {"said": reply.model_dump(mode="json")})
 
     def refuse(self, ask: Ask, why: str) -> None:
         """That the question was not asked: a replay must stop at the same place."""

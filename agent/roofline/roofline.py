@@ -272,27 +272,27 @@ class Placed(Value):
     formula: str
 
 
-def place(asked: Asked) -> Placed:
+def place(request: Asked) -> Placed:
     """Work of the call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
-    found, types, sizes = _read(asked)
+    found, types, sizes = _read(request)
     try:
         call = families.amount(found, sizes, types)
     except SizeError as error:
         raise UserError(f"--shape: {error}") from error
-    specs, notes = _specs(asked, found, types)
-    ceilings = choose_ceilings(None, specs, asked.gpu or "").ceilings
+    specs, notes = _specs(request, found, types)
+    ceilings = choose_ceilings(None, specs, request.gpu or "").ceilings
     at = compute_roof(found.name, call.flops, call.bytes, ceilings)
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     target, unit = _target(at.bound, specs)
     notes += _warn_of_cache(call, specs)
-    if asked.gpu is not None and target is None:
+    if request.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
     return Placed(
         op=found.name,
         shape=sizes,
         dtype=types.main,
         out_dtype=types.out,
-        gpu=asked.gpu,
+        gpu=request.gpu,
         flops=call.flops,
         bytes=call.bytes,
         intensity=at.intensity,
@@ -302,36 +302,36 @@ def place(asked: Asked) -> Placed:
         target=target,
         target_unit=unit,
         sources=tuple(spec.text for spec in specs),
-        wave=_wave(asked, found, types, sizes, call, specs),
+        wave=_wave(request, found, types, sizes, call, specs),
         notes=tuple(notes),
         formula=found.formula,
     )
 
 
-def _read(asked: Asked) -> tuple[Family, Types, dict[str, int]]:
+def _read(request: Asked) -> tuple[Family, Types, dict[str, int]]:
     try:
-        found = families.family(asked.op)
+        found = families.family(request.op)
     except SizeError as error:
         raise UserError(f"--op: {error}; `ridgeline roofline --list-ops` explains them") from error
     try:
-        types = families.types(found, asked.dtype, asked.out_dtype)
+        types = families.types(found, request.dtype, request.out_dtype)
     except SizeError as error:
-        raise UserError(f"{'--dtype' if asked.out_dtype is None else '--dtype, --out-dtype'}: {error}") from error
+        raise UserError(f"{'--dtype' if request.out_dtype is None else '--dtype, --out-dtype'}: {error}") from error
     try:
-        return found, types, families.sizes(found, [word for word in asked.shape.split(",") if word.strip()])
+        return found, types, families.sizes(found, [word for word in request.shape.split(",") if word.strip()])
     except SizeError as error:
         raise UserError(f"--shape: {error}") from error
 
 
-def _specs(asked: Asked, found: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
+def _specs(request: Asked, family: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
     """Registered numbers of the product, and what there is to say about those that are missing."""
-    if asked.gpu is None:
+    if request.gpu is None:
         return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
     pass
 
-    known = products(asked.wikis)
-    specs = documented_specs(known, asked.gpu, types.main, units=found.units)
-    missing = [known.spec(asked.gpu, spec.metric).note for spec in specs if spec.value is None]
+    known = products(request.wikis)
+    specs = documented_specs(known, request.gpu, types.main, units=family.units)
+    missing = [known.spec(request.gpu, spec.metric).note for spec in specs if spec.value is None]
     return specs, [f"--gpu: {note}" for note in dict.fromkeys(missing) if note]
 
 
@@ -353,14 +353,14 @@ def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None
 
 
 def _wave(
-    asked: Asked, found: Family, types: Types, sizes: dict[str, int], call: Amount, specs: tuple[Spec, ...]
+    request: Asked, family: Family, types: Types, sizes: dict[str, int], call: Amount, specs: tuple[Spec, ...]
 ) -> Wave | None:
-    if asked.tile is None and asked.grid is None:
+    if request.tile is None and request.grid is None:
         return None
-    option = "--tile" if asked.tile is not None else "--grid"
-    grid, tile = _tiling(asked, found, types, sizes, call)
+    option = "--tile" if request.tile is not None else "--grid"
+    grid, tile = _tiling(request, family, types, sizes, call)
     units, peak = units_of(specs), peak_of(specs)
-    ceilings = choose_ceilings(None, specs, asked.gpu or "").ceilings
+    ceilings = choose_ceilings(None, specs, request.gpu or "").ceilings
     if units is None or units.value is None or peak is None or ceilings is None:
         raise UserError(f"{option}: needs a --gpu whose documents give a compute peak and the number of its units")
     try:
@@ -371,17 +371,17 @@ def _wave(
         raise UserError(f"{option}: {error}") from error
 
 
-def _tiling(asked: Asked, found: Family, types: Types, sizes: dict[str, int], call: Amount) -> tuple[int, Amount]:
-    if asked.tile is None:
-        grid = asked.grid or 0
+def _tiling(request: Asked, family: Family, types: Types, sizes: dict[str, int], call: Amount) -> tuple[int, Amount]:
+    if request.tile is None:
+        grid = request.grid or 0
         if grid < 1:
             raise UserError(f"--grid: is {grid}; give the number of tiles, 1 or more")
         return grid, Amount(flops=call.flops / grid, bytes=call.bytes / grid)
-    words = asked.tile.split(",")
-    if found.name not in TILED or asked.grid is not None:
+    words = request.tile.split(",")
+    if family.name not in TILED or request.grid is not None:
         raise UserError(f"--tile: is for {', '.join(TILED)}, and not together with --grid; give --grid alone elsewhere")
     if len(words) != 2 or not all(word.strip().isdigit() and int(word) > 0 for word in words):
-        raise UserError(f"--tile: {asked.tile!r} is not BM,BN; write for example 128,128")
+        raise UserError(f"--tile: {request.tile!r} is not BM,BN; write for example 128,128")
     block = (int(words[0]), int(words[1]))
     grid, tile = tiles(sizes["M"], sizes["N"], sizes["K"], block=block, read=types.read, written=types.written)
     return grid * sizes.get("B", 1), tile

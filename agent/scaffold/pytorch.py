@@ -347,11 +347,11 @@ class Found:
     used: set[str]
 
 
-def shapes_of(found: InferredSizes, seen: SourceShapes) -> Iterator[tuple[str, ...]]:
+def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str, ...]]:
     """Extents of each tensor as arithmetic, in the order of inputs, state, outputs."""
     at = 0
-    for one in (*seen.inputs, *seen.state, *seen.outputs):
-        yield found.extents[at : at + len(one.shape)]
+    for one in (*shapes.inputs, *shapes.state, *shapes.outputs):
+        yield sizes.extents[at : at + len(one.shape)]
         at += len(one.shape)
 
 
@@ -569,42 +569,42 @@ def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ..
         return None
 
 
-def _extents(seen: SourceShapes) -> tuple[int, ...]:
-    tensors = [one.shape for one in (*seen.inputs, *seen.state, *seen.outputs)]
+def _extents(shapes: SourceShapes) -> tuple[int, ...]:
+    tensors = [one.shape for one in (*shapes.inputs, *shapes.state, *shapes.outputs)]
     return tuple(extent for shape in tensors for extent in shape)
 
 
-def _numbers(seen: SourceShapes) -> tuple[int, ...]:
+def _numbers(shapes: SourceShapes) -> tuple[int, ...]:
     """Extents, then what may not depend on a size: ranks and bounds."""
-    ranks = [len(one.shape) for one in (*seen.inputs, *seen.state, *seen.outputs)]
-    bounds = [bound for one in seen.inputs for bound in one.bounds or ()]
-    return (*_extents(seen), *ranks, *bounds)
+    ranks = [len(one.shape) for one in (*shapes.inputs, *shapes.state, *shapes.outputs)]
+    bounds = [bound for one in shapes.inputs for bound in one.bounds or ()]
+    return (*_extents(shapes), *ranks, *bounds)
 
 
-def _inside(found: InferredSizes, seen: SourceShapes, used: set[str]) -> list[str]:
+def _inside(sizes: InferredSizes, seen: SourceShapes, used: set[str]) -> list[str]:
     """Numbers that are no size of the problem, such as a kernel's width, or that the reference could not tell.
 
     A size is the extent of an input or output; one that a module is made with must be one of what goes in.
     """
-    shapes = [*shapes_of(found, seen)]
+    shapes = [*shapes_of(sizes, seen)]
     inputs, state = len(seen.inputs), len(seen.state)
     outside = {extent for shape in (*shapes[:inputs], *shapes[inputs + state :]) for extent in shape}
     given = {extent for shape in shapes[: inputs + state] for extent in shape}
-    return [name for name in found.dims if name not in outside or (name in used and name not in given)]
+    return [name for name in sizes.dims if name not in outside or (name in used and name not in given)]
 
 
-def _one_size(seen: SourceShapes, found: InferredSizes) -> InferredSizes:
+def _one_size(shapes: SourceShapes, sizes: InferredSizes) -> InferredSizes:
     """For a file without a size that can be chosen: one dimension of one value, which a table needs."""
-    return InferredSizes(dims={"one": 1}, extents=found.extents, low={"one": 1}, step={"one": 1})
+    return InferredSizes(dims={"one": 1}, extents=sizes.extents, low={"one": 1}, step={"one": 1})
 
 
-def _small(source: TorchSource, found: InferredSizes) -> dict[str, int]:
+def _small(source: TorchSource, sizes: InferredSizes) -> dict[str, int]:
     """A small value for each size, if they work together; else empty."""
     small: dict[str, int] = {}
-    for name, size in found.dims.items():
-        low, step = found.low[name], found.step[name]
+    for name, size in sizes.dims.items():
+        low, step = sizes.low[name], sizes.step[name]
         small[name] = min(size, max(low, SMALL // step * step))
-    changed = {name: size for name, size in small.items() if name in source.knobs and size != found.dims[name]}
+    changed = {name: size for name, size in small.items() if name in source.knobs and size != sizes.dims[name]}
     return small if changed and _probe_shape(source, changed) is not None else {}
 
 
@@ -645,10 +645,10 @@ def _slug(stem: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "kernel"
 
 
-def _highest(found: InferredSizes, name: str) -> int:
+def _highest(sizes: InferredSizes, name: str) -> int:
     """Unseen sizes go up to the file's own where that is small, else to a quarter of it."""
-    size = found.dims[name]
-    return size if size <= 256 else max(256, size // 4, found.low[name])
+    size = sizes.dims[name]
+    return size if size <= 256 else max(256, size // 4, sizes.low[name])
 
 
 def _flops(source: TorchSource, sizes: Mapping[str, int]) -> int | None:

@@ -64,14 +64,14 @@ class Night(Value):
     """Of these campaigns as a whole, not of these hours."""
 
 
-def chosen(rows: Sequence[Row], asked: Asked) -> list[Row]:
+def chosen(rows: Sequence[Row], request: Asked) -> list[Row]:
     """The rows that are wanted, in the order that is wanted."""
-    words = asked.words.lower().split()
-    found = [row for row in rows if _in_state(row, asked.state) and all(word in _text(row) for word in words)]
+    words = request.words.lower().split()
+    found = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
     found.sort(key=lambda row: row.begun, reverse=True)
-    if not asked.sort:
+    if not request.sort:
         return sorted(found, key=_urgency)
-    return sorted(found, key=_KEYS[asked.sort], reverse=(asked.sort in DESCENDING) != asked.turned)
+    return sorted(found, key=_KEYS[request.sort], reverse=(request.sort in DESCENDING) != request.turned)
 
 
 def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:

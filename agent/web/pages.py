@@ -39,17 +39,17 @@ HOURS = (16, 24, 72, 168)
 """Nights that the morning page offers: one since the afternoon before, a day, a weekend, a week."""
 
 
-def campaign_list(catalogue: Catalogue, asked: Asked) -> str:
+def campaign_list(catalogue: Catalogue, request: Asked) -> str:
     """The campaigns that are wanted."""
     stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
-    found = chosen(rows, asked)
+    found = chosen(rows, request)
     return render(
         "web_campaigns.v1.html",
-        asked=asked,
+        asked=request,
         states=STATES,
         stamp=stamp,
-        shown=Paged.of(found, asked.page, ROWS_A_PAGE),
+        shown=Paged.of(found, request.page, ROWS_A_PAGE),
         of=len(rows),
         reading=any(row.record is None for row in rows),
         unsearched=[str(folder) for folder in catalogue.unsearched],

@@ -219,16 +219,16 @@ def _print_table(report: Report) -> None:
     console.say(f"\n{report.points} points scored in {report.seconds:.1f} s")
 
 
-def interval(one: Difference) -> str:
+def interval(difference: Difference) -> str:
     """The difference with its interval."""
-    if one.low is None or one.high is None:
-        return f"{one.difference:+.3g}"
-    return f"{one.difference:+.3g} ({one.low:+.3g} to {one.high:+.3g})"
+    if difference.low is None or difference.high is None:
+        return f"{difference.difference:+.3g}"
+    return f"{difference.difference:+.3g} ({difference.low:+.3g} to {difference.high:+.3g})"
 
 
-def p_value(one: Difference) -> str:
+def p_value(difference: Difference) -> str:
     """As it is printed."""
-    return "-" if one.p is None else f"{one.p:.3f}" if one.p >= 0.001 else "< 0.001"
+    return "-" if difference.p is None else f"{difference.p:.3f}" if difference.p >= 0.001 else "< 0.001"
 
 
 # A comparison as one self-contained page. Names and notes are text; the template escapes them.
@@ -304,26 +304,29 @@ def _comparison(one: Compared) -> dict[str, Any]:
     return {**one.model_dump(), "rows": rows, "decides": DECIDES}
 
 
-def _row(one: Difference) -> dict[str, Any]:
+def _row(difference: Difference) -> dict[str, Any]:
     pass
 
     return {
-        "metric": one.metric,
-        "first": _cell(one.first),
-        "second": _cell(one.second),
-        "interval": interval(one),
-        "p": p_value(one),
-        "verdict": one.verdict,
-        "bar": _bar(one),
+        "metric": difference.metric,
+        "first": _cell(difference.first),
+        "second": _cell(difference.second),
+        "interval": interval(difference),
+        "p": p_value(difference),
+        "verdict": difference.verdict,
+        "bar": _bar(difference),
     }
 
 
-def _bar(one: Difference) -> Bar | None:
+def _bar(difference: Difference) -> Bar | None:
     """Of shares alone, which lie between 0 and 1."""
-    better = METRICS[one.metric][1]
-    if not better or one.low is None or one.high is None:
+    better = METRICS[difference.metric][1]
+    if not better or difference.low is None or difference.high is None:
         return None
-    low, at, high = (100 + 100 * max(-1.0, min(1.0, value * better)) for value in (one.low, one.difference, one.high))
+    low, at, high = (
+        100 + 100 * max(-1.0, min(1.0, value * better))
+        for value in (difference.low, difference.difference, difference.high)
+    )
     return Bar(low=round(min(low, high), 1), at=round(at, 1), high=round(max(low, high), 1))
 
 

@@ -457,9 +457,9 @@ def repeat_points(asked: Sequence[Asked], times: int) -> tuple[Asked, ...]:
     return tuple(_rename_recording(one, number) if number else one for number in range(times) for one in asked)
 
 
-def _rename_recording(asked: Asked, number: int) -> Asked:
-    point = asked.point.model_copy(update={"recording": f"{asked.point.recording}+{number}"})
-    return replace(asked, situation=replace(asked.situation, point=point))
+def _rename_recording(request: Asked, number: int) -> Asked:
+    point = request.point.model_copy(update={"recording": f"{request.point.recording}+{number}"})
+    return replace(request, situation=replace(request.situation, point=point))
 
 
 def score_contestant(

@@ -121,8 +121,8 @@ def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:
     return summarize_round(closed).model_copy(update={"hypothesis": _direction(closed, classes)})
 
 
-def _outcome(known: History, round: int, classes: Sequence[str]) -> Outcome | None:
-    closed = next((one for one in known.rounds if one.round == round), None)
+def _outcome(history: History, round: int, classes: Sequence[str]) -> Outcome | None:
+    closed = next((one for one in history.rounds if one.round == round), None)
     if closed is None:
         return None
     gain = closed.judged.verdict.gain

@@ -195,9 +195,9 @@ def single(comparison: Comparison) -> Iterator[Comparison]:
         yield comparison.model_copy(update={"shapes": shapes})
 
 
-def _identical(known: History, like: Case, store: ArtifactStore) -> Iterator[Case]:
+def _identical(history: History, like: Case, store: ArtifactStore) -> Iterator[Case]:
     """Every stretch of half the calibration's pairs, both ways round, judged by the noise that the other half shows."""
-    fresh = [item.comparison for item in known.calibrations if item.fresh and item.comparison is not None]
+    fresh = [item.comparison for item in history.calibrations if item.fresh and item.comparison is not None]
     if not fresh:
         return
     pairs, raw = tuple(single(fresh[0])), processes(fresh[:1], store)
