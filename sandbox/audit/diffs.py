@@ -13,7 +13,7 @@ class NoDiff(ValueError):
 
 @dataclass
 class Hunk:
-    """One piece of a change. `first` is its first line in the old file, `start` in the new one, both from 1."""
+    """One piece of a change. `old_line` is its first line in the old file, `start` in the new one, both from 1."""
 
     old_line: int
     start: int

@@ -1,4 +1,4 @@
-"""A trusted helper in a process of its own, asked again and again over two pipes.
+"""A trusted helper process that answers requests over two pipes.
 
 Each message is an unsigned 64-bit length, little-endian, and so many bytes.
 """
@@ -40,12 +40,12 @@ REUSED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_":
 
 
 class ChildLost(Exception):
-    """A child answers no more. The text says why, with the last that it printed."""
+    """The child process ended, hung or sent an invalid message. The text gives the reason and the end of its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChildLimits:
-    """What holds a child: address space and largest file in MiB; None where a driver needs more than it uses."""
+    """Resource limits of a child: address space and largest file in MiB; None: unlimited, for drivers that reserve more than they use."""
 
     python: str = sys.executable
     memory_mb: int | None = 65_536
@@ -114,7 +114,7 @@ class Child:
         return _read_exactly(self._back, length, until)
 
     def explain_loss(self, why: str) -> ChildLost:
-        """The end of a child that broke its word: how it ended and the last that it printed."""
+        """End the child; the error tells `why`, or its exit code or signal, and the end of its output."""
         tail = " ".join(head_and_tail(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
@@ -122,7 +122,7 @@ class Child:
         return ChildLost(f"{reason}{f': {tail}' if tail else ''}")
 
     def close(self) -> None:
-        """End the process and everything that it started. Doing so twice is fine."""
+        """End the process and everything that it started. May be called twice."""
         end_session(self._process, politely=False)
         self._release()
 
@@ -134,7 +134,7 @@ class Child:
 
 
 class Answer:
-    """What a child says to one question, message by message."""
+    """A child's reply to one request, read message by message."""
 
     def __init__(self, child: Child, *, until: float, timeout_s: float) -> None:
         self._child, self._until, self._timeout_s = child, until, timeout_s
@@ -154,7 +154,7 @@ class Answer:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Around talking to the child."""
+        """Turn timeouts, closed pipes and invalid messages into ChildLost."""
         try:
             yield
         except TimeoutError:
@@ -166,7 +166,7 @@ class Answer:
 
 
 def _widen(*pipes: int) -> None:
-    """Room for whole arrays, so that a message does not go in pieces, each waiting for the other process."""
+    """Enlarge the pipe buffers to PIPE_BYTES, so that a large message needs fewer switches between the processes."""
     with contextlib.suppress(OSError):  # a limit of this machine: then it takes longer
         for pipe in pipes:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

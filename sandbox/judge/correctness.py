@@ -1,4 +1,4 @@
-"""One call of a candidate and everything that is held against it: the same for tests and for timings."""
+"""Judges single calls of a candidate, for correctness tests and for timings alike."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,17 +68,17 @@ class Truth:
     """The outputs whose numbers are held against anybody; all where it is None."""
 
     def judges(self, name: str) -> bool:
-        """Whether this output, or mutated input, is."""
+        """Whether this output, or mutated input, is compared."""
         return self.judged is None or name in self.judged
 
 
 def truth_of(reference: Reference, inputs: Arrays) -> Truth:
-    """About one call."""
+    """The reference's answers for one call's inputs. Raises ReferenceFailed."""
     return truths_of(reference, [inputs])[0]
 
 
 def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
-    """About several, which the reference is asked about at once."""
+    """The reference's answers for several calls, in one request. Raises ReferenceFailed."""
     answers = reference.both(many)
     return [
         Truth(inputs=inputs, oracle=answer["oracle"], trusted=answer["trusted"])
@@ -89,7 +89,7 @@ def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
 def draw_mixes_with_truth(
     bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, keep_constants: KeepConstants
 ) -> list[Truth]:
-    """The same as `settled` for several mixes, with one question to the reference where none needs gentler values."""
+    """The same as `draw_with_truth` for several mixes, with one question to the reference where none needs gentler values."""
     draws = [keep_constants(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
     try:
         truths = truths_of(bench.reference, draws)
@@ -184,14 +184,14 @@ def judged_names(task: Task) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class CallJudge:
-    """Where calls are judged: the task, who knows what is right, and which defences stand."""
+    """Judges calls of one task against its reference, with the defences that `options` leave on."""
 
     task: Task
     reference: Reference
     options: Options
     rng: np.random.Generator
     turns: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
-    """By size: whether `settled` last kept outliers that not all outputs have numbers for."""
+    """By size: whether `draw_with_truth` last kept outliers that not all outputs have numbers for."""
 
     def wrong(self, sealed: SealedCall, truth: Truth, *, exact: bool = False) -> tuple[str, ...]:
         """Everything wrong with one call, one line each; empty when it was right.
@@ -203,7 +203,7 @@ class CallJudge:
         return tuple(describe_fault(fault) for fault in self._numbers(sealed, truth, exact=exact)[:MOST_FAULT_LINES])
 
     def surroundings(self, sealed: SealedCall) -> tuple[str, ...]:
-        """What the call did to memory that is none of its business, and after it had said that it was done."""
+        """Read-only inputs that were changed, guard bands that were overwritten, and outputs that changed after the call returned."""
         lines: list[str] = []
         if self.options.has("input_hash"):
             lines += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
@@ -293,7 +293,7 @@ def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> Roun
 
 
 def describe_fault(fault: Fault) -> str:
-    """One line."""
+    """One line: output, kind, detail, measured and allowed error."""
     return f"{fault.output}: {fault.kind}: {fault.detail} ({fault.measured:.3g}, allowed {fault.allowed:.3g})"
 
 
@@ -479,5 +479,5 @@ def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
 
 
 def element_count(task: Task, shape: Shape) -> int:
-    """Elements of one call."""
+    """Elements of all inputs and outputs of one call."""
     return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in (*task.inputs, *task.outputs))

@@ -118,7 +118,7 @@ memcmp.restype = ctypes.c_int
 
 
 def address(array: NDArray[Any]) -> int:
-    """Of its first element."""
+    """Address of the array's first element."""
     if array.flags.writeable and array.flags.c_contiguous and array.size:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # three times as fast as what follows
     return int(array.__array_interface__["data"][0])

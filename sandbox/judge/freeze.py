@@ -28,7 +28,7 @@ class NotFrozen(WorldError):
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen:
-    """The copy that workers see."""
+    """A read-only copy of a version's sources, from which workers load."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -37,7 +37,7 @@ class Frozen:
     """By name relative to the folder."""
 
     def list_changed(self) -> tuple[str, ...]:
-        """Files that are not what was frozen any more; nothing in this folder should ever be among them."""
+        """Names of files whose sha256 differs from the one taken when they were frozen; empty unless somebody wrote to the folder."""
         return tuple(name for name, digest in self.sha256.items() if _digest(self.folder / name) != digest)
 
 
@@ -87,7 +87,7 @@ def _copy(folder: Path, name: str, place: Path) -> str:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    """The file's contents, of the file that was looked at and no other."""
+    """The file's contents, read from the descriptor that was checked."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

@@ -39,7 +39,7 @@ def draw(
     """New inputs in their storage types. A mix never leaves the domain that an input's `values` declares.
 
     `reach` is how far it goes: below 1, outliers are smaller and no row of a mask is empty; at 0, values are ordinary
-    ones (`settled` in calls.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES` or
+    ones (`draw_with_truth` in correctness.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES` or
     `PARTS`.
     """
     if mix not in (*MIXES, *PARTS):
@@ -306,7 +306,7 @@ def _shift(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool
 
 
 def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """The end of each row carries what the row amounts to."""
+    """The last sixteenth of each row has the large values."""
     if not values.ndim:
         return values
     length = values.shape[-1]
@@ -402,7 +402,7 @@ def _places(count: int, rng: np.random.Generator) -> list[int]:
 
 
 def _special_row(tensor: Input, row: Floats, rng: np.random.Generator) -> Floats:
-    """Constant, or zero where that is allowed; or mostly zero.
+    """A row that is constant, zero where the domain allows it, or mostly zero.
 
     A constant of four bits adds up exactly: the sum of a longer one drifts by a whole unit at every step of a plain
     loop, which is no fault of the loop.
@@ -454,7 +454,7 @@ NEAR_EDGE = 8
 def mix_part(
     values: Raw | Floats, perturbed: Raw | Floats, rng: np.random.Generator, *, lines: bool, is_leading: bool
 ) -> Raw:
-    """Ordinary values with a part of the bent ones: one line, or what lies behind a secret place of each row."""
+    """Ordinary values with a part of the perturbed ones: one line, or what lies behind a secret place of each row."""
     if not values.ndim:
         return perturbed
     length = values.shape[-1]

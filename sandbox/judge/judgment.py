@@ -1,4 +1,4 @@
-"""The judge's whole answer about one candidate: correct? faster? its own work?"""
+"""Judges one candidate: correctness, own work, and time against the older version."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def open_reference(task: Task, folder: Path, options: Options, surroundings: Sur
 
 @dataclass(kw_only=True)
 class CandidateJudgment:
-    """One candidate on its way through the questions."""
+    """Judges the version `new` against `old`: correctness, own work, time."""
 
     task: Task
     reference: Reference
@@ -70,7 +70,7 @@ class CandidateJudgment:
     surroundings: Surroundings = HERE
 
     def judge(self) -> Judgment:
-        """Correctness first; what is wrong is never timed."""
+        """Correctness, then own work and time; an incorrect candidate is not timed."""
         seed = self.options.seed
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
@@ -105,11 +105,11 @@ class CandidateJudgment:
         return answer_unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
 
     def bench(self, rng: np.random.Generator) -> CallJudge:
-        """Where its calls are judged."""
+        """The judge of its calls."""
         return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
     def judge_correctness(self) -> Judgment:
-        """Correctness and own work alone."""
+        """Correctness and own work, without timing."""
         gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
         correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         own_work = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
@@ -130,7 +130,7 @@ class CandidateJudgment:
             yield session
 
     def convict_by_reading(self) -> QuestionAnswer | None:
-        """The short list that convicts by reading; everything else that reading finds only asks for a closer look."""
+        """Audit findings of severity `convicts` that the change adds, as a no; None where there are none."""
         if not self.options.has("static"):
             return None
         texts = {

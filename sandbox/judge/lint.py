@@ -1,4 +1,4 @@
-"""Is the task itself sound? Looked at once, before anybody works on it: a task with a hole rewards whoever finds it."""
+"""Finds defects of a task that let wrong kernels pass or right ones fail, before anybody optimizes for it."""
 
 import os
 import statistics

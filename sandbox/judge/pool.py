@@ -113,7 +113,7 @@ class InputPool:
         self._fixed.clear()
 
     def draw(self) -> dict[str, Array]:
-        """Values of all inputs, in storage types, contiguous. Constant ones are the same until `anew`.
+        """Values of all inputs, in storage types, contiguous. Constant ones are the same until `renew`.
 
         An input of few elements and few possible values repeats itself, as it must.
         """
@@ -124,7 +124,7 @@ class InputPool:
         return {name: stock.long for name, stock in self._stocks.items()}
 
     def consts(self) -> dict[str, Array]:
-        """The constant inputs of this process, which `next` and `places` will go on giving."""
+        """The constant inputs of this process, which `draw` and `places` go on giving."""
         constant = [tensor.name for tensor in self._task.inputs if tensor.constness == "const"]
         if self._fixed:
             return {name: self.cut_at({name: self._fixed[name]})[name] for name in constant}

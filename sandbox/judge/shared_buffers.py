@@ -191,7 +191,7 @@ class SharedBuffers:
             yield GuardSpan(self._base + band.offset, address(guard), band.length, band)
 
     def _more(self, end: int) -> int:
-        """Bytes behind the placements."""
+        """Bytes to add behind the placements."""
         return 0
 
     def _view(self, room: BufferSpec, offset: int) -> Array:
@@ -304,7 +304,7 @@ class SharedBuffersCache:
         return slot, arena, new
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Close all buffers."""
         for _, arena in self._held.values():
             arena.close()
         self._held.clear()
@@ -325,7 +325,7 @@ class CardSharedBuffers(SharedBuffers):
     """An arena that is copied to and from a card; the worker lays the card's memory out alike."""
 
     def layout(self) -> dict[str, object]:
-        """What the worker must know, more than of an arena alone."""
+        """As of `SharedBuffers`, with the guard bands and the places of second copies and messages."""
         by_placement = [list(guard_bands(self.rooms, places)) for places in self.offsets]
         return {
             **super().layout(),

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class TaskJudge:
-    """`ports.Judge`."""
+    """The judge behind `ports.Judge`: each method judges folders of sources against one task file."""
 
     def __init__(
         self, options: Options | None = None, *, environment: Callable[[], Mapping[str, str]] = lambda: {}
@@ -38,7 +38,7 @@ class TaskJudge:
         self._environment = environment
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
-        """Right, and its own work? Nothing is timed."""
+        """Correctness and own work, without timing."""
         return _or_failed(lambda: judge_correctness(task_file, version, self._options, self._surroundings(timeout_s)))
 
     def benchmark(

@@ -1,4 +1,4 @@
-"""Is it faster? A B B A blocks in fresh process pairs; every timed call is judged, on values it could not know."""
+"""Times two versions in A B B A blocks in fresh process pairs; every timed call is judged, on values drawn for it."""
 
 import math
 import random
@@ -56,7 +56,7 @@ ProbePlace = tuple[int, int]
 
 @dataclass(kw_only=True)
 class UntimedProbes:
-    """Where they are made, and what they find."""
+    """Judged calls of both sides between the timed ones, with unusual kinds of values."""
 
     bench: CallJudge
     sessions: Mapping[str, Session]
@@ -78,7 +78,7 @@ class UntimedProbes:
             self._at = Counter(places)
 
     def run_due(self, place: ProbePlace) -> tuple[str, str] | None:
-        """Make those of this place: the side that is wrong, and how."""
+        """Run the probes scheduled for this place: the first side that is wrong, and how; None where all are right."""
         for _ in range(self._at[place]):
             if wrong := self._call_both():
                 return wrong
@@ -467,7 +467,7 @@ class _Turns:
                 return TimingRefused(side=fast.side, detail=f"{detail}, {MOST_TOO_FAST + 1} times")
 
     def _find_overwritten(self) -> TimingRefused | None:
-        """What was done to guard bands and not looked at yet."""
+        """Check all guard bands: a refusal for the first side that overwrote one."""
         for side, session in self.sessions.items():
             if self.options.has("guards") and (names := session.find_overwritten(self.shape.dims)):
                 return self._refuse_wrong((side, f"memory beside {names[0]} was overwritten"))
@@ -693,7 +693,7 @@ class _CardTurns(_Turns):
         return self._unlike(calls, draw.inputs, fetched=fetch_outputs) or calls
 
     def _draw(self) -> CardDraw:
-        """Secret places of new values."""
+        """Random places in the card's stock from which the next call's values are cut."""
         task = self.bench.task
         return CardDraw(
             inputs=self._pool.places(),
@@ -821,7 +821,7 @@ class AuditedCalls:
 
     @property
     def full(self) -> bool:
-        """Whether no more should be kept."""
+        """Whether the pairs to be judged hold `most_bytes` or more."""
         return self._bytes >= self.most_bytes
 
     def find_wrong(self, sides: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""A person's PyTorch file, asked which tensors go in and come out at given sizes; it runs in a process of its own."""
+"""Reads from a user's PyTorch file which tensors go in and come out at given sizes; it runs in a separate process."""
 
 import itertools
 import json
@@ -62,7 +62,7 @@ class SourceShapes(Value):
 
 
 class RunFacts(SourceShapes):
-    """What is seen besides where the file was really run."""
+    """What a real run of the file shows beyond shapes."""
 
     training: bool
     """Whether a module is left as it is made; else only `eval()` makes its result repeatable."""
@@ -205,7 +205,7 @@ def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[i
 
 
 def _probe_points(search: _SizeSearch, name: str, value: int) -> dict[int, tuple[int, ...]]:
-    """What is seen at other values of one knob."""
+    """The tensors' numbers at other values of one knob, by value; empty where their count changes."""
     points: dict[int, tuple[int, ...]] = {}
     trial_values = (
         2 * value,

@@ -1,4 +1,4 @@
-"""One worker process: started confined, told what to load, and held whenever nothing is asked of it."""
+"""One confined worker process: it loads a candidate, and is stopped (SIGSTOP) between requests."""
 
 import contextlib
 import json
@@ -197,11 +197,11 @@ class Freezer:
         """False where this process may not stop that one."""
 
     def stop(self) -> None:
-        """Tell it to stop; `settled` says when it has."""
+        """Send SIGSTOP; `wait_stopped` returns when all threads stand still."""
         self._tell(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it run."""
+        """Send SIGCONT."""
         self._tell(signal.SIGCONT)
 
     def wait_stopped(self) -> None:
@@ -213,7 +213,7 @@ class Freezer:
             os.sched_yield()  # on a busy machine it may be waiting for this very processor
 
     def threads(self) -> int | None:
-        """Its threads now; None when it has ended."""
+        """Number of its threads now; None when it has ended."""
         fields = self._fields()
         return int(fields[THREADS]) if fields and fields[STATE] not in ENDED_STATES else None
 
@@ -225,7 +225,7 @@ class Freezer:
         return None if self._first is None else self._inside() - self._first
 
     def close(self) -> None:
-        """Forget it. It is not ended by that."""
+        """Close the descriptors; the process goes on."""
         os.close(self.process)
         os.close(self._stat)
 
@@ -401,12 +401,12 @@ class Worker:
         return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
-        """The end of what it printed."""
+        """The last characters of its output, at most MOST_PRINTED_CHARS."""
         lines = self._process.read_output().strip().splitlines() if self._process is not None else []
         return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
-        """End it, and everything it started."""
+        """End the process and everything it started."""
         if self._process is not None:
             end_process(self._process)
         self._stack.close()
