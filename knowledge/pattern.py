@@ -59,7 +59,7 @@ def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> 
     for at, token in enumerate(stream):
         if at < past or not (anywhere or token.text in heads):
             continue
-        match = _first(stream, patterns, at, where)
+        match = _first_match(stream, patterns, at, where)
         if match is not None:
             past, bound = match
             yield Match(token.start, stream[past - 1].end, bound)
@@ -136,7 +136,7 @@ def _atoms(find: str, lang: Lang) -> tuple[Atom, ...]:
     return tuple(out)
 
 
-def _first(
+def _first_match(
     stream: tuple[Token, ...], patterns: tuple[tuple[Atom, ...], ...], at: int, where: tuple[str, ...]
 ) -> tuple[int, Bindings] | None:
     for atoms in patterns:

@@ -66,13 +66,13 @@ def _apply(
     for path, text in sources.items():
         if path == flags_file or not code(path):
             continue
-        new = _one(edit, path, text, target)
+        new = _apply_edit(edit, path, text, target)
         if new != text:
             changed[path] = new
     return changed
 
 
-def _one(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:
+def _apply_edit(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:
     match edit:
         case Insert():
             return _insert(edit, text)

@@ -99,7 +99,7 @@ class Products:
         name = re.sub(r"[\s-]+", "_", metric.strip().lower())
         document = self.find(product)
         if document is None:
-            return _unknown(product, name, note=self._others(product))
+            return _unknown(product, name, note=self._suggest_names(product))
         product_spec = self._specs_of(document).get(name)
         if product_spec is not None and product_spec.written:
             return product_spec
@@ -147,7 +147,7 @@ class Products:
                 by_name[normal(name)] = document
         return by_name
 
-    def _others(self, product: str) -> str:
+    def _suggest_names(self, product: str) -> str:
         key = normal(product)
         similar = [name for name in self.names if key and normal(name).startswith(key)]
         if similar:

@@ -100,7 +100,7 @@ def _longest(words: list[str], at: int) -> int:
 def _concept(phrase: list[str]) -> Concept:
     typed = " ".join(phrase)
     worth: dict[str, float] = dict.fromkeys((typed, *_respell(typed)), 1.0)
-    for term, value in _others(phrase):
+    for term, value in _related_terms(phrase):
         spelling = " ".join(split_words(term))
         worth[spelling] = max(value, worth.get(spelling, 0.0))
     terms, key = vocabulary(), _key(typed)
@@ -118,7 +118,7 @@ def _respell(typed: str) -> Iterator[str]:
             yield changed
 
 
-def _others(phrase: list[str]) -> Iterator[tuple[str, float]]:
+def _related_terms(phrase: list[str]) -> Iterator[tuple[str, float]]:
     terms = vocabulary()
     key = tuple(stem(word) for word in phrase)
     yield from ((term, SAME) for term in terms.same.get(key, ()))

@@ -219,7 +219,7 @@ class Pasting:
         if depth > DEEPEST:
             raise _UncertainError
         if macro.parameters is None:
-            return self._again(_paste(_spread(macro.body, {}, {})), depth), at + 1
+            return self._expand(_paste(_spread(macro.body, {}, {})), depth), at + 1
         if at + 1 >= len(code) or code[at + 1].text != "(":
             return [code[at]], at + 1
         arguments, end = self._arguments(code, at + 1)
@@ -228,10 +228,10 @@ class Pasting:
             rest = [token for argument in arguments[most:] for token in (*argument, _COMMA)][:-1]
             arguments = [*arguments[:most], rest]
         raw = dict(zip(macro.parameters, arguments, strict=False))
-        expanded = {name: self._again(words, depth) for name, words in raw.items()}
-        return self._again(_paste(_spread(macro.body, raw, expanded)), depth), end
+        expanded = {name: self._expand(words, depth) for name, words in raw.items()}
+        return self._expand(_paste(_spread(macro.body, raw, expanded)), depth), end
 
-    def _again(self, words: Sequence[Token], depth: int) -> list[Token]:
+    def _expand(self, words: Sequence[Token], depth: int) -> list[Token]:
         """The words with the macros put in that came up, and with those of one word, of which a name may be made."""
         self._spend(len(words))
         expanded: list[Token] = []

@@ -85,7 +85,7 @@ class PythonSource:
             case ast.Attribute(value=value, attr=attr):
                 return _join_names(self.dotted(value, left - 1), attr)
             case ast.Call():
-                return self._reflected(node, left - 1)
+                return self._reflection_name(node, left - 1)
             case ast.Subscript(value=value, slice=index):
                 return self._looked_up(value, self.constant(index, left - 1), left - 1)
             case _:
@@ -139,7 +139,7 @@ class PythonSource:
             self._bound[scope] = dict(_bindings(scope))
         return self._bound[scope]
 
-    def _reflected(self, node: ast.Call, left: int) -> str:
+    def _reflection_name(self, node: ast.Call, left: int) -> str:
         """Names made by `getattr`, `__import__` and `import_module`."""
         called = self.dotted(node.func, left // 2)
         first_argument = node.args[0] if node.args else None

@@ -199,7 +199,7 @@ def _is_packed(source: PythonSource, call: ast.Call) -> bool:
     while waiting:
         expression, depth = waiting.pop()
         for node in ast.walk(expression):
-            if isinstance(node, ast.Call) and PACKED.search(source.dotted(node.func) or _last(node.func)):
+            if isinstance(node, ast.Call) and PACKED.search(source.dotted(node.func) or _last_name(node.func)):
                 return True
             if isinstance(node, ast.Name) and depth > 0:
                 bound = source.binding(node, node.id)
@@ -207,7 +207,7 @@ def _is_packed(source: PythonSource, call: ast.Call) -> bool:
     return False
 
 
-def _last(node: ast.expr) -> str:
+def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else ""
 
 

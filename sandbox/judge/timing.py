@@ -709,7 +709,7 @@ class _CardTurns(_Turns):
         self, calls: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, fetched: bool
     ) -> TimingRefused | None:
         """Sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
-        if not self.options.has("judged_timing") or (self._near(calls) and not fetched):
+        if not self.options.has("judged_timing") or (self._sums_agree(calls) and not fetched):
             return None
         inputs = self._pool.cut_at(places)
         truth = truth_of(self.bench.reference, inputs)
@@ -730,7 +730,7 @@ class _CardTurns(_Turns):
                 return self._refuse(side, lines[0])
         return None
 
-    def _near(self, calls: Mapping[str, _CardCall]) -> bool:
+    def _sums_agree(self, calls: Mapping[str, _CardCall]) -> bool:
         a, b = calls["a"].timed.proof, calls["b"].timed.proof
         tolerances, names = self.pairs.learn_tolerances(self.shape.label), set(judged_names(self.bench.task))
         if not (a.guards and b.guards) or a.inputs != b.inputs or set(a.outputs) != names or set(b.outputs) != names:
