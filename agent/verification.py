@@ -223,10 +223,10 @@ def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
 
 
 def _check_cache(one: Finding, python: str | None) -> CacheCheck:
-    rate, told, method = caches.trace_key(one.key), caches.judge_cache(one), "4-step trace"
+    rate, told, method = caches.trace_key(one.key), caches.classify_cache(one), "4-step trace"
     if python is not None:
         simulation = _simulate(one, python)
-        told, method = caches.judge_simulation(simulation), f"8-step simulation ({simulation.method})"
+        told, method = caches.classify_simulation(simulation), f"8-step simulation ({simulation.method})"
     return CacheCheck(
         path=one.path,
         line=one.line,

@@ -88,7 +88,7 @@ def _read(closed: RoundClosed) -> str:
 
 def _describe_trace(closed: RoundClosed) -> str:
     """The four-step trace of each such cache, as far as its key tells."""
-    return "; ".join(line(audit.judge_cache(one).why, 160) for one in _caches(closed))
+    return "; ".join(line(audit.classify_cache(one).why, 160) for one in _caches(closed))
 
 
 def _audit(bucket: Bucket) -> str:

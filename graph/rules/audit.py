@@ -118,7 +118,7 @@ def _describe_blocking(finding: Finding) -> str:
 
 def _explain_forbidden_cache(finding: Finding, hypothesis: Hypothesis) -> str:
     """Why Rule 11 does not let this cache stay; empty where it may, or where only a run can tell."""
-    found = judge_cache(finding)
+    found = classify_cache(finding)
     if found.answer in {"overfit", "refused"}:
         return found.why
     if found.answer == "bounded" and hypothesis.bucket != "W1":
@@ -225,7 +225,7 @@ def count_hits(lookups: Sequence[Lookup], *, steps: int) -> HitRate:
     return HitRate(hits=len(hit), steps=steps, stale=stale)
 
 
-def judge_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> CacheAnswer:
+def classify_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> CacheAnswer:
     """A weight hits in every step and misses once it was changed, all else never hits; unknown is refused."""
     if simulation.method == "unavailable" or not simulation.lookups:
         return CacheAnswer(answer="refused", why=f"the cache could not be simulated: {simulation.detail or 'no keys'}")
@@ -245,7 +245,7 @@ def judge_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> Cac
     return CacheAnswer(answer="bounded", why=f"hit rate {found}, and a miss after every change of the weight")
 
 
-def judge_cache(finding: Finding) -> CacheAnswer:
+def classify_cache(finding: Finding) -> CacheAnswer:
     """What the trace says about a cache that the audit found. `undecided` goes to a closer check."""
     rate = trace_key(finding.key)
     if rate is None:

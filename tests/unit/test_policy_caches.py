@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from ridgeline.graph.finding import KeyTerm, Lookup, Simulation
-from ridgeline.graph.rules.audit import judge_cache, judge_simulation, simulate_symbols, trace_key
+from ridgeline.graph.rules.audit import classify_cache, classify_simulation, simulate_symbols, trace_key
 from ridgeline.sandbox.audit.examine import audit
 from ridgeline.sandbox.audit.simulation import read_recording, simulate
 
@@ -56,7 +56,7 @@ def test_a_weight_without_its_version_gives_another_steps_result():
 )
 def test_below_half_a_cache_is_rolled_back(key, expected):
     text = f"C = {{}}\ndef f(x, weight):\n    k = {key}\n    if k not in C: C[k] = mine(x, weight)\n    return C[k]\n"
-    assert [judge_cache(one).answer for one in audit("k.py", text) if one.key][:1] == [expected]
+    assert [classify_cache(one).answer for one in audit("k.py", text) if one.key][:1] == [expected]
 
 
 @pytest.mark.feature("F049")
@@ -65,7 +65,7 @@ def test_below_half_a_cache_is_rolled_back(key, expected):
     [(WEIGHT, "bounded"), (STALE, "refused"), (ACTIVATION, "overfit"), (GRADIENT, "overfit"), (ADDRESS, "refused")],
 )
 def test_the_simulation_on_symbols(key, expected):
-    assert judge_simulation(simulate_symbols(key)).answer == expected
+    assert classify_simulation(simulate_symbols(key)).answer == expected
 
 
 @pytest.mark.feature("F049")
@@ -76,7 +76,7 @@ def test_the_simulation_in_the_targets_interpreter(key, expected, stand_in_torch
     found = simulate(key, python=stand_in_torch)
     assert found.method == "tensors", found.detail
     assert len(found.lookups) == 16
-    assert judge_simulation(found).answer == expected
+    assert classify_simulation(found).answer == expected
 
 
 @pytest.mark.feature("F049")
@@ -84,7 +84,7 @@ def test_the_simulation_in_the_targets_interpreter(key, expected, stand_in_torch
 def test_what_cannot_be_simulated_is_refused(python):
     found = simulate(WEIGHT, python=python)
     assert found.method == "unavailable"
-    assert judge_simulation(found).answer == "refused"
+    assert classify_simulation(found).answer == "refused"
 
 
 @pytest.mark.parametrize("text", ["x.__class__", "open('a')", "x.mul_(2)", "[y for y in x]", "(lambda: 1)()", "x +"])
@@ -95,13 +95,13 @@ def test_a_key_that_does_more_than_ask_is_not_evaluated(text, stand_in_torch):
 
 def test_recorded_keys_stand_in_for_tensors():
     twice = [Lookup(step=step, role="weight", key=f"w@{step}", version=step) for step in range(8) for _ in (0, 1)]
-    assert judge_simulation(read_recording(twice)).answer == "bounded"
-    assert judge_simulation(read_recording(twice[::2])).answer == "overfit"
-    assert judge_simulation(read_recording([])).answer == "refused"
+    assert classify_simulation(read_recording(twice)).answer == "bounded"
+    assert classify_simulation(read_recording(twice[::2])).answer == "overfit"
+    assert classify_simulation(read_recording([])).answer == "refused"
     reused = [Lookup(step=step, role="activation", key="same") for step in range(8)]
-    assert judge_simulation(read_recording(reused)).answer == "overfit"
-    assert "another step's data" in judge_simulation(read_recording(reused)).why
-    assert judge_simulation(Simulation(method="symbols")).answer == "refused"
+    assert classify_simulation(read_recording(reused)).answer == "overfit"
+    assert "another step's data" in classify_simulation(read_recording(reused)).why
+    assert classify_simulation(Simulation(method="symbols")).answer == "refused"
 
 
 @pytest.fixture(scope="module")
@@ -134,4 +134,4 @@ def no_grad(): return contextlib.nullcontext()
 def test_the_simulation_with_the_real_torch(key, expected):
     if find_spec("torch") is None:
         pytest.skip("this interpreter has no torch")
-    assert judge_simulation(simulate(key, python=sys.executable)).answer == expected
+    assert classify_simulation(simulate(key, python=sys.executable)).answer == expected
