@@ -503,6 +503,8 @@ def _cause(judged: Judged, checked: PredictionCheck) -> str:
         return f"{lost}; all shapes together {seen}"
     if verdict.faster == "yes":
         return f"{seen}; not kept because {verdict.sentence.partition(' because ')[2]}"
+    if verdict.reason != "not_better":  # what the pairs left open refutes nothing
+        return f"not settled: {seen}; {checked.counter}, predicted {checked.expected}: {checked.outcome}"
     if checked.outcome == "confirmed":
         return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits: {seen}"
     if checked.outcome == "refuted":

@@ -226,6 +226,11 @@ CHECKED = {
 """By whether the question brought checks, and whether its answer is JSON."""
 
 
+NOTHING_LEFT = (
+    ' Where nothing is left that is worth a round, answer `{"exhausted": "why"}` instead: the campaign then concludes.'
+)
+
+
 def page(number: int, ask: Ask, *, before: int | None = None) -> str:
     """Markdown, for a person or for pasting into a chat.
 
@@ -254,8 +259,8 @@ def _how(number: int, ask: Ask, tries: str) -> str:
         f"Write {kind}, and nothing else, into a file; then run `ridgeline answer CAMPAIGN FILE` with this campaign's"
         f" folder. It checks {checked} and refuses at once what cannot be used: that costs no try, the request stays"
         f" open. {tries} It names the next question where nothing has to be measured before it (`--resume` measures"
-        f" too). `{number:03d}.request.json` is the same for programs. Where nothing is left that is worth a round, answer"
-        f' `{{"exhausted": "why"}}` instead: the campaign then concludes.'
+        f" too). `{number:03d}.request.json` is the same for programs."
+        + (NOTHING_LEFT if " propose" not in ask.purpose else "")  # the form of a proposal says so itself
     )
 
 

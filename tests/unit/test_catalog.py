@@ -272,6 +272,11 @@ def test_reflection_compares_prediction_and_profile(before, after, decision, rea
             "-12.44% [-13.19%, -11.69%], slower (not_better)",
         ),
         (
+            "undecided",
+            {"gain": 0.1675, "faster": "unverified"},
+            "not settled: +16.75%, not resolved (undecided)",
+        ),
+        (
             "core_regression",
             {
                 "gain": 0.05,
