@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test check docs bench adversarial smoke-llm wheels clean
+.PHONY: help install dev demo test test-all check docs bench adversarial smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,7 +27,10 @@ dev: $(VENV)/.dev
 demo: $(VENV)/.installed ## optimize a real kernel on this machine's processor, nothing to configure
 	@$(BIN)/ridgeline demo
 
-test: $(VENV)/.dev ## all tests
+test: $(VENV)/.dev ## the tests that take seconds each: minutes in all
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST)
+
+test-all: $(VENV)/.dev ## every test, real campaigns and kills too
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
 check: $(VENV)/.dev ## format, lint, types, import direction

@@ -196,6 +196,7 @@ def test_a_process_that_stays_beside_the_worker_leaves_its_time_without_meaning(
 
 
 @pytest.mark.feature("F047", "F055")
+@pytest.mark.slow
 def test_ready_made_operators_are_told_and_without_looking_nothing_is_vouched_for(tmp_path):
     said = {}
     for off in ((), ("own_work",)):

@@ -89,6 +89,7 @@ def test_a_script_that_leaves_early_with_0_is_found_out(room, kernel):
     ],
     ids=["exit", "_exit", "exec", "fini"],
 )
+@pytest.mark.slow
 def test_a_program_that_leaves_early_with_0_is_found_out(room, kernel):
     assert "'PASS # at #'" in (outcome(room(GCC, **IN_C), kernel, "kernel.c") or "")
 

@@ -239,6 +239,7 @@ ABBA = ("s,0,0,a,10", "s,0,1,b,10", "s,0,2,b,10", "s,0,3,a,10")
         (paired(*ABBA, after="echo >> $1/test.sh"), "tampered", "test.sh"),
     ],
 )
+@pytest.mark.slow
 def test_a_pair_that_counts_for_nothing(room, script, reason, says):
     here = room(files={"paired.sh": script}, paired_command=PAIRED_COMMAND)
     result = pairs(here, here.candidate({"kernel.time": "80\n"}), shapes=("s",), count=1, blocks=1)

@@ -152,6 +152,7 @@ def test_the_next_campaign_on_this_machine_need_not_measure_again(desk):
         ({}, {"pairs": 3}),
     ],
 )
+@pytest.mark.slow
 def test_another_question_is_measured(desk, second, asks):
     assert isinstance(desk.ask(desk.room()), Comparison)
     result = desk.ask(desk.room("two", **second), **asks)
@@ -161,6 +162,7 @@ def test_another_question_is_measured(desk, second, asks):
 
 
 @pytest.mark.parametrize("age", [KEPT_S + 1, -60])
+@pytest.mark.slow
 def test_an_answer_of_another_day_or_from_the_future_is_not_used(desk, age):
     here = desk.room()
     desk.ask(here)
@@ -170,6 +172,7 @@ def test_an_answer_of_another_day_or_from_the_future_is_not_used(desk, age):
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema_version": 2}', "raw", "machine", "key"])
+@pytest.mark.slow
 def test_a_file_that_is_not_ours_is_a_miss(desk, damage):
     here = desk.room()
     desk.ask(here)
@@ -194,6 +197,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(desk):
 
 
 @pytest.mark.parametrize(("budget_s", "pairs", "timed"), [(0.0, 6, 2), (60.0, 3, 3), (0.0, 1, 1)])
+@pytest.mark.slow
 def test_the_budget_ends_it_but_not_before_the_second_pair(desk, budget_s, pairs, timed):
     result = desk.ask(desk.room(), budget_s=budget_s, pairs=pairs)
     assert isinstance(result, Comparison)

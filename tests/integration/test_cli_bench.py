@@ -270,6 +270,7 @@ def test_a_folder_is_compared_as_it_stands(cli, project, git, tmp_path):
         ({"csv": "label,Check,GFLOPS,Time (ms)\nsmall,PASS,1,2\n"}, ("start", "main"), "A reports the shapes small, "),
     ],
 )
+@pytest.mark.slow
 def test_versions_that_cannot_be_compared(cli, make_repository, git, monkeypatch, change, words, said):
     root = make_repository(shell_files())
     git(root, "tag", "start")
@@ -285,6 +286,7 @@ def test_versions_that_cannot_be_compared(cli, make_repository, git, monkeypatch
     assert git(root, "status", "--short") == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_is_known_and_leaves_nothing_running(here):
     mark = f"sleep 0.1{os.getpid()}"
     argv = (sys.executable, "-m", "ridgeline", "bench", mark, mark, "--json", "--calibration-pairs", "0")

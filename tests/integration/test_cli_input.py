@@ -113,6 +113,7 @@ def left_by(git, root):
 
 
 @pytest.mark.parametrize("existed", [False, True])
+@pytest.mark.slow
 def test_a_refused_start_clears_only_the_folder_it_was_given(cli, make_repository, tmp_path, git, existed):
     root, folder = make_repository(files(test="#!/bin/sh\nexit 7\n")), tmp_path / "new" / "campaign"
     if existed:
@@ -179,6 +180,7 @@ def test_a_dirty_tree(cli, make_repository, command):
         (GOOD + ROWS[0] + "\n", "small"),
     ],
 )
+@pytest.mark.slow
 def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, git, command, csv, said):
     root = make_repository(files(csv=csv))
     before = left_by(git, root)
@@ -195,6 +197,7 @@ def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, git, command, csv,
     ("script", "said"),
     [("#!/bin/sh\necho MISMATCH\necho not close\nexit 1\n", "incorrect"), ("#!/bin/sh\nexit 7\n", "crash")],
 )
+@pytest.mark.slow
 def test_a_test_that_the_unmodified_kernel_fails(cli, make_repository, git, command, script, said):
     root = make_repository(files(test=script))
     before = left_by(git, root)

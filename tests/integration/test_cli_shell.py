@@ -36,6 +36,7 @@ def read_by_nobody(*arguments: object, stream: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("arguments", [("report",), ("report", "--json"), ("status",), ("queue",), ("--help",)])
+@pytest.mark.slow
 def test_a_reader_who_leaves_ends_the_command_without_a_word(campaign, arguments):
     where = () if arguments[0] in ("queue", "--help") else (campaign,)
     done = read_by_nobody(*arguments[:1], *where, *arguments[1:], stream="stdout")
@@ -91,6 +92,7 @@ def complete(words: str, shell: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.slow
 def test_commands_options_and_campaigns_are_completed(campaign, shell):
     repository = campaign.parents[2]
     assert {"report", "replay"} <= set(complete("ridgeline rep", shell, repository).replace('"', " ").split())
@@ -110,6 +112,11 @@ def test_bash_completes_by_the_script_that_it_is_given(campaign):
     assert done.stdout.split() == ["status"]
 
 
+def _hear_interrupts() -> None:
+    """Tests that a shell started in the background ignore Ctrl-C, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_who_watches_late_is_told_the_time_that_the_campaign_has_left(tmp_path):
     """40 of 60 minutes have gone; who begins to watch now has 20 minutes to see, not 60."""
     opened_at = (datetime.now(UTC) - timedelta(minutes=40)).isoformat()
@@ -122,7 +129,9 @@ def test_who_watches_late_is_told_the_time_that_the_campaign_has_left(tmp_path):
     )
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
-    with subprocess.Popen((*RIDGELINE, "watch", str(folder)), stdout=theirs, stderr=theirs, env=env) as watching:
+    with subprocess.Popen(
+        (*RIDGELINE, "watch", str(folder)), stdout=theirs, stderr=theirs, env=env, preexec_fn=_hear_interrupts
+    ) as watching:
         os.close(theirs)
         seen = b""
         while not (found := re.search(rb"\[(\d+):\d\d\] round 3: measure .* (\d+):\d\d left", seen)):

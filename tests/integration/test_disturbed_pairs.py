@@ -105,6 +105,7 @@ def timed(here: Room, *, blocks=10) -> Comparison | BenchmarkFailed:
     )
 
 
+@pytest.mark.slow
 def test_beside_a_process_that_never_rests_nothing_is_called_slow(room):
     here = room()
     with neighbour():
@@ -115,6 +116,7 @@ def test_beside_a_process_that_never_rests_nothing_is_called_slow(room):
     assert "2 of 2 pairs were disturbed and timed again, 4 more tries in all" in found.detail
 
 
+@pytest.mark.slow
 def test_alone_on_its_core_no_block_is_left_out(room):
     here = room()
     for _ in range(5):
@@ -131,6 +133,7 @@ def test_alone_on_its_core_no_block_is_left_out(room):
         assert pair["disturbed"] == []
 
 
+@pytest.mark.slow
 def test_a_device_with_a_clock_of_its_own_does_not_care_for_the_processor(room):
     here = room(scoring={"primary_metric": "GFLOPS", "time_ms": "Time (ms)", "engine": "event"})
     with neighbour():

@@ -123,6 +123,7 @@ def test_returned_tensors_must_be_plain(tmp_path: Path, result: str, says: str) 
         ("x", "memory of the input x"),
     ],
 )
+@pytest.mark.slow
 def test_returned_arrays_must_be_plain(tmp_path: Path, result: str, says: str) -> None:
     with opened(tmp_path, f"def twice(x):\n    return {result}\n", task("python", convention="return")) as session:
         broken = _broken(session)
@@ -142,6 +143,7 @@ def test_returned_arrays_must_be_plain(tmp_path: Path, result: str, says: str) -
         ("Other(1)", "a Other instead of"),
     ],
 )
+@pytest.mark.slow
 def test_a_scalar_is_an_array_of_one_element(tmp_path: Path, result: str, says: str, shape: tuple[str, ...]) -> None:
     given = task("python", convention="return").model_copy(update={"outputs": (Output(name="y", shape=shape),)})
     text = f"import numpy as np\ny_shape = {tuple(map(int, shape))}\nclass Other(np.float32):\n    pass\n"
@@ -200,6 +202,7 @@ DEEP = "static void deep(volatile char *a) { char b[65536]; b[0] = *a; deep(b); 
         (DEEP, "deep((char *)x);", "crash", "ended"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_candidate_that_breaks_is_a_value(tmp_path: Path, before: str, then: str, reason: str, says: str) -> None:
     with opened(tmp_path, C % (before, then)) as session:
         broken = _broken(session, timeout_s=1.0)
@@ -368,6 +371,7 @@ def twice(x, y):
 """
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_sent_too_early_seals_what_is_there(tmp_path: Path) -> None:
     with opened(tmp_path, FORGING) as session:
         sealed = _called(session)
@@ -393,6 +397,7 @@ def twice(x, y):
 """
 
 
+@pytest.mark.slow
 def test_an_old_answer_is_none(tmp_path: Path) -> None:
     with opened(tmp_path, REPLAYING) as session:
         _called(session)
@@ -451,6 +456,7 @@ def test_the_arrays_are_those_that_the_source_asks_for(tmp_path: Path, text: str
     assert framework_of(task("triton"), tmp_path) == "torch"
 
 
+@pytest.mark.slow
 def test_a_device_that_the_candidate_left_in_error_is_a_refusal_and_no_crash(tmp_path: Path) -> None:
     text = """
 import numpy

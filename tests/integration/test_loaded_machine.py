@@ -144,6 +144,7 @@ def intervals(found: Result) -> dict[int, tuple[float, float]]:
     return {**{kept.round: (1 + kept.lower, 1 + kept.upper) for kept in found.kept}, 0: (shape.lower, shape.upper)}
 
 
+@pytest.mark.slow
 def test_a_busy_second_core_changes_no_gain_beyond_its_interval(make_repository, monkeypatch):
     monkeypatch.setenv("RIDGELINE_QUIET_S", "60")  # other tests may take the timed core: pairs wait until it rests
     monkeypatch.setitem(

@@ -168,6 +168,7 @@ def test_shipped_kernel_is_right_on_new_data_each_time(task, built):
 
 
 @pytest.mark.parametrize(("task", "what"), cases(WRONG))
+@pytest.mark.slow
 def test_wrong_kernel_is_found_out(task, what, built, tmp_path):
     folder = planted(built[task], tmp_path / "wrong", WRONG[task][what])
     run = command("build/test", cwd=folder)
@@ -188,6 +189,7 @@ def test_right_kernel_passes_also_with_fast_math(task, what, built, tmp_path):
 
 @pytest.mark.feature("F018")
 @pytest.mark.parametrize("task", NAMES)
+@pytest.mark.slow
 def test_benchmark_writes_what_the_contract_declares(task, built, tmp_path):
     contract = contract_of(task)
     out = tmp_path / "benchmark.csv"
@@ -216,6 +218,7 @@ def test_quick_command_measures_the_chosen_shapes(task, built, tmp_path):
 
 
 @pytest.mark.parametrize("task", NAMES)
+@pytest.mark.slow
 def test_pair_of_equal_builds_is_a_tie(task, built, tmp_path):
     contract = contract_of(task)
     assert contract.paired_command is not None

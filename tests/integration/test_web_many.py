@@ -62,6 +62,7 @@ def test_every_page_is_there_within_a_second(many):
         assert spent < MOST_S, f"{target}: {spent:.2f} s"
 
 
+@pytest.mark.slow
 def test_a_page_of_300_rounds_is_short_and_rendered_once(tmp_path):
     folder = write_ledger(tmp_path / "agent" / "workspace" / "toy", long(300))
     web = application((folder,), Access())

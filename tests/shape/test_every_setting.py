@@ -37,6 +37,7 @@ def code() -> Iterator[Path]:
                 yield path
 
 
+@pytest.mark.slow
 def test_every_setting_is_read_by_the_code_that_it_names():
     read = {name for path in code() for name in read_of_limits(ast.parse(path.read_text(encoding="utf-8")))}
     assert set(Limits.model_fields) - read == set()

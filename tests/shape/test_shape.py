@@ -42,6 +42,7 @@ def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+@pytest.mark.slow
 def test_only_the_console_prints():
     printing = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -78,6 +79,7 @@ def test_nothing_is_left_unfinished():
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_file_names_a_developers_machine():
     listed = subprocess.run(
         ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),

@@ -39,6 +39,7 @@ def work(text: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["quantizers", *DENSE])
+@pytest.mark.slow
 def test_four_times_the_lines_are_four_times_the_work(kind):
     short, long = (quantizers(n) if kind == "quantizers" else dense(kind, n) for n in (SHORT, LONG))
     work(short)  # what is made once in a process
@@ -52,6 +53,7 @@ def test_a_branch_with_a_brace_of_its_own_does_not_hide_the_functions_behind_it(
     assert len(names) == quantizers(400).count("static void")
 
 
+@pytest.mark.slow
 def test_what_is_far_down_in_a_long_file_is_found():
     text = quantizers(20_000) + "void f(void) { _exit(0); }\n"
     assert [one.rule for one in audit("kernel.c", text)] == ["ends-process"]

@@ -41,6 +41,7 @@ def test_no_difference_is_none():
     assert (decided(found).p, decided(found).low, decided(found).high) == (1.0, 0, 0)
 
 
+@pytest.mark.slow
 def test_noise_alone_is_rarely_called_a_difference():
     wrong = 0
     for seed in range(16):

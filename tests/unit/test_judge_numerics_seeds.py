@@ -24,6 +24,7 @@ def check(operator: Operator, seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
 @pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.slow
 def test_honest_ways_pass_and_shortcuts_are_caught(name, dtype):
     for seed in range(SEEDS["few"]):
         check(OPERATORS[name](dtype), seed)

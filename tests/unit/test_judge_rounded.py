@@ -52,6 +52,7 @@ def of_rows(dtype: str, out: str, dims, extents=("m", "n")) -> Task:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.slow
 def test_honest_quantisers_pass_and_others_do_not(dtype):
     task, rng = of_rows(dtype, "int8", {"m": 24, "n": 512}), np.random.default_rng(1)
     wrong = {"cut off": 0, "one place": 0, "half up": 0}

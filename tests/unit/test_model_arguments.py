@@ -35,6 +35,7 @@ def test_the_prefix_is_marked_for_caching_where_the_provider_wants_marks(provide
         assert found[0]["content"] == [{"type": "text", "text": "rules", "cache_control": {"type": "ephemeral"}}]
 
 
+@pytest.mark.slow
 def test_a_mailbox_needs_nothing_of_litellm():
     program = (
         "import sys; sys.modules['litellm'] = sys.modules['openai'] = sys.modules['tiktoken'] = None\n"

@@ -122,6 +122,7 @@ def test_a_large_gain_outlives_one_strange_pair_that_nothing_marks(odd, place):
 @pytest.mark.parametrize(
     "standing", [UNCALIBRATED, make_standing(noise=make_noise(sd=0.003))], ids=["uncalibrated", "calibrated"]
 )
+@pytest.mark.slow
 def test_lost_pairs_make_no_false_gain(theta, standing):
     kept = 0
     for seed in range(150):

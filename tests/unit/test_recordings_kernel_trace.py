@@ -159,6 +159,7 @@ def test_rows_without_a_duration_are_left_out_with_a_warning(tmp_path):
     assert any("3 of 5 rows left out" in warning for warning in recording.warnings)
 
 
+@pytest.mark.slow
 def test_times_that_a_spreadsheet_rounded_do_not_count(tmp_path):
     rows = [row("k", "1.62068E+14", "1.62069E+14"), row("k", 162068000000010, 162068000000030)]
     (recording,) = read(trace(tmp_path / "t.csv", rows))

@@ -294,6 +294,7 @@ def test_json_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, chunk, indent
     assert _metrics(counted.kernels[0]) == {"SQ_WAVES": 4}
 
 
+@pytest.mark.slow
 def test_damaged_json_is_named(tmp_path):
     text = json.dumps(_document(), indent=1)
     path = tmp_path / "results.json"

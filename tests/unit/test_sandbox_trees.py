@@ -88,6 +88,7 @@ def test_an_unknown_commit_costs_no_slot(campaign):
 
 
 @pytest.mark.parametrize("damage", ["no .git", "link", "no slot", "bad stamp", "lock", "foreign .git"])
+@pytest.mark.slow
 def test_a_damaged_slot_is_made_again_and_nothing_else_is_touched(campaign, damage, tmp_path):
     before = fingerprint(campaign.root)
     campaign.trees.at(campaign.base)

@@ -123,6 +123,7 @@ def test_the_command_line_adds_to_the_contract(project, tmp_path):
 
 
 @pytest.mark.parametrize(("wiki", "told"), [(["../own"], False), (["../house"], True), (["../own", "../house"], True)])
+@pytest.mark.slow
 def test_a_resumed_campaign_tells_of_an_edited_list_and_not_of_its_own(project, tmp_path, caplog, wiki, told):
     for name in ("own", "house"):
         write_base(tmp_path / name)
