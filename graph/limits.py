@@ -1,4 +1,4 @@
-"""Every threshold a rule may read, in one frozen place; presets are named sets of them."""
+"""Every threshold that a user or a preset may set, in one frozen place; presets are named sets of them."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal

@@ -44,7 +44,7 @@ overfit: Rule 11. convicted: its source has what no honest kernel has. tampered:
 unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
 rejected: by a person. replaced: proven, and a person chose another measured change of the same question.
-core_regression: a core shape lost 5 % or more. isa_regression: new spill or lost occupancy, which undoes only what was
+core_regression: a core shape lost 5 % or more. isa_regression: more spills or lost occupancy, which undoes only what was
 not proven (`rules.objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 

@@ -72,7 +72,7 @@ def needs_person(verdict: Verdict) -> bool:
 
 
 def is_suspicious(gain: float, limits: Limits) -> bool:
-    """Whether a gain is larger than one change usually brings, so that it is measured again before it is believed."""
+    """Whether a gain is larger than one change usually brings, which a note says; presets that follow a document measure it again first."""
     return exceeds(gain, limits.measurement_suspect_delta)
 
 

@@ -15,7 +15,7 @@ A proxy never overrules a measurement: it explains a verdict, and forbids only w
 follow a document undo by that document's rule, and the reason names it. Build, correctness, Check, protected files,
 physics and Rule 11 are none of these: they end a trial before its times are looked at (`gates.check_hard_gates`,
 `trial.Failed`). That the kernel time of a profile decides in preset `autonomous` is what its document calls measuring;
-it stands in `autonomous.py`.
+it stands in `preset_autonomous.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -134,7 +134,7 @@ def _bound_mean_gain(shapes: Sequence[ShapeChange]) -> float | None:
 
 
 def check_resources(before: Profiled | None, after: Profiled | None, limits: Limits) -> Objection | None:
-    """New spills, new local memory or a large loss of occupancy. Profiles of two rungs or machines say nothing."""
+    """More spills, new local memory or a large loss of occupancy. Profiles of two rungs or machines say nothing."""
     if before is None or after is None or not is_same_rung(before, after):
         return None
     why = ", ".join(_list_worse_resources(before, after, limits))

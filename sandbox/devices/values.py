@@ -141,7 +141,9 @@ class GateSettings(Value):
     memory_baseline_bytes: int = 1024 * MIB
     """Used memory of an idle card, before a smaller number was seen of it."""
     memory_slack_bytes: int = 512 * MIB
+    """Used memory may exceed the smallest seen of the idle card by this much."""
     utilization_pct: float = 5.0
+    """Above this utilization a card is not idle."""
     power_factor: float = 1.25
     """Of idle power: above it, a utilization that stands at 100 is believed."""
     idle_power_share: float = 0.12
