@@ -140,14 +140,14 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with pytest.raises(Waiting) as asked:
         drive(made.saver, made.request, made.ports, live)
-    live.ended("waiting", problem=str(asked.value))
+    live.end("waiting", problem=str(asked.value))
     (one,) = ApprovalFiles(tmp_path).waiting()
     decision = Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
     ApprovalFiles(tmp_path).decide(decision)
     live = StatusView(tmp_path, made.ports, SilentProgress())
     drive(made.saver, made.request, made.ports, live)
-    live.ended("concluded")
-    StatusView(tmp_path, made.ports, SilentProgress()).ended("concluded")
+    live.end("concluded")
+    StatusView(tmp_path, made.ports, SilentProgress()).end("concluded")
 
     told = events(tmp_path)
     assert [event["event"] for event in told] == ["waiting", "accepted", "concluded"]
@@ -173,7 +173,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
         drive(made.saver, made.request, made.ports, live)
     with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)):
-        live.ended("waiting", problem="waits")
+        live.end("waiting", problem="waits")
     (one,) = ApprovalFiles(tmp_path).waiting()
     ApprovalFiles(tmp_path).decide(
         Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
@@ -181,9 +181,9 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     monkeypatch.setenv("RIDGELINE_URL", "https://box.example/ridgeline/")
     live = StatusView(tmp_path, made.ports, SilentProgress())
     drive(made.saver, made.request, made.ports, live)
-    live.ended("concluded")
+    live.end("concluded")
     monkeypatch.delenv("RIDGELINE_URL")
-    live.ended("stopped", problem="the disk is full")
+    live.end("stopped", problem="the disk is full")
     waiting, accepted, concluded, stopped = events(tmp_path)
     name, change = id_of(tmp_path.resolve()), made.history().rounds[0].judged
     change = find_proposal(change).hypothesis.change
