@@ -152,9 +152,9 @@ def _metered(meter: Meter) -> Iterator[None]:
 
     with ExitStack() as undo:
         for owner, name, other in (
-            (process, "_started", meter.started(process._start)),
-            (process, "exited_within", meter.apart(process.exited_within)),
-            (lease, "_taken", meter.apart(lease._taken)),
+            (process, "_start", meter.started(process._start)),
+            (process, "wait_for_exit", meter.apart(process.wait_for_exit)),
+            (lease, "_try_lock", meter.apart(lease._try_lock)),
             (StatusView, "enter_node", entering),
             (StatusView, "leave_node", leaving),
         ):
