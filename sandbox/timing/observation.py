@@ -8,7 +8,7 @@ import resource
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -144,6 +144,11 @@ class TreeUse:
         """Ticks of each process that was ever seen, without its children's."""
         self._waited_before = sum(waited for _, waited in _tree().values())
 
+    @property
+    def processes(self) -> Container[int]:
+        """Every process that was ever seen to be ours."""
+        return self._own.keys()
+
     def ticks(self) -> int:
         """Ticks so far."""
         live = _tree()
@@ -151,6 +156,36 @@ class TreeUse:
         ended_ticks = sum(ticks for process, ticks in self._own.items() if process not in live)
         child_ticks = sum(child_ticks for _, child_ticks in live.values()) - self._waited_before
         return sum(ticks for ticks, _ in live.values()) + max(child_ticks, ended_ticks)
+
+
+class ForeignUse:
+    """Processor time that processes of others used on some cores.
+
+    Seen process by process, so what one used after the last look before its end is missed. What our own killed
+    workers used, which nobody waits for, is not taken for somebody else's.
+    """
+
+    def __init__(self, cores: frozenset[int]) -> None:
+        self._cores = cores
+        self._last: dict[int, int] | None = None
+        self._total = 0
+
+    def ticks(self, own: Container[int]) -> int:
+        """Ticks since the first call, of every process but `own`."""
+        seen: dict[int, int] = {}
+        for name in os.listdir(PROC):  # noqa: PTH208 (names, several times a second)
+            if not name.isdigit() or int(name) in own:
+                continue
+            try:
+                words = _text(f"{PROC}/{name}/stat").rpartition(")")[2].split()
+            except OSError:  # it ended between two looks
+                continue
+            process, used, processor = int(name), int(words[11]) + int(words[12]), int(words[36])
+            seen[process] = used
+            if self._last is not None and processor in self._cores:
+                self._total += max(0, used - self._last.get(process, 0))
+        self._last = seen
+        return self._total
 
 
 def _tree() -> dict[int, tuple[int, int]]:
@@ -195,6 +230,8 @@ class LoadLook:
     core: Ticks | None
     siblings: Ticks | None
     own_s: float | None
+    foreign_s: float | None = None
+    """Of the processes of others, where they were looked at one by one."""
 
 
 @functools.cache
@@ -260,6 +297,7 @@ class CoreWatch:
         self._inside = inside
         self._tree = TreeUse()
         self._cores = usable() if core is None else frozenset({core})
+        self._foreign = ForeignUse(self._cores)
         self._siblings = frozenset() if core is None else _siblings(core)
         self._looks: list[LoadLook] = []
         self._mhz: list[float | None] = []
@@ -304,16 +342,18 @@ class CoreWatch:
 
     def _look_between(self) -> LoadLook:
         if self._inside:
-            return self._look(self._tree.ticks() * TICK_S)
+            own_s = self._tree.ticks() * TICK_S
+            return self._look(own_s, foreign_s=self._foreign.ticks(self._tree.processes) * TICK_S)
         used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
         return self._look(None if used is None else used * TICK_S)
 
-    def _look(self, own_s: float | None) -> LoadLook:
+    def _look(self, own_s: float | None, *, foreign_s: float | None = None) -> LoadLook:
         return LoadLook(
             at_s=time.monotonic(),
             core=ticks(self._cores),
             siblings=ticks(self._siblings) if self._siblings else None,
             own_s=own_s,
+            foreign_s=foreign_s,
         )
 
 
@@ -321,6 +361,8 @@ def _load(before: LoadLook, after: LoadLook) -> Load:
     foreign = steal = sibling = None
     if before.core and after.core and before.own_s is not None and after.own_s is not None:
         foreign = (after.core.busy - before.core.busy) * TICK_S - (after.own_s - before.own_s)
+        if before.foreign_s is not None and after.foreign_s is not None:
+            foreign = min(foreign, after.foreign_s - before.foreign_s)
         steal = (after.core.steal - before.core.steal) * TICK_S
     if before.siblings and after.siblings:
         sibling = (after.siblings.busy - before.siblings.busy) * TICK_S
