@@ -265,8 +265,10 @@ class Contract(Value):
 
         Commands that say more than the usual ones of a task are run as they are written.
         """
-        named = self.test_command[-1]
-        return named if all(getattr(self, name) == argv for name, argv in judge_commands(named).items()) else None
+        task_path = self.test_command[-1]
+        return (
+            task_path if all(getattr(self, name) == argv for name, argv in judge_commands(task_path).items()) else None
+        )
 
     @property
     def editable_globs(self) -> tuple[str, ...]:

@@ -182,8 +182,8 @@ class Clock(Protocol):
 
 
 class Signals(Protocol):
-    def stop_requested(self, after_round: int, again: int = 0) -> bool:
-        """Whether a person asked to stop; `again`: reviews and restarts since that round, each of which asks anew."""
+    def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
+        """Whether a person asked to stop; `later_events`: reviews and restarts since that round; each asks anew."""
         ...
 
 

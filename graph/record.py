@@ -144,7 +144,7 @@ class Reflection(Value):
     """A reusable tip, or None when the round taught nothing reusable."""
     applies: str = ""
     does_not_apply: str = ""
-    dropped: Annotated[str, Field(exclude_if=lambda said: not said)] = ""
+    dropped: Annotated[str, Field(exclude_if=lambda reason: not reason)] = ""
     """Why a lesson that was given is not kept: the rounds deny it."""
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
     """Why nothing worth a round is left, where the planner says so when it looks back: the campaign ends."""

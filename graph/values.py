@@ -67,14 +67,14 @@ class Cost(Value):
     command_seconds: float = 0.0
     wall_seconds: float = 0.0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        has_price = self.dollars is not None and other.dollars is not None
+    def __add__(self, addend: "Cost") -> "Cost":
+        has_price = self.dollars is not None and addend.dollars is not None
         return Cost(
-            tokens=self.tokens + other.tokens,
-            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if has_price else None,
-            gpu_seconds=self.gpu_seconds + other.gpu_seconds,
-            command_seconds=self.command_seconds + other.command_seconds,
-            wall_seconds=self.wall_seconds + other.wall_seconds,
+            tokens=self.tokens + addend.tokens,
+            dollars=(self.dollars or 0.0) + (addend.dollars or 0.0) if has_price else None,
+            gpu_seconds=self.gpu_seconds + addend.gpu_seconds,
+            command_seconds=self.command_seconds + addend.command_seconds,
+            wall_seconds=self.wall_seconds + addend.wall_seconds,
         )
 
 

@@ -185,5 +185,5 @@ class Quiet:
     def __init__(self, stop_after: int | None = None) -> None:
         self._stop_after = stop_after
 
-    def stop_requested(self, after_round: int, again: int = 0) -> bool:
+    def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
         return self._stop_after is not None and after_round >= self._stop_after

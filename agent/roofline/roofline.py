@@ -383,5 +383,7 @@ def _tiling(request: Asked, family: Family, types: Types, sizes: dict[str, int],
     if len(words) != 2 or not all(word.strip().isdigit() and int(word) > 0 for word in words):
         raise UserError(f"--tile: {request.tile!r} is not BM,BN; write for example 128,128")
     block = (int(words[0]), int(words[1]))
-    grid, tile = tiles(sizes["M"], sizes["N"], sizes["K"], block=block, read=types.read, written=types.written)
+    grid, tile = tiles(
+        sizes["M"], sizes["N"], sizes["K"], block=block, read_bytes=types.read_bytes, written_bytes=types.written_bytes
+    )
     return grid * sizes.get("B", 1), tile

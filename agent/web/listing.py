@@ -104,7 +104,7 @@ def screen(found: Result, *, said: str = "") -> list[tuple[str, list[str]]]:
     """
     return [
         (heading, lines if heading == MERGE else _shorten(lines))
-        for heading, lines in first_screen(found, said=said)
+        for heading, lines in first_screen(found, opening=said)
         if heading != "Stopped" or found.concluded
     ]
 

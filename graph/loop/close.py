@@ -57,7 +57,7 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
     """One line for the round, or one for each measured change that a person chose from, in one write."""
     briefing = make_briefing(state, ports)
     before = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
-    options = sorted((trial, *state.get("alternatives", ())), key=lambda one: find_proposal(one).round)
+    options = sorted((trial, *state.get("alternatives", ())), key=lambda judged: find_proposal(judged).round)
     bodies: list[RoundClosed] = []
     for number, option in enumerate(options):
         after = options[number + 1] if number + 1 < len(options) else None
@@ -135,11 +135,11 @@ def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
 def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
     history = read_history(ports)
-    last = history.rounds[-1].round if history.rounds else 1
-    mark = f"{last}.{len(history.restarts)}"
+    last_round = history.rounds[-1].round if history.rounds else 1
+    mark = f"{last_round}.{len(history.restarts)}"
     began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
     exhausted = state["exhausted"] or _read_end(ports)
-    stopped = _find_stop(history, ports, exhausted, last)
+    stopped = _find_stop(history, ports, exhausted, last_round)
     minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), history.rounds)
     checks = evaluate_stop_checks(
         history, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
@@ -158,7 +158,7 @@ def _read_end(ports: Ports) -> str:
     return ""
 
 
-def _find_stop(history: History, ports: Ports, exhausted: str, last: int) -> str:
+def _find_stop(history: History, ports: Ports, exhausted: str, last_round: int) -> str:
     """Who ended the campaign, and why; empty while no person has. Nothing is asked where that is on record."""
     if exhausted.startswith(STOPPED):
         return STOP_REQUESTED
@@ -167,10 +167,12 @@ def _find_stop(history: History, ports: Ports, exhausted: str, last: int) -> str
     )
     if ending is not None:
         return f"{ending.by} says that nothing is left: {ending.exhausted}"
-    later_events = sum(event.after_round == last for event in history.reviews)
-    later_events += sum(event.after_round == last for event in history.restarts)
+    later_events = sum(event.after_round == last_round for event in history.reviews)
+    later_events += sum(event.after_round == last_round for event in history.restarts)
     requested = (
-        ports.signals.stop_requested(last, again=later_events) if later_events else ports.signals.stop_requested(last)
+        ports.signals.stop_requested(last_round, later_events=later_events)
+        if later_events
+        else ports.signals.stop_requested(last_round)
     )
     return STOP_REQUESTED if requested else ""
 
@@ -180,15 +182,15 @@ def _find_stop(history: History, ports: Ports, exhausted: str, last: int) -> str
 
 def review(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    last = read_history(ports).rounds[-1].round
-    history = read_history(ports, before=f"review-after-{last}")
+    last_round = read_history(ports).rounds[-1].round
+    history = read_history(ports, before=f"review-after-{last_round}")
     why = stagnation.find_stagnation(history)
     assert why is not None
-    full, full_note = _validate_direction_end(ports, history, last)
-    answer = ports.planner.review(make_briefing(state, ports, before=f"review-after-{last}"), why)
+    full, full_note = _validate_direction_end(ports, history, last_round)
+    answer = ports.planner.review(make_briefing(state, ports, before=f"review-after-{last_round}"), why)
     ports.ledger.append(
         Reviewed(
-            after_round=last,
+            after_round=last_round,
             trigger=why,
             directions=answer.directions,
             exhausted=answer.exhausted,
@@ -203,7 +205,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
     return {"checks": None, "exhausted": answer.exhausted}
 
 
-def _validate_direction_end(ports: Ports, history: History, last: int) -> tuple[Benchmark | None, str]:
+def _validate_direction_end(ports: Ports, history: History, last_round: int) -> tuple[Benchmark | None, str]:
     """A direction ends with all shapes, when its best version has only been seen on some of them."""
     if not needs_full_run(history):
         return None, ""
@@ -214,7 +216,7 @@ def _validate_direction_end(ports: Ports, history: History, last: int) -> tuple[
         source="quick",
         shapes=best.all_shapes,
         repeat=0,
-        purpose=f"direction end after round-{last}",
+        purpose=f"direction end after round-{last_round}",
     )
     if isinstance(run, BenchmarkFailed):
         return None, f"round-{best.round} gave no usable numbers over all shapes ({run.reason}): {run.detail}"
@@ -227,13 +229,13 @@ def _validate_direction_end(ports: Ports, history: History, last: int) -> tuple[
 
 def restart(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    last = fold.next_round(read_history(ports)) - 1
-    history = read_history(ports, before=f"restart-after-{last}")
-    masked = choose_masked_versions(history, seed=last)
+    last_round = fold.next_round(read_history(ports)) - 1
+    history = read_history(ports, before=f"restart-after-{last_round}")
+    masked = choose_masked_versions(history, seed=last_round)
     note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
     proposal = state["proposal"]
     cost = proposal.cost if proposal and proposal.hypothesis is None else Cost()  # of no round: nothing came of it
-    ports.ledger.append(Restarted(after_round=last, masked=masked, note=note, cost=cost))
+    ports.ledger.append(Restarted(after_round=last_round, masked=masked, note=note, cost=cost))
     publish(ports)
     return {"checks": None, "exhausted": ""}
 
@@ -305,8 +307,8 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
     assert checks is not None
     history = read_history(ports, before="concluded")
     claim = compute_final_speedup(final.comparison, history.limits)
-    last = state["proposal"]
-    cost = last.cost if last and last.hypothesis is None else Cost()  # of no round: nothing came of it
+    proposal = state["proposal"]
+    cost = proposal.cost if proposal and proposal.hypothesis is None else Cost()  # of no round: nothing came of it
     ports.ledger.append(
         Concluded(
             stop_reason=describe_stop(checks),

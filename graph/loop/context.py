@@ -38,10 +38,10 @@ def read_history(ports: Ports, *, before: str | None = None) -> History:
     assert lines
     head = lines[-1].sha256
     if head not in _folded:
-        known = fold.fold_ledger(lines)
-        assert known is not None
+        history = fold.fold_ledger(lines)
+        assert history is not None
         _folded.clear()
-        _folded[head] = known
+        _folded[head] = history
     return _folded[head]
 
 
@@ -102,13 +102,13 @@ def _without_profile(history: History) -> Analysis:
     """A campaign that goes on from its ledger alone has no open round yet."""
     baseline = history.baseline
     assert baseline is not None
-    last = history.rounds[-1] if history.rounds else None
+    last_round = history.rounds[-1] if history.rounds else None
     return Analysis(
         round=fold.next_round(history),
-        opened_at=last.closed_at if last else baseline.opened_at,
+        opened_at=last_round.closed_at if last_round else baseline.opened_at,
         profile=fold.best_profile(history),
-        bottleneck=last.bottleneck if last else baseline.bottleneck,
-        evidence=last.bottleneck_evidence if last else "",
+        bottleneck=last_round.bottleneck if last_round else baseline.bottleneck,
+        evidence=last_round.bottleneck_evidence if last_round else "",
     )
 
 
@@ -123,27 +123,27 @@ def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
     best, scoring = standing(history), history.contract.scoring
     runs = (*best.quick.rows, *(best.full.rows if best.full else ()))
     roofs = {roof.label: roof for roof in baseline.shapes}
-    known = noise(history)
-    scatter = {shape.label: shape.sd for shape in (known.shapes if known else ()) if shape.degrees}
+    calibration = noise(history)
+    scatter = {shape.label: shape.sd for shape in (calibration.shapes if calibration else ()) if shape.degrees}
     return tuple(
         ShapeNow(
             label=row.label,
             config_class=row.config_class,
             original=_score(row, scoring),
-            best=_score(last, scoring) if last else None,
+            best=_score(best_row, scoring) if best_row else None,
             original_us=_time_us(row, scoring),
-            best_us=_time_us(last, scoring) if last else None,
+            best_us=_time_us(best_row, scoring) if best_row else None,
             roof=roofs.get(row.label),
             noise=scatter.get(row.label),
         )
         for row in baseline.quick.rows
-        for last in (_row(row.label, runs),)
+        for best_row in (_row(row.label, runs),)
     )
 
 
 def describe_terms(history: History) -> Terms:
     """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
-    headroom, known = compute_best_headroom(history), noise(history)
+    headroom, calibration = compute_best_headroom(history), noise(history)
     return Terms(
         limits=history.limits,
         rounds_done=count_planned_rounds(history),
@@ -152,7 +152,7 @@ def describe_terms(history: History) -> Terms:
         peak_now=headroom.text if isinstance(headroom, Headroom) else f"unknown: {headroom}",
         governed=isinstance(headroom, Headroom),
         spent=total_cost(history),
-        visible_gain=smallest_visible_gain(known, history.limits) if known else None,
+        visible_gain=smallest_visible_gain(calibration, history.limits) if calibration else None,
     )
 
 

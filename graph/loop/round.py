@@ -139,8 +139,8 @@ def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
                 _reject_change(option, decision) if option.verdict.accepted else option for option in options
             )
             approved_change = options[0]
-    others = tuple(option for option in options if option is not approved_change)
-    return {"trial": approved_change, "alternatives": others, "decisions": decisions}
+    alternatives = tuple(option for option in options if option is not approved_change)
+    return {"trial": approved_change, "alternatives": alternatives, "decisions": decisions}
 
 
 def _reject_change(trial: Judged, decision: Decision) -> Judged:
@@ -396,9 +396,9 @@ def take_measurement(
 
 
 def trace(state: State, runtime: Runtime[Ports]) -> Update:
-    trial, known = state["trial"], read_history(runtime.context)
+    trial, history = state["trial"], read_history(runtime.context)
     assert isinstance(trial, Timed)
-    if not trial.evidence or sort_readings(trial, fold.standing(known), known.limits).failed is not None:
+    if not trial.evidence or sort_readings(trial, fold.standing(history), history.limits).failed is not None:
         return {"trial": Traced(timed=trial, profile=None)}
     commit = trial.verified.built.applied.commit
     profile = runtime.context.profiler.profile(commit, purpose=f"round-{find_proposal(trial).round}")

@@ -116,10 +116,10 @@ def candidate(closed: RoundClosed) -> Benchmark | None:
     plain = find(closed.judged, Applied)
     runs = [e for e in evidence(closed.judged) if isinstance(e, Benchmark)]
     for commit in dict.fromkeys((chosen.commit, plain.commit if plain else chosen.commit)):
-        own = [run for run in runs if run.commit == commit]
-        full = [run for run in own if run.level == "full"]
-        if own:
-            return (full or own)[-1]
+        runs_of_commit = [run for run in runs if run.commit == commit]
+        full = [run for run in runs_of_commit if run.level == "full"]
+        if runs_of_commit:
+            return (full or runs_of_commit)[-1]
     return None
 
 

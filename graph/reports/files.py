@@ -64,8 +64,8 @@ def _of_round(history: History, closed: RoundClosed) -> Documents:
 
 def _render_memory(history: History) -> Documents:
     """Memory that a restart after the latest round masked, or that now records what was masked."""
-    last = history.rounds[-1].round if history.rounds else 1
-    if not any(restart.after_round == last for restart in history.restarts):
+    last_round = history.rounds[-1].round if history.rounds else 1
+    if not any(restart.after_round == last_round for restart in history.restarts):
         return {}
     touched = {version for restart in history.restarts for version in restart.masked}
     touched |= {latest_unmasked(history, restart) for restart in history.restarts}

@@ -127,7 +127,9 @@ def decisions(history: History) -> str:
         )
         for decision in decided
     ]
-    replaced = "".join(f"\n- {cell(one.judged.verdict.sentence, 600)}" for one in history.rounds if one.replaced)
+    replaced = "".join(
+        f"\n- {cell(closed.judged.verdict.sentence, 600)}" for closed in history.rounds if closed.replaced
+    )
     rendered = table(("Question", "Decision", "By", "At (UTC)", "Reason"), rows) if rows else ""
     return f"{rendered}\n{replaced}" if replaced else rendered
 
@@ -216,12 +218,12 @@ def _readings(history: History, best: tuple[int, Benchmark]) -> str:
     )
     if end is None or end.project is None:
         return text
-    first, when = baseline.project, minute(baseline.opened_at)
+    original, when = baseline.project, minute(baseline.opened_at)
     if end.baseline_again is not None:
-        first, when = end.baseline_again, minute(end.closed_at)
+        original, when = end.baseline_again, minute(end.closed_at)
     return (
         f"{text}\n\nFull validation with the project's benchmark, original {when}, best {minute(end.closed_at)}:\n\n"
-        f"{readings(first, end.project, history.contract)}"
+        f"{readings(original, end.project, history.contract)}"
     )
 
 
@@ -338,8 +340,8 @@ def _verdict(attribution: Attribution, result: Result, history: History) -> str:
                 "roll back the rounds that they come from"
             )
         case "rolled-back":
-            last = [closed.round for closed in history.rounds if not closed.accepted][-1:]
-            rounds = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last)
+            last_rejected = [closed.round for closed in history.rounds if not closed.accepted][-1:]
+            rounds = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last_rejected)
             return f"rolled-back - see {rounds}" if rounds else "rolled-back"
 
 

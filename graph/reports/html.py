@@ -34,7 +34,7 @@ class Attempt(Value):
     """One round, folded away until somebody wants to read it."""
 
     round: int
-    kept: bool
+    accepted: bool
     change: str
     outcome: str
     html: str
@@ -61,7 +61,7 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
         first=markdown(final_report.describe_start(history)),
         facts=facts(history),
         parts=[_render_part(part) for part in _parts(history)],
-        tried=[(one, Markup(one.html)) for one in _list_attempts(history, diffs)],
+        tried=[(attempt, Markup(attempt.html)) for attempt in _list_attempts(history, diffs)],
         version=opened.version,
         head=head,
     )
@@ -247,7 +247,7 @@ def _round(closed: RoundClosed, change: str) -> Attempt:
     change_html = diff(change) if change else Markup("<p>{}</p>").format("No change to show.")
     return Attempt(
         round=closed.round,
-        kept=closed.accepted,
+        accepted=closed.accepted,
         change=hypothesis.change[:300],
         outcome=f"{verdict.reason}, {interval(verdict.gain, verdict.lower, verdict.upper)}",
         html=str(markdown(table(("", ""), rows)) + change_html),

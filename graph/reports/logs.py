@@ -122,7 +122,7 @@ def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed)
     closed = since[-1]
     run = figures.candidate(closed)
     return (
-        (_read(baseline, run, closed, contract) if run else "Not measured.")
+        (_describe_readings(baseline, run, closed, contract) if run else "Not measured.")
         + f"\n\n## Directions to Try (after round-{closed.round})\n\n"
         + _directions(since)
         + f"\n\n## Verified Ineffective Directions (after round-{closed.round})\n\n"
@@ -136,7 +136,7 @@ def _best_after(closed: RoundClosed, so_far: Product) -> str:
     return f"\n## Current Best (after round-{closed.round}, {minute(closed.closed_at)})\n\n{product_line(so_far)}\n\n"
 
 
-def _read(baseline: BaselineClosed, run: Benchmark, closed: RoundClosed, contract: Contract) -> str:
+def _describe_readings(baseline: BaselineClosed, run: Benchmark, closed: RoundClosed, contract: Contract) -> str:
     when = f"original {minute(baseline.opened_at)}, best {minute(closed.closed_at)}"
     return f"Readings of the quick command ({when}):\n\n{readings(baseline.quick, run, contract)}"
 
@@ -255,8 +255,8 @@ def _stop_summary(history: History) -> str:
         reasons[owed.index("T5")] = f"{history.limits.max_consecutive_regressions} {STOPS['T5']}"
     if "T6" in owed:
         reasons[owed.index("T6")] = f"{STOPS['T6']} for {history.limits.gpu_max_wait_s / 60:g} minutes"
-    found = figures.best(history)
-    best = figures.compute_figures(found[1].rows, history.contract.scoring) if found else None
+    best_run = figures.best(history)
+    best = figures.compute_figures(best_run[1].rows, history.contract.scoring) if best_run else None
     return render(
         "stop_summary.v1.md",
         time=minute(ended.closed_at),
@@ -265,7 +265,7 @@ def _stop_summary(history: History) -> str:
         commit=figures.best_commit(history),
         metric=cell(history.opened.target.primary_metric),
         aggregate=number(best.step if best else None),
-        time_us=number(figures.time_us(found[1].rows, history.contract.scoring) if found else None),
+        time_us=number(figures.time_us(best_run[1].rows, history.contract.scoring) if best_run else None),
         regressions=[_regression(history, item) for item in _recent(history)],
     )
 

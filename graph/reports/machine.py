@@ -51,10 +51,10 @@ def ceiling_lines(history: History) -> list[str]:
 def shapes(history: History) -> str:
     """Operations, bytes, intensity and floor of each shape, before anything is compared with them."""
     baseline, roof = history.baseline, history.roofline
-    known: tuple[ShapeRoof, ...] = (roof.shapes if roof else ()) or (baseline.shapes if baseline else ())
-    if not known:
+    roofs: tuple[ShapeRoof, ...] = (roof.shapes if roof else ()) or (baseline.shapes if baseline else ())
+    if not roofs:
         return f"Per shape: {UNKNOWN} (no work formula, or the baseline has not run)."
-    rows = ((cell(s.label), *map(quantity, (s.flops, s.bytes, s.intensity, s.floor_us)), s.bound) for s in known)
+    rows = ((cell(s.label), *map(quantity, (s.flops, s.bytes, s.intensity, s.floor_us)), s.bound) for s in roofs)
     return table(("Shape", "FLOP", "bytes", "FLOP/byte", "floor us", "bound"), rows)
 
 
@@ -84,8 +84,8 @@ def against(history: History) -> str:
 def nothing_to_gain(history: History) -> str:
     """The first sentence of a report on an original that stands at its ceiling; empty for any other campaign."""
     ended = history.concluded
-    said = next((check for check in ended.checks if check.id == "T2" and check.satisfied), None) if ended else None
-    if ended is None or said is None or not said.description.startswith(NOTHING_TO_GAIN):
+    check_met = next((check for check in ended.checks if check.id == "T2" and check.satisfied), None) if ended else None
+    if ended is None or check_met is None or not check_met.description.startswith(NOTHING_TO_GAIN):
         return ""
     headroom = (
         compute_headroom(ended.project.rows, history.contract, describe_device(history))
@@ -98,7 +98,7 @@ def nothing_to_gain(history: History) -> str:
         share += ", less than asked: the machine was not steady, so repeat the campaign before you rely on it"
     spent = f"{len(history.rounds)} rounds were" if history.rounds else "No round was"
     return (
-        f"{said.description[:1].upper()}{line(said.description[1:])}. "
+        f"{check_met.description[:1].upper()}{line(check_met.description[1:])}. "
         f"{spent} spent; the benchmark, run again at the end: {share}. "
         "To search all the same: `--set target_peak_fraction=none`."
     )
@@ -176,13 +176,15 @@ def noise_lines(history: History) -> list[str]:
     """For the campaign's README and its report; empty where nothing was calibrated."""
     if not history.calibrations:
         return []
-    noise, last = fold.noise(history), history.calibrations[-1]
+    noise, latest = fold.noise(history), history.calibrations[-1]
     if noise is None:
-        return [f"Not measured: {line(last.note) or 'too few pairs'}; candidates are judged by their own scatter alone"]
+        return [
+            f"Not measured: {line(latest.note) or 'too few pairs'}; candidates are judged by their own scatter alone"
+        ]
     notes = dict.fromkeys(note for run in history.calibrations if run.comparison for note in run.comparison.notes)
-    seen = render_once(noise, scatter, noise)
+    sentence = render_once(noise, scatter, noise)
     return [
-        f"{seen[:1].upper()}{seen[1:]}",
+        f"{sentence[:1].upper()}{sentence[1:]}",
         f"On this machine {render_once(noise, resolution, noise, history.limits)}",
         *(line(note) for note in notes),
         *(f"After round {run.after_round}: {line(run.alarm)}; calibrated again" for run in list_alarms(history)),

@@ -39,14 +39,14 @@ class Point(Value):
     """One round: where its candidate stood against the original, as the product of the gains that were kept."""
 
     round: int
-    kept: bool
+    accepted: bool
     at: float | None
     """None where nothing was measured."""
     lower: float | None
     upper: float | None
     best: float
     """The best version after the round."""
-    told: str
+    label: str
 
 
 def trend_plot(history: History) -> Markup:
@@ -59,13 +59,13 @@ def trend_plot(history: History) -> Markup:
     final = conclusion.speedup if conclusion else None
     values += [final] if final else []
     y = Axis(low=min(values) / 1.04, high=max(values) * 1.04, start=BOTTOM, end=TOP)
-    last = points[-1].round + (1 if final else 0)
-    step = (RIGHT - LEFT - 24) / max(1, last - 1)
-    x = {number: LEFT + 12 + (number - 1) * step for number in range(1, last + 1)}
+    last_number = points[-1].round + (1 if final else 0)
+    step = (RIGHT - LEFT - 24) / max(1, last_number - 1)
+    x = {number: LEFT + 12 + (number - 1) * step for number in range(1, last_number + 1)}
     parts = [_grid_y(y), _rounds_axis(x, final=bool(final)), _staircase(points, x, y)]
     parts += [_candidate(point, x[point.round], y) for point in points]
     if final:
-        parts.append(_final(final, conclusion.speedup_lower if conclusion else None, x[last], y))
+        parts.append(_final(final, conclusion.speedup_lower if conclusion else None, x[last_number], y))
     return _picture("Gains of the rounds multiplied, and the final test, by round", Markup("").join(parts))
 
 
@@ -80,19 +80,19 @@ def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
         points.append(
             Point(
                 round=closed.round,
-                kept=closed.accepted,
+                accepted=closed.accepted,
                 at=ends[0],
                 lower=ends[1],
                 upper=ends[2],
                 best=best,
-                told=label,
+                label=label,
             )
         )
     return points
 
 
 def _candidate(point: Point, x: float, y: Axis) -> Markup:
-    kind = Markup("kept" if point.kept else "lost")
+    kind = Markup("kept" if point.accepted else "lost")
     if point.at is None or point.at <= 0:
         cross = "M{0:.1f} {1:.1f}l6 6m0 -6l-6 6"
         mark = Markup('<path class="none" d="{}"/>').format(cross.format(x - 3, BOTTOM - 9))
@@ -102,7 +102,7 @@ def _candidate(point: Point, x: float, y: Axis) -> Markup:
             low, high = point.lower or y.low, point.upper or y.high
             line = Markup('<path class="{} bar" d="M{:.1f} {:.1f}V{:.1f}"/>')
             mark = line.format(kind, x, y.at(max(low, y.low)), y.at(high)) + mark
-    return Markup("<g><title>{}</title>{}</g>").format(point.told, mark)
+    return Markup("<g><title>{}</title>{}</g>").format(point.label, mark)
 
 
 def _staircase(points: Sequence[Point], x: dict[int, float], y: Axis) -> Markup:
@@ -121,9 +121,13 @@ def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
 
 def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
     every = max(1, ceil(len(x) / 10))
-    last = max(x) if final else None
-    shown = [number for number in x if number == last or ((number - 1) % every == 0 and number + every // 2 != last)]
-    labels = [_label(x[n], BOTTOM + 18, "end" if n == last else str(n), "middle") for n in shown]
+    final_number = max(x) if final else None
+    numbers = [
+        number
+        for number in x
+        if number == final_number or ((number - 1) % every == 0 and number + every // 2 != final_number)
+    ]
+    labels = [_label(x[n], BOTTOM + 18, "end" if n == final_number else str(n), "middle") for n in numbers]
     return Markup("").join((*labels, _label((LEFT + RIGHT) / 2, HEIGHT - 8, "round (1 is the original)", "middle")))
 
 
@@ -156,12 +160,12 @@ def roofline_plot(history: History) -> Markup:
     if ceilings is None or best is None or baseline is None or not (ceilings.copy_gbps or ceilings.flops_gflops):
         return Markup("")
     scoring = history.contract.scoring
-    first = _place_shapes(baseline.shapes, baseline.quick.rows, scoring)
-    last = _place_shapes(baseline.shapes, best[1].rows, scoring) if best[0] > 1 else []
-    if not first:
+    original_points = _place_shapes(baseline.shapes, baseline.quick.rows, scoring)
+    best_points = _place_shapes(baseline.shapes, best[1].rows, scoring) if best[0] > 1 else []
+    if not original_points:
         return Markup("")
     peak, copy = ceilings.flops_gflops, ceilings.copy_gbps
-    inner = _under(first, last, peak=peak, copy=copy)
+    inner = _under(original_points, best_points, peak=peak, copy=copy)
     return _picture("GFLOP/s by operations per byte, both logarithmic", inner)
 
 
@@ -176,26 +180,26 @@ def _place_shapes(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Sco
 
 
 def _under(
-    first: Sequence[tuple[str, float, float]],
-    last: Sequence[tuple[str, float, float]],
+    original_points: Sequence[tuple[str, float, float]],
+    best_points: Sequence[tuple[str, float, float]],
     *,
     peak: float | None,
     copy: float | None,
 ) -> Markup:
     """Axes, roof and points."""
     ridge = [peak / copy] if peak and copy else []
-    across = [point[1] for point in (*first, *last)] + ridge
-    rates = [point[2] for point in (*first, *last)] + ([peak] if peak else [])
+    across = [point[1] for point in (*original_points, *best_points)] + ridge
+    rates = [point[2] for point in (*original_points, *best_points)] + ([peak] if peak else [])
     x = Axis(low=min(across) / 3, high=max(across) * 3, start=LEFT, end=RIGHT)
     y = Axis(low=min(rates) / 3, high=max(rates) * 2, start=BOTTOM, end=TOP)
     parts = [_decades(x, y), _roof(x, y, peak=peak, copy=copy)]
-    after = {label: rate for label, _, rate in last}
-    for label, intensity, rate in first:
+    after = {label: rate for label, _, rate in best_points}
+    for label, intensity, rate in original_points:
         if label in after:
             path = f"M{x.at(intensity):.1f} {y.at(rate):.1f}V{y.at(after[label]):.1f}"
             parts.append(Markup('<path class="moved" d="{}"/>').format(path))
         parts.append(_dot("lost", f"{label}, original: {rate:.4g} GFLOP/s", x.at(intensity), y.at(rate)))
-    for label, intensity, rate in last:
+    for label, intensity, rate in best_points:
         parts.append(_dot("kept", f"{label}, best: {rate:.4g} GFLOP/s", x.at(intensity), y.at(rate)))
     return Markup("").join(parts)
 

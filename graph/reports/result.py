@@ -60,15 +60,15 @@ def best_in_short(result: Result) -> str:
     return f"best so far {times(so_far.speedup, 2)}{least}"
 
 
-def first_screen(result: Result, costs: str = "", *, said: str = "") -> list[tuple[str, list[str]]]:
+def first_screen(result: Result, costs: str = "", *, opening: str = "") -> list[tuple[str, list[str]]]:
     """(heading, lines) of plain text: how much and how sure, what was kept, what is open, why it stopped, cost, merge.
 
-    `costs` stands in the place of the line of costs, `said` in that of the headline, of a campaign that found nothing
+    `costs` stands in the place of the line of costs, `opening` in that of the headline, of a campaign that found nothing
     to gain.
     """
     parts = [
-        ("Result", [said or headline(result)]),
-        (f"Kept {len(result.kept)} of {result.rounds}", [kept_line(one) for one in result.kept]),
+        ("Result", [opening or headline(result)]),
+        (f"Kept {len(result.kept)} of {result.rounds}", [kept_line(entry) for entry in result.kept]),
         ("Not settled", unsettled_lines(result)),
         ("Stopped", [clip(result.stop_reason, LONGEST) or "not yet"]),
         ("Cost", [costs or cost_line(result)]),
@@ -77,23 +77,25 @@ def first_screen(result: Result, costs: str = "", *, said: str = "") -> list[tup
     return [(name, lines) for name, lines in parts if lines]
 
 
-def first_screen_markdown(result: Result, said: str = "") -> str:
+def first_screen_markdown(result: Result, opening: str = "") -> str:
     """The same for a page: what comes before everything else."""
     parts = []
-    for name, lines in first_screen(result, said=said):
-        safe = [code(one) if name == MERGE else line(one, 2 * LONGEST) for one in lines]
-        body = safe[0] if name in ("Result", "Stopped", "Cost") else "\n".join(f"- {one}" for one in safe)
+    for name, lines in first_screen(result, opening=opening):
+        safe = [code(text) if name == MERGE else line(text, 2 * LONGEST) for text in lines]
+        body = safe[0] if name in ("Result", "Stopped", "Cost") else "\n".join(f"- {text}" for text in safe)
         parts.append(body if name == "Result" else f"**{name}**\n\n{body}")
     return "\n\n".join(parts)
 
 
 def notice(result: Result) -> str:
     """The first screen on a phone, most important first: whoever cuts it cuts its end."""
-    told = f"{_describe_certainty(result.final)}" if result.final else headline(result).rstrip(".")
-    kept = ", ".join(f"{clip(one.change, 40)} {percent(one.gain, 1)}" for one in result.kept)
-    parts = [told, f"kept {len(result.kept)} of {result.rounds}{': ' if kept else ''}{kept}"]
+    gain = f"{_describe_certainty(result.final)}" if result.final else headline(result).rstrip(".")
+    changes = ", ".join(f"{clip(entry.change, 40)} {percent(entry.gain, 1)}" for entry in result.kept)
+    parts = [gain, f"kept {len(result.kept)} of {result.rounds}{': ' if changes else ''}{changes}"]
     parts += (
-        [f"not settled: {', '.join(dict.fromkeys(one.kind for one in result.unsettled))}"] if result.unsettled else []
+        [f"not settled: {', '.join(dict.fromkeys(point.kind for point in result.unsettled))}"]
+        if result.unsettled
+        else []
     )
     return "; ".join((*parts, clip(result.stop_reason, 80), *result.merge[:1]))
 
@@ -107,16 +109,17 @@ def cost_line(result: Result) -> str:
     return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 
-def kept_line(one: KeptRound) -> str:
+def kept_line(entry: KeptRound) -> str:
     """`round 3: unroll by 4: +8.40% [+6.10%, +10.70%], commit 0123456789ab`."""
-    commit = f"commit {one.commit[:12]}" if one.commit else "not committed to a branch"
-    losses = "".join(f"; {loss}" for loss in one.losses)
-    return f"round {one.round}: {clip(one.change, 120)}: {interval(one.gain, one.lower, one.upper)}, {commit}{losses}"
+    commit = f"commit {entry.commit[:12]}" if entry.commit else "not committed to a branch"
+    losses = "".join(f"; {loss}" for loss in entry.losses)
+    gain = interval(entry.gain, entry.lower, entry.upper)
+    return f"round {entry.round}: {clip(entry.change, 120)}: {gain}, {commit}{losses}"
 
 
 def unsettled_lines(result: Result) -> list[str]:
     """`round 2: suspicious: ...`; empty where all is settled."""
-    return [f"{_where(one)}{one.kind}: {clip(one.text, LONGEST)}" for one in result.unsettled]
+    return [f"{_where(point)}{point.kind}: {clip(point.text, LONGEST)}" for point in result.unsettled]
 
 
 def shapes_table(test: FinalTest) -> str:
@@ -126,8 +129,8 @@ def shapes_table(test: FinalTest) -> str:
         for shape in test.shapes
     ]
     least = f"**at least {times(test.lower)}**" if test.lower is not None else "-"
-    whole = ("**geometric mean**", "", "", f"**{times(test.speedup)}**", least)
-    return table(("Shape", "original, us", "best, us", "Speedup", "Interval"), [*body, whole])
+    mean_row = ("**geometric mean**", "", "", f"**{times(test.speedup)}**", least)
+    return table(("Shape", "original, us", "best, us", "Speedup", "Interval"), [*body, mean_row])
 
 
 def shapes_note(test: FinalTest) -> str:
@@ -149,12 +152,12 @@ def accepted_line(closed: RoundClosed) -> str:
     return f"{head} - {change}: {why}" if dash else f"{change}: {sentence}"
 
 
-def _where(one: OpenPoint) -> str:
-    if not one.rounds:
+def _where(point: OpenPoint) -> str:
+    if not point.rounds:
         return ""
-    more = len(one.rounds) - MOST_ROUNDS
-    numbers = ", ".join(map(str, one.rounds[:MOST_ROUNDS])) + (f" and {more} more" if more > 0 else "")
-    return f"round{'s' if len(one.rounds) > 1 else ''} {numbers}: "
+    more = len(point.rounds) - MOST_ROUNDS
+    numbers = ", ".join(map(str, point.rounds[:MOST_ROUNDS])) + (f" and {more} more" if more > 0 else "")
+    return f"round{'s' if len(point.rounds) > 1 else ''} {numbers}: "
 
 
 def _describe_certainty(test: FinalTest) -> str:
@@ -181,16 +184,16 @@ def size_columns(contract: Contract) -> tuple[str, ...]:
     """Columns that give a shape's sizes: those between the label and the check."""
     output = contract.benchmark_output
     columns = output.columns
-    first, last = columns.index(output.label) + 1, columns.index(output.check)
-    return tuple(name for name in columns[first:last] if name != "B")
+    start, end = columns.index(output.label) + 1, columns.index(output.check)
+    return tuple(name for name in columns[start:end] if name != "B")
 
 
 def metric_columns(contract: Contract) -> tuple[str, ...]:
     """Columns worth a reader's eye: forward, backward, other deciding ones, time."""
     scoring = contract.scoring
-    named = (figures.forward_column(scoring), scoring.backward, *scoring.primary_metric, scoring.time_ms)
-    known = set(contract.benchmark_output.columns)
-    return tuple(dict.fromkeys(name for name in named if name and name in known))
+    candidates = (figures.forward_column(scoring), scoring.backward, *scoring.primary_metric, scoring.time_ms)
+    columns = set(contract.benchmark_output.columns)
+    return tuple(dict.fromkeys(name for name in candidates if name and name in columns))
 
 
 def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None) -> str:
@@ -228,22 +231,26 @@ def aggregate_table(
     if averages.backward is not None:
         lines += [("Backward", averages.backward), ("Combined step", averages.step)]
     gain = verdict.gain if verdict else None
-    whole = so_far.speedup * (1 + gain) - 1 if so_far is not None and gain is not None else None
-    seen = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
+    gain_over_baseline = so_far.speedup * (1 + gain) - 1 if so_far is not None and gain is not None else None
+    against_best = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
     cells = [(label, number(value), "-", "-") for label, value in lines]
-    cells[-1] = (*cells[-1][:2], percent(whole), seen)
+    cells[-1] = (*cells[-1][:2], percent(gain_over_baseline), against_best)
     return table(("Aggregate (geomean)", cell(figures.metric_unit(contract)), "vs baseline", "vs current best"), cells)
 
 
 def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
     """What one command read of the original and of the best version, shape by shape, each at its own time."""
     metrics = metric_columns(contract)
-    first = {item.label: item for item in figures.passing_rows(baseline.rows)}
-    last = {item.label: item for item in figures.passing_rows(best.rows)}
+    original_rows = {item.label: item for item in figures.passing_rows(baseline.rows)}
+    best_rows = {item.label: item for item in figures.passing_rows(best.rows)}
     header = ["Shape"]
     for name in metrics:
         header += [f"{cell(name)}, original", f"{cell(name)}, best"]
-    body = [(cell(label), *_pairs(item, last[label], metrics)) for label, item in first.items() if label in last]
+    body = [
+        (cell(label), *_pairs(item, best_rows[label], metrics))
+        for label, item in original_rows.items()
+        if label in best_rows
+    ]
     return table(header, body)
 
 

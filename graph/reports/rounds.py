@@ -73,7 +73,7 @@ def _profile_files(version: int, profile: Profiled | None) -> Documents:
         return {}
     recorded = profile.kernel.recorded if profile.kernel else None
     return place_artifacts(
-        f"profiles/v{version}", tuple(kept for kept in (profile.report, recorded) if kept is not None)
+        f"profiles/v{version}", tuple(artifact for artifact in (profile.report, recorded) if artifact is not None)
     )
 
 
@@ -204,10 +204,10 @@ def describe_pairs(closed: RoundClosed) -> str:
 
 def describe_expected(closed: RoundClosed) -> str:
     """The prediction in words: counter, direction, and size where the hypothesis dared one."""
-    told = figures.hypothesis(closed).prediction
-    size = f" to {told.ratio:g} times" if told.ratio is not None else ""
-    speed = f"; speedup {told.speedup:g}x" if told.speedup is not None else ""
-    return f"{code(told.counter, 80)} {told.direction}{size}{speed}"
+    prediction = figures.hypothesis(closed).prediction
+    size = f" to {prediction.ratio:g} times" if prediction.ratio is not None else ""
+    speed = f"; speedup {prediction.speedup:g}x" if prediction.speedup is not None else ""
+    return f"{code(prediction.counter, 80)} {prediction.direction}{size}{speed}"
 
 
 def prediction(closed: RoundClosed) -> str:
@@ -264,14 +264,14 @@ def _performance(history: History, old: Benchmark | None, new: Benchmark | None,
         return "Not measured."
     scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)
     labels = {r.label for r in figures.passing_rows(old.rows)} & {r.label for r in figures.passing_rows(new.rows)}
-    first = tuple(r for r in old.rows if r.label in labels)
-    last = tuple(r for r in new.rows if r.label in labels)
-    before, after = figures.compute_figures(first, scoring), figures.compute_figures(last, scoring)
+    old_rows = tuple(r for r in old.rows if r.label in labels)
+    new_rows = tuple(r for r in new.rows if r.label in labels)
+    before, after = figures.compute_figures(old_rows, scoring), figures.compute_figures(new_rows, scoring)
     if before is None or after is None:
         return "No shape passed in both versions."
-    slow, fast = figures.time_us(first, scoring), figures.time_us(last, scoring)
+    slow, fast = figures.time_us(old_rows, scoring), figures.time_us(new_rows, scoring)
     body = [(f"{cell(unit)} (geomean)", number(before.step), number(after.step))]
     if slow and fast:
         body.append(("latency (us, geomean)", number(slow), number(fast)))
-    read = table(("Reading", "Best before", "This version"), body)
-    return f"Measured gain: {interval(verdict.gain, verdict.lower, verdict.upper)}.\n\n{read}"
+    readings = table(("Reading", "Best before", "This version"), body)
+    return f"Measured gain: {interval(verdict.gain, verdict.lower, verdict.upper)}.\n\n{readings}"

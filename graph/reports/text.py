@@ -18,19 +18,19 @@ _UNITS = ("TFLOPS", "GFLOPS", "MFLOPS", "TB/s", "GB/s", "MB/s")
 
 def line(text: str, limit: int = LINE) -> str:
     """Foreign text on one line: white space folded, block marks and HTML defused, cut at `limit`."""
-    kept = _flat(text, limit)
-    if opener := _OPENER.match(kept):
+    flat = _flat(text, limit)
+    if opener := _OPENER.match(flat):
         at = opener.end() - 1 if opener[0][0].isdigit() else 0
-        kept = f"{kept[:at]}\\{kept[at:]}"
-    return kept
+        flat = f"{flat[:at]}\\{flat[at:]}"
+    return flat
 
 
 def _flat(text: str, limit: int) -> str:
     # Cut before anything is searched: the text may be a megabyte.
     head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
-    kept = head[:limit]
-    left_out = len(text) - len(kept) if len(text) > 4 * limit else len(head) - len(kept)
-    return _TAG.sub("&lt;", kept) + (f" [... {left_out} characters left out]" if left_out > 0 else "")
+    cut = head[:limit]
+    left_out = len(text) - len(cut) if len(text) > 4 * limit else len(head) - len(cut)
+    return _TAG.sub("&lt;", cut) + (f" [... {left_out} characters left out]" if left_out > 0 else "")
 
 
 def clip(text: str, limit: int) -> str:

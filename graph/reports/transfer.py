@@ -63,7 +63,7 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
     return TransferCheck(
         bucket=f"{bucket} ({BUCKETS[bucket]})",
         cache_key=f"declared by the hypothesis: {line(hypothesis.change, 200)}" if caching else "none",
-        id_audit=_read(closed) or _audit(bucket),
+        id_audit=_describe_cache_keys(closed) or _audit(bucket),
         hit_rate=_describe_trace(closed) or _hits(bucket),
         robustness=_robustness(contract),
         benchmark_gain=f"{percent(verdict.gain)} {measure}" if verdict.gain is not None else "not measured",
@@ -78,17 +78,18 @@ def _caches(closed: RoundClosed) -> tuple[Finding, ...]:
     return tuple(finding for finding in chosen.audit if finding.key) if chosen else ()
 
 
-def _read(closed: RoundClosed) -> str:
+def _describe_cache_keys(closed: RoundClosed) -> str:
     """What the keys of the caches in the source are made of; empty where none was found."""
     return "; ".join(
-        f"{one.rule} at {line(one.path, 80)}:{one.line}, keyed by {line(', '.join(t.text for t in one.key), 120)}"
-        for one in _caches(closed)
+        f"{cache.rule} at {line(cache.path, 80)}:{cache.line}, "
+        f"keyed by {line(', '.join(term.text for term in cache.key), 120)}"
+        for cache in _caches(closed)
     )
 
 
 def _describe_trace(closed: RoundClosed) -> str:
     """The four-step trace of each such cache, as far as its key tells."""
-    return "; ".join(line(audit.classify_cache(one).why, 160) for one in _caches(closed))
+    return "; ".join(line(audit.classify_cache(cache).why, 160) for cache in _caches(closed))
 
 
 def _audit(bucket: Bucket) -> str:

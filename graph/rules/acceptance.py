@@ -66,8 +66,10 @@ def _add_audit_notes(verdict: Verdict, trial: Traced | Failed, standing: Standin
 def _decide_measured(
     trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
 ) -> Outcome:
-    own = PRESET_RULES[limits.preset].decide(trial, readings, standing, limits, best_profile=best_profile)
-    final = weigh_objections(own, find_objections(own, trial, readings, standing, limits, before=best_profile), limits)
+    preset_outcome = PRESET_RULES[limits.preset].decide(trial, readings, standing, limits, best_profile=best_profile)
+    final = weigh_objections(
+        preset_outcome, find_objections(preset_outcome, trial, readings, standing, limits, before=best_profile), limits
+    )
     notes = (
         *final.notes,
         *note_unexplained_gain(final, readings, standing),
@@ -80,13 +82,13 @@ def _decide_measured(
 def _decide_failed(trial: Failed) -> Verdict:
     verified = find(trial, Verified) or find(trial, Broken)
     test = verified.test if verified is not None else None
-    own: Answer = (test.own_work if test is not None else None) or "unverified"
+    own_work: Answer = (test.own_work if test is not None else None) or "unverified"
     return Verdict(
         decision="rolled_back",
         reason=trial.reason,
         correct=_answer_correct(trial.reason, test),
         faster="unverified",
-        own_work="no" if trial.reason in ("tampered", "overfit", "convicted") else own,
+        own_work="no" if trial.reason in ("tampered", "overfit", "convicted") else own_work,
         notes=(trial.detail,) if trial.detail else (),
         sentence=write_sentence(trial, "rolled_back", why=explain_failure(trial)),
     )
@@ -145,14 +147,14 @@ class EvidenceRule:
             return BenchmarkWant(which="candidate", level="full", repeat=0)
         if _needs_best(readings, standing):
             return BenchmarkWant(which="best", level="full", repeat=0)
-        done, steps = len(readings.comparisons) + len(readings.lost), (0, *limits.looks)
-        if done == len(steps) - 1:
+        looks_spent, steps = len(readings.comparisons) + len(readings.lost_pairs), (0, *limits.looks)
+        if looks_spent == len(steps) - 1:
             return None
         if readings.comparisons and _is_settled(
             estimate_gain(readings.comparisons, standing.noise, limits), standing, limits
         ):
             return None
-        return CompareWant(first_pair=steps[done], pairs=steps[done + 1] - steps[done])
+        return CompareWant(first_pair=steps[looks_spent], pairs=steps[looks_spent + 1] - steps[looks_spent])
 
     def decide(
         self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
@@ -160,20 +162,20 @@ class EvidenceRule:
         """Accepted iff the lower bound exceeds the margin and no shape is slower: none with confidence beyond
         shape_guard, and no core shape by core_shape_regress_limit even as a point estimate.
         """
-        lost = _note_lost_looks(readings)
+        notes_of_losses = _note_lost_looks(readings)
         if not readings.comparisons:
-            why = ": ".join(("candidate and best were never timed side by side", *lost))
-            return reject_outcome("undecided", why, faster="unverified", notes=lost)
+            why = ": ".join(("candidate and best were never timed side by side", *notes_of_losses))
+            return reject_outcome("undecided", why, faster="unverified", notes=notes_of_losses)
         estimate = estimate_gain(readings.comparisons, standing.noise, limits)
         shapes = _list_shape_changes(estimate)
         core = _find_losing_shapes(estimate, limits, core_labels(standing, "full"))
         decision = decide_from_pairs(estimate, limits)
         decision = "lost" if core and decision == "faster" else decision
-        kept = _make_outcome(
+        outcome = _make_outcome(
             trial, estimate, [shape for shape in shapes if shape.label in core], decision, shapes=shapes, limits=limits
         )
         bounds = {"lower": _compute_gain(estimate.lower), "upper": _compute_gain(estimate.upper)}
-        return kept.model_copy(update={**bounds, "notes": (*kept.notes, *lost)})
+        return outcome.model_copy(update={**bounds, "notes": (*outcome.notes, *notes_of_losses)})
 
 
 def _is_settled(estimate: Estimate, standing: Standing, limits: Limits) -> bool:
@@ -255,11 +257,13 @@ def _needs_best(readings: Readings, standing: Standing) -> bool:
 
 def _note_lost_looks(readings: Readings) -> tuple[str, ...]:
     """A note on looks that gave no pair, for whoever reads the verdict."""
-    if not readings.lost:
+    if not readings.lost_pairs:
         return ()
-    count = len(readings.lost)
-    asked = count + len(readings.comparisons)
-    return (f"{count} of {asked} looks gave no pair, since the machine was disturbed: {readings.lost[-1].detail}",)
+    count = len(readings.lost_pairs)
+    looks = count + len(readings.comparisons)
+    return (
+        f"{count} of {looks} looks gave no pair, since the machine was disturbed: {readings.lost_pairs[-1].detail}",
+    )
 
 
 def _explain_not_better(estimate: Estimate) -> str:

@@ -55,9 +55,9 @@ class Refusal(Value):
 
 def summarize_findings(findings: Sequence[Finding]) -> AuditState:
     """The audit in a word."""
-    if any(one.severity == "convicts" for one in findings):
+    if any(finding.severity == "convicts" for finding in findings):
         return "convicted"
-    return "routes" if any(one.severity == "routes" for one in findings) else "clean"
+    return "routes" if any(finding.severity == "routes" for finding in findings) else "clean"
 
 
 def find_refusal(findings: Sequence[Finding], hypothesis: Hypothesis, contract: Contract) -> Refusal | None:
@@ -65,13 +65,13 @@ def find_refusal(findings: Sequence[Finding], hypothesis: Hypothesis, contract: 
 
     None lets the candidate go on to its tests.
     """
-    convicting = [one for one in findings if one.severity == "convicts"]
+    convicting = [finding for finding in findings if finding.severity == "convicts"]
     if convicting:
         return Refusal(reason="convicted", detail=describe_finding(convicting[0]))
-    for one in findings:
-        if one.rule in CACHE_RULES and (problem := _explain_forbidden_cache(one, hypothesis)):
-            return Refusal(reason="overfit", detail=f"{describe_finding(one)}: {problem}")
-    blocking = [one for one in list_open_findings(findings, contract) if one.rule in JUDGE_ONLY_RULES]
+    for finding in findings:
+        if finding.rule in CACHE_RULES and (problem := _explain_forbidden_cache(finding, hypothesis)):
+            return Refusal(reason="overfit", detail=f"{describe_finding(finding)}: {problem}")
+    blocking = [finding for finding in list_open_findings(findings, contract) if finding.rule in JUDGE_ONLY_RULES]
     return Refusal(reason="unsettled", detail=_describe_blocking(blocking[0])) if blocking else None
 
 
@@ -80,13 +80,16 @@ def list_open_findings(findings: Sequence[Finding], contract: Contract) -> tuple
     if contract.judged:
         return ()
     allowed = {*contract.audit.allow, *HARMLESS_RULES}
-    return tuple(one for one in findings if one.severity == "routes" and one.rule not in allowed)
+    return tuple(finding for finding in findings if finding.severity == "routes" and finding.rule not in allowed)
 
 
 def list_audit_notes(findings: Sequence[Finding], contract: Contract) -> tuple[str, ...]:
     """One line for each finding that needs a closer look, the first ones in full."""
-    routed = [one for one in findings if one.severity != "convicts"]
-    lines = [f"audit: {describe_finding(one)}; {describe_settlement(one, contract)}" for one in routed[:MOST_NOTES]]
+    routed = [finding for finding in findings if finding.severity != "convicts"]
+    lines = [
+        f"audit: {describe_finding(finding)}; {describe_settlement(finding, contract)}"
+        for finding in routed[:MOST_NOTES]
+    ]
     left = len(routed) - len(lines)
     return (*lines, f"audit: {left} more findings of the same kind of weight") if left else tuple(lines)
 
@@ -118,10 +121,10 @@ def _describe_blocking(finding: Finding) -> str:
 
 def _explain_forbidden_cache(finding: Finding, hypothesis: Hypothesis) -> str:
     """Why Rule 11 does not let this cache stay; empty where it may, or where only a run can tell."""
-    found = classify_cache(finding)
-    if found.answer in {"overfit", "refused"}:
-        return found.why
-    if found.answer == "bounded" and hypothesis.bucket != "W1":
+    verdict = classify_cache(finding)
+    if verdict.answer in {"overfit", "refused"}:
+        return verdict.why
+    if verdict.answer == "bounded" and hypothesis.bucket != "W1":
         return f"a weight cache in a hypothesis of bucket {hypothesis.bucket}; propose it as W1 with real_gain_bound"
     return ""
 
@@ -213,15 +216,15 @@ def role_of(key: Sequence[KeyTerm]) -> Role:
 
 def count_hits(lookups: Sequence[Lookup], *, steps: int) -> HitRate:
     """Steps in which a look-up found what an earlier one had put there, and hits on outdated weights."""
-    known: dict[str, int] = {}
+    version_by_key: dict[str, int] = {}
     hit: set[int] = set()
     stale = 0
-    for one in lookups:
-        if one.key in known:
-            fresh = known[one.key] == one.version
+    for lookup in lookups:
+        if lookup.key in version_by_key:
+            fresh = version_by_key[lookup.key] == lookup.version
             stale += not fresh
-            hit |= {one.step} if fresh else set()
-        known.setdefault(one.key, one.version)
+            hit |= {lookup.step} if fresh else set()
+        version_by_key.setdefault(lookup.key, lookup.version)
     return HitRate(hits=len(hit), steps=steps, stale=stale)
 
 
@@ -229,20 +232,22 @@ def classify_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> 
     """A weight hits in every step and misses once it was changed, all else never hits; unknown is refused."""
     if simulation.method == "unavailable" or not simulation.lookups:
         return CacheAnswer(answer="refused", why=f"the cache could not be simulated: {simulation.detail or 'no keys'}")
-    weights = [one for one in simulation.lookups if one.role == "weight"]
-    others = [one for one in simulation.lookups if one.role != "weight"]
-    if others:
-        found = count_hits(others, steps=steps)
-        why = f"hit rate {found} over steps with new activations and gradients"
+    weights = [lookup for lookup in simulation.lookups if lookup.role == "weight"]
+    data_lookups = [lookup for lookup in simulation.lookups if lookup.role != "weight"]
+    if data_lookups:
+        hit_rate = count_hits(data_lookups, steps=steps)
+        why = f"hit rate {hit_rate} over steps with new activations and gradients"
         return CacheAnswer(
-            answer="overfit", why=why if not found.hits else f"{why}; a hit there is another step's data"
+            answer="overfit", why=why if not hit_rate.hits else f"{why}; a hit there is another step's data"
         )
-    found = count_hits(weights, steps=steps)
-    if found.stale:
-        return CacheAnswer(answer="refused", why=f"{found.stale} look-ups found a weight as it was before it changed")
-    if found.hits < steps:
-        return CacheAnswer(answer="overfit", why=f"hit rate {found}: a weight cache hits in every step")
-    return CacheAnswer(answer="bounded", why=f"hit rate {found}, and a miss after every change of the weight")
+    hit_rate = count_hits(weights, steps=steps)
+    if hit_rate.stale:
+        return CacheAnswer(
+            answer="refused", why=f"{hit_rate.stale} look-ups found a weight as it was before it changed"
+        )
+    if hit_rate.hits < steps:
+        return CacheAnswer(answer="overfit", why=f"hit rate {hit_rate}: a weight cache hits in every step")
+    return CacheAnswer(answer="bounded", why=f"hit rate {hit_rate}, and a miss after every change of the weight")
 
 
 def classify_cache(finding: Finding) -> CacheAnswer:

@@ -61,13 +61,13 @@ def classify_bottleneck(
     """
     basis = "no counter of the kernel was read"
     if profiled is not None:
-        for found in _match_rules(profiled, roofs):
-            if isinstance(found, tuple):
-                label, chain = found
+        for match_or_reason in _match_rules(profiled, roofs):
+            if isinstance(match_or_reason, tuple):
+                label, chain = match_or_reason
                 stand = profiled.rung_of(chain.split(maxsplit=1)[0])  # of the counter that a chain begins with
                 return label, f"{chain} ({stand})"
-            if found is not None:
-                basis = f"what was recorded decides nothing: {found}"
+            if match_or_reason is not None:
+                basis = f"what was recorded decides nothing: {match_or_reason}"
     label, chain = classify_by_timing(roofs, rows, scoring, cpu=cpu)
     return label, f"{chain} (rests on timing alone: {basis})"
 
@@ -77,29 +77,29 @@ def _match_rules(profiled: Profiled, roofs: Sequence[ShapeRoof]) -> Iterator[Bot
     if profiled.kernel is not None:
         yield _match_recording(profiled.kernel)
     yield _accelerator(profiled)
-    found = _processor(profiled, roofs)
-    yield found
-    if found is None:
+    match = _processor(profiled, roofs)
+    yield match
+    if match is None:
         yield _compiler(profiled)
 
 
 def _match_recording(kernel: KernelProfile) -> BottleneckMatch | str:
     """What the recording of the kernel says, or the words of a class that is no bottleneck by itself."""
-    seen = bound.classify_bound(kernel)
-    chain = _chain(seen)
-    if (label := OF_BOUND.get(seen.bound)) is not None:
+    bounded = bound.classify_bound(kernel)
+    chain = _chain(bounded)
+    if (label := OF_BOUND.get(bounded.bound)) is not None:
         return label, chain
     case = Case(profile=kernel, limits=bound.THRESHOLDS)
     memory, compute = case.largest(bound.MEMORY), case.largest(bound.COMPUTE)
-    if seen.bound not in ("balanced", "mixed") or memory is None or compute is None:
+    if bounded.bound not in ("balanced", "mixed") or memory is None or compute is None:
         return chain
     return ("memory" if memory[1] > compute[1] else "compute"), chain
 
 
-def _chain(seen: Bounded) -> str:
-    named = f"{seen.bound}/{seen.subclass}" if seen.subclass else seen.bound
-    because = "; ".join(seen.evidence[:MOST_EVIDENCE]) or "no number of it was recorded"
-    return f"{because} -> {named}, {seen.confidence} confidence -> {seen.next[0]}"
+def _chain(bounded: Bounded) -> str:
+    bound_class = f"{bounded.bound}/{bounded.subclass}" if bounded.subclass else bounded.bound
+    because = "; ".join(bounded.evidence[:MOST_EVIDENCE]) or "no number of it was recorded"
+    return f"{because} -> {bound_class}, {bounded.confidence} confidence -> {bounded.next[0]}"
 
 
 def _accelerator(profiled: Profiled) -> BottleneckMatch | None:
@@ -133,16 +133,19 @@ def _processor(profiled: Profiled, roofs: Sequence[ShapeRoof]) -> BottleneckMatc
     instructions = profiled.counter("instructions")
     if not instructions or profiled.origins:  # those of a GPU are of its code, and say nothing of how often they ran
         return None
-    branch, last, first = (
+    branch, last_level_rate, first_level_rate = (
         _per_thousand(profiled, name, instructions) for name in ("branch_misses", "ll_misses", "d1_misses")
     )
-    if last >= LL_MISSES:
-        return "memory", f"ll_misses {last:.1f} per 1000 instructions -> loads reach memory -> blocking, reuse, fusion"
-    if first >= D1_MISSES and (waits := _first_cache(profiled, roofs, first)) is not None:
+    if last_level_rate >= LL_MISSES:
+        return (
+            "memory",
+            f"ll_misses {last_level_rate:.1f} per 1000 instructions -> loads reach memory -> blocking, reuse, fusion",
+        )
+    if first_level_rate >= D1_MISSES and (waits := _first_cache(profiled, roofs, first_level_rate)) is not None:
         return waits
     if branch >= BRANCH_MISSES:
         return "latency", f"branch_misses {branch:.1f} per 1000 instructions -> the pipeline restarts -> fewer branches"
-    return _compiler(profiled) or _instructions(profiled, instructions, overlapped=first >= D1_MISSES)
+    return _compiler(profiled) or _instructions(profiled, instructions, overlapped=first_level_rate >= D1_MISSES)
 
 
 def _first_cache(profiled: Profiled, roofs: Sequence[ShapeRoof], rate: float) -> BottleneckMatch | str | None:
@@ -152,20 +155,20 @@ def _first_cache(profiled: Profiled, roofs: Sequence[ShapeRoof], rate: float) ->
     have been lost, or the same lines must come again.
     """
     instructions, cycles = profiled.counter("instructions"), profiled.counter("cycles")
-    said = f"d1_misses {rate:.1f} per 1000 instructions"
+    reading = f"d1_misses {rate:.1f} per 1000 instructions"
     if instructions and cycles:
         if instructions / cycles >= IPC_LOW:
             return None
-        return "memory", f"{said} at {instructions / cycles:.2f} a cycle -> loads leave the first cache -> {REORDER}"
+        return "memory", f"{reading} at {instructions / cycles:.2f} a cycle -> loads leave the first cache -> {REORDER}"
     calls, misses = profiled.counter("calls"), profiled.counter("d1_misses")
     least = max((roof.bytes for roof in roofs if roof.bytes), default=0.0)
     if not calls or not misses or not least:
-        return f"{said}, and neither cycles nor the bytes of a call say what they cost"
+        return f"{reading}, and neither cycles nor the bytes of a call say what they cost"
     fetched = misses * LINE / calls
     of = f"{fetched / 1e3:.4g} kB fetched in a call, where the largest shape moves {least / 1e3:.4g} kB"
     if fetched >= REFETCHED * least:
-        return "memory", f"{said}, {of} -> lines are fetched again -> {REORDER}"
-    return f"{said}, but {of}: no line needs to come twice, and this rate rises when only the instructions fall"
+        return "memory", f"{reading}, {of} -> lines are fetched again -> {REORDER}"
+    return f"{reading}, but {of}: no line needs to come twice, and this rate rises when only the instructions fall"
 
 
 def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) -> BottleneckMatch:
@@ -181,8 +184,8 @@ def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) 
 
 
 def _compiler(profiled: Profiled) -> BottleneckMatch | None:
-    done, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
-    if done == 0 and missed:
+    vectorized, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
+    if vectorized == 0 and missed:
         return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
     return None
 
@@ -262,25 +265,29 @@ def chain(placed: Sequence[PlacedShape], *, bound: RooflineBound, launch_us: flo
 
 def _groups(placed: Sequence[PlacedShape], launch_us: float) -> list[tuple[Cause, list[PlacedShape]]]:
     """Shapes by cause and peak, the group with the most to gain in the geometric mean first."""
-    low = [shape.share for shape in placed if _cause(shape, launch_us, apart=True) == "latency"]
-    apart = bool(low) and max(low) >= SPREAD * min(low)
-    order = sorted(placed, key=lambda shape: (_cause(shape, launch_us, apart=apart), shape.bound, shape.share))
+    low = [shape.share for shape in placed if _cause(shape, launch_us, spread_out=True) == "latency"]
+    spread_out = bool(low) and max(low) >= SPREAD * min(low)
+    order = sorted(
+        placed, key=lambda shape: (_cause(shape, launch_us, spread_out=spread_out), shape.bound, shape.share)
+    )
     groups = [
         (cause, list(shapes))
-        for (cause, _), shapes in groupby(order, key=lambda shape: (_cause(shape, launch_us, apart=apart), shape.bound))
+        for (cause, _), shapes in groupby(
+            order, key=lambda shape: (_cause(shape, launch_us, spread_out=spread_out), shape.bound)
+        )
     ]
     return sorted(groups, key=lambda group: sum(log(min(shape.share, 1.0)) for shape in group[1]))
 
 
-def _cause(shape: PlacedShape, launch_us: float, *, apart: bool) -> Cause:
-    """`apart`: the low shares of the memory peak differ from shape to shape."""
+def _cause(shape: PlacedShape, launch_us: float, *, spread_out: bool) -> Cause:
+    """`spread_out`: the low shares of the memory peak differ from shape to shape."""
     if shape.share >= NEAR_ROOF:
         return "at" if shape.share >= AT_ROOF else "below"
     if shape.us < launch_us:
         return "launch"
     if shape.bound == "compute":
         return "compute"
-    return "latency" if apart else "unknown"
+    return "latency" if spread_out else "unknown"
 
 
 def _shares(cause: Cause, shapes: Sequence[PlacedShape]) -> str:

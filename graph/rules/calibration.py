@@ -16,12 +16,12 @@ def next_calibration(history: History) -> Literal["calibration", "canary"] | Non
     limits = history.limits
     if limits.preset != "evidence" or limits.calibration_pairs == 0 or history.baseline is None:
         return None
-    last = history.calibrations[-1] if history.calibrations else None
-    if last is None or (last.alarm and not last.fresh):
+    latest = history.calibrations[-1] if history.calibrations else None
+    if latest is None or (latest.alarm and not latest.fresh):
         return "calibration"
     if limits.max_rounds is not None and fold.count_planned_rounds(history) >= limits.max_rounds:
         return None  # no candidate will be judged by it
-    rounds = len(history.rounds) - sum(closed.round <= last.after_round for closed in history.rounds)
+    rounds = len(history.rounds) - sum(closed.round <= latest.after_round for closed in history.rounds)
     return "canary" if limits.canary_every and rounds >= limits.canary_every else None
 
 

@@ -161,7 +161,7 @@ class _Resolver:
         self, contract: Contract, instruction: InstructionFields, machine: Machine, overrides: Mapping[str, str]
     ) -> None:
         self.contract = contract
-        self.said = instruction
+        self.instruction = instruction
         self.machine = machine
         self.overrides = overrides
         self.questions: list[Question] = [
@@ -201,29 +201,33 @@ class _Resolver:
         self.questions.append(Question(field=field, message=message))
 
     def _op(self) -> str:
-        own, slug = self.contract.target_op, self.said.slug
+        default_op, slug = self.contract.target_op, self.instruction.slug
+        operators = self.instruction.operators
         if "target_op" in self.overrides:
             chosen = self.overrides["target_op"]
             if not _SLUG.match(chosen):
                 self._ask("target_op", f"is {chosen!r}; use lower-case letters, digits and underscores")
             return chosen
-        if len(self.said.operators) > 1 and not set(parts(own).operators) & set(self.said.operators):
-            self._ask("target_op", f"the instruction names {', '.join(self.said.operators)}; the contract {own}")
-        if not slug or not parts(own).operators:
-            return own
-        if clash := _clash(parts(own), self.said):
-            self._ask("target_op", f"the instruction says {clash}, the contract says {own}; correct one of them")
+        if len(operators) > 1 and not set(parts(default_op).operators) & set(operators):
+            self._ask("target_op", f"the instruction names {', '.join(operators)}; the contract {default_op}")
+        if not slug or not parts(default_op).operators:
+            return default_op
+        if clash := _clash(parts(default_op), self.instruction):
+            self._ask("target_op", f"the instruction says {clash}, the contract says {default_op}; correct one of them")
         # The instruction may say more than the contract's name does, as blockwise FP8 of a plain gemm; never less.
-        return slug if _adds(parts(own), self.said) else own
+        return slug if _adds(parts(default_op), self.instruction) else default_op
 
     def _backend(self) -> str:
-        own, named = self.contract.target_backend, self.said.backends
+        default_backend, backends = self.contract.target_backend, self.instruction.backends
         if "target_backend" in self.overrides:
-            return self._choice("target_backend", own, tuple(LANGUAGES))
-        if named and own not in named:
-            told = ", ".join(named)
-            self._ask("target_backend", f"the instruction says {told}, the contract says {own}; correct one of them")
-        return own
+            return self._choice("target_backend", default_backend, tuple(LANGUAGES))
+        if backends and default_backend not in backends:
+            names = ", ".join(backends)
+            self._ask(
+                "target_backend",
+                f"the instruction says {names}, the contract says {default_backend}; correct one of them",
+            )
+        return default_backend
 
     def _gpu(self, backend: str) -> tuple[str, str]:
         """(architecture, platform)."""
@@ -233,25 +237,25 @@ class _Resolver:
         if device.lower() == "cpu":
             arch, platform = self.machine.arch, self.machine.name
         else:
-            known = arch_of(device)
-            if known is None:
+            arch_of_device = arch_of(device)
+            if arch_of_device is None:
                 self._ask(
                     "target_gpu",
                     f"{device} is unknown; give one of {', '.join((*ARCHS, *sorted(KNOWN_ARCHS)))}, or cpu",
                 )
                 return "unknown", device
-            arch, platform = known, device
+            arch, platform = arch_of_device, device
         self._check_device(backend, arch, device)
         return arch, platform
 
     def _device(self, backend: str) -> str | None:
-        own, named = self.contract.target_gpu, self.said.products
+        default_gpu, products = self.contract.target_gpu, self.instruction.products
         if "target_gpu" in self.overrides:
             return self.overrides["target_gpu"]
-        if len({arch_of(name) or name for name in named}) > 1:
-            self._ask("target_gpu", f"the instruction names {' and '.join(named)}; a campaign has one target")
+        if len({arch_of(name) or name for name in products}) > 1:
+            self._ask("target_gpu", f"the instruction names {' and '.join(products)}; a campaign has one target")
             return None
-        if chosen := named[0] if named else own:
+        if chosen := products[0] if products else default_gpu:
             return chosen
         if backend == "C":
             return "cpu"
@@ -275,7 +279,7 @@ class _Resolver:
             return self._choice("dtype", self.contract.dtype, tuple(dict.fromkeys(PRECISIONS.values())))
         if "dtype" in self.contract.model_fields_set:
             return self.contract.dtype
-        return next(iter((*self.said.precision, *parts(op).precisions)), self.contract.dtype)
+        return next(iter((*self.instruction.precision, *parts(op).precisions)), self.contract.dtype)
 
     def _shapes(self) -> tuple[str, ...]:
         if "target_shapes" in self.overrides:
@@ -284,11 +288,11 @@ class _Resolver:
             if not labels:
                 self._ask("target_shapes", "is empty; give labels separated by commas, or all")
             return () if labels == ("all",) else labels
-        own = self.contract.target_shapes
-        return () if own == "all" else own
+        default_shapes = self.contract.target_shapes
+        return () if default_shapes == "all" else default_shapes
 
     def _goal(self, metric: str) -> Goal | None:
-        text = self.overrides.get("performance_target", self.said.goal or self.contract.performance_target or "")
+        text = self.overrides.get("performance_target", self.instruction.goal or self.contract.performance_target or "")
         if text.strip().lower() in {"", "null", "none"}:
             return None
         try:
@@ -297,15 +301,15 @@ class _Resolver:
             self._ask("performance_target", str(error))
             return None
 
-    def _choice(self, field: str, own: str, allowed: tuple[str, ...]) -> str:
-        chosen = self.overrides.get(field, own)
+    def _choice(self, field: str, default: str, allowed: tuple[str, ...]) -> str:
+        chosen = self.overrides.get(field, default)
         if chosen not in allowed:
             self._ask(field, f"is {chosen!r}; one of {', '.join(allowed)}")
         return chosen
 
     def _commits(self) -> bool:
-        own = self.contract.git_commit and not self.said.no_commit
-        return self._choice("git_commit", str(own).lower(), ("true", "false")) == "true"
+        default = self.contract.git_commit and not self.instruction.no_commit
+        return self._choice("git_commit", str(default).lower(), ("true", "false")) == "true"
 
     def _branch(self, auto: str) -> str:
         chosen = self.overrides.get("git_branch", self.contract.git_branch)
@@ -314,8 +318,9 @@ class _Resolver:
         return auto if chosen == "auto" else chosen
 
     def _rounds(self) -> int | None:
-        own = self.said.max_iterations if self.said.max_iterations is not None else self.contract.max_iterations
-        text = self.overrides.get("max_iterations", str(own)).strip().lower()
+        wish = self.instruction.max_iterations
+        default = wish if wish is not None else self.contract.max_iterations
+        text = self.overrides.get("max_iterations", str(default)).strip().lower()
         if text in {"none", "null", ""}:
             return None
         if not re.fullmatch(r"-?\d+", text) or not 1 <= int(text) < 120:
@@ -341,16 +346,16 @@ def _metric(contract: Contract) -> str:
     return f"Combined Step {unit_of(scoring.forward or '')}".rstrip()
 
 
-def _clash(own: InstructionFields, instruction: InstructionFields) -> str:
+def _clash(contract: InstructionFields, instruction: InstructionFields) -> str:
     """What the instruction says that the contract's name excludes; empty when they agree."""
-    for mine, theirs in ((own.operators, instruction.operators), (own.precisions, instruction.precisions)):
+    for mine, theirs in ((contract.operators, instruction.operators), (contract.precisions, instruction.precisions)):
         if mine and theirs and not set(mine) & set(theirs):
             return ", ".join(theirs)
     return ""
 
 
-def _adds(own: InstructionFields, instruction: InstructionFields) -> bool:
-    mine = {*own.operators, *own.precisions, *own.variants}
+def _adds(contract: InstructionFields, instruction: InstructionFields) -> bool:
+    mine = {*contract.operators, *contract.precisions, *contract.variants}
     theirs = {*instruction.operators, *instruction.precision, *instruction.variants}
     return mine < theirs
 

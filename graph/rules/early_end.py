@@ -41,12 +41,12 @@ def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str |
     if not missing:
         return None
     line, times = next(iter(missing.items()))
-    first = originals[0].cut or any(printed.line == line for printed in candidate.lines)
-    how = f"{times} more of the line" if first and not originals[0].cut else "the line"
-    others = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
+    printed_before = originals[0].cut or any(printed.line == line for printed in candidate.lines)
+    how = f"{times} more of the line" if printed_before and not originals[0].cut else "the line"
+    more_missing = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
     return (
-        f"the test ended early with exit code 0, let it run to its end: {how} {line!r}{others}, which every run of the"
-        " original prints, is missing (# is any number)"
+        f"the test ended early with exit code 0, let it run to its end: {how} {line!r}{more_missing}, which every run of"
+        " the original prints, is missing (# is any number)"
     )
 
 
@@ -89,7 +89,9 @@ def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[s
     end = places.get(order[-1])
     if line in places or end is None or AFFIRMATION.search(line):
         return False
-    return any(spare[other] == times and places[other] < end and not _denies_more(other, line) for other in spare)
+    return any(
+        spare[stand_in] == times and places[stand_in] < end and not _denies_more(stand_in, line) for stand_in in spare
+    )
 
 
 def _list_lacking_lines(required: Counter[str], there: Counter[str]) -> Iterator[tuple[str, int]]:
@@ -99,26 +101,26 @@ def _list_lacking_lines(required: Counter[str], there: Counter[str]) -> Iterator
 def _count_stand_ins(line: str, times: int, spare: Counter[str]) -> int:
     """How many of `times` missing lines are there in other words; those are used up."""
     count = 0
-    for other in tuple(spare):
-        if count < times and _is_alike(line, other):
-            used = min(times - count, spare[other])
-            spare[other] -= used
+    for stand_in in tuple(spare):
+        if count < times and _is_alike(line, stand_in):
+            used = min(times - count, spare[stand_in])
+            spare[stand_in] -= used
             count += used
-            if not spare[other]:
-                del spare[other]
+            if not spare[stand_in]:
+                del spare[stand_in]
     return count
 
 
-def _is_alike(line: str, other: str) -> bool:
+def _is_alike(line: str, stand_in: str) -> bool:
     """Whether two lines share most of their words and the second denies nothing that the first did not."""
-    ours, theirs = Counter(WORD.findall(line)), Counter(WORD.findall(other))
-    if _denies_more(other, line):
+    ours, theirs = Counter(WORD.findall(line)), Counter(WORD.findall(stand_in))
+    if _denies_more(stand_in, line):
         return False
     return 2 * (ours & theirs).total() > (ours | theirs).total()
 
 
-def _denies_more(other: str, line: str) -> bool:
-    return len(DENIAL.findall(other)) > len(DENIAL.findall(line))
+def _denies_more(stand_in: str, line: str) -> bool:
+    return len(DENIAL.findall(stand_in)) > len(DENIAL.findall(line))
 
 
 def _count_lines(run: Printed) -> Counter[str]:

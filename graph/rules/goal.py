@@ -62,8 +62,8 @@ def _of_metric(unit: str, primary_metric: str) -> str:
     kind = _SCALES.get(plain, ("", 0.0))[0]
     if not kind:
         raise GoalError(f"unit {unit!r} is unknown; use TFLOPS, GFLOPS, TB/s, GB/s, % peak or x")
-    own = unit_of(primary_metric)
-    if not own or _SCALES[own.lower()][0] != kind:
+    metric_unit = unit_of(primary_metric)
+    if not metric_unit or _SCALES[metric_unit.lower()][0] != kind:
         raise GoalError(f"{unit} cannot be compared with the metric {primary_metric!r}; use its unit, % peak or x")
     return {"gflops": "GFLOPS", "tflops": "TFLOPS", "gb/s": "GB/s", "tb/s": "TB/s"}[plain]
 

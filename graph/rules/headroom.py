@@ -75,7 +75,7 @@ def compute_best_headroom(history: History) -> Headroom | str:
     headrooms = [compute_headroom(run.rows, history.contract, device) for run in (baseline.quick, baseline.project)]
     readable = [headroom for headroom in headrooms if isinstance(headroom, Headroom)]
     why = next((headroom for headroom in headrooms if isinstance(headroom, str)), "")
-    return why or min(readable, key=lambda one: one.share)
+    return why or min(readable, key=lambda headroom: headroom.share)
 
 
 def describe_device(history: History) -> Device:

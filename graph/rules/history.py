@@ -31,12 +31,12 @@ def fold_once(fold: Callable[[History], T]) -> Callable[[History], T]:
     """Folds each history once and keeps the answer with it: a history is frozen, and is asked some thirty times a round."""
 
     @wraps(fold)
-    def read(history: History) -> T:
+    def read_fold(history: History) -> T:
         if fold not in history.folds:
             history.folds[fold] = fold(history)
         return cast("T", history.folds[fold])
 
-    return read
+    return read_fold
 
 
 def fold_ledger(lines: tuple[Line, ...]) -> History | None:
@@ -145,9 +145,9 @@ def directions(history: History) -> tuple[str, ...]:
     """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes."""
     if not history.reviews:
         return ()
-    last = history.reviews[-1]
-    restarted = history.restarts and history.restarts[-1].after_round >= last.after_round
-    return () if restarted else last.directions
+    latest = history.reviews[-1]
+    restarted = history.restarts and history.restarts[-1].after_round >= latest.after_round
+    return () if restarted else latest.directions
 
 
 @fold_once
@@ -198,9 +198,9 @@ def _original_us(history: History) -> tuple[Named, ...]:
     timed = (find(closed.judged, Timed) for closed in history.rounds)
     pairs = [item for stage in timed if stage for item in stage.evidence if isinstance(item, Comparison)]
     pairs += [run.comparison for run in history.calibrations if run.comparison is not None]
-    own = [pair for pair in pairs if pair.best == history.opened.base_commit]
-    times = best_times((_require_baseline(history).quick,), own, history.contract)
-    return tuple(Named(name=one.label, value=one.time_us) for one in times)
+    pairs_with_original = [pair for pair in pairs if pair.best == history.opened.base_commit]
+    times = best_times((_require_baseline(history).quick,), pairs_with_original, history.contract)
+    return tuple(Named(name=call.label, value=call.time_us) for call in times)
 
 
 def _commit(best: RoundClosed) -> str:

@@ -23,19 +23,19 @@ def check_prediction(
     `tolerance` (relative) where no size was predicted, or it moved as said but by less than half of the said size.
     refuted: it moved the other way, or stood still although a size beyond `tolerance` was predicted.
     """
-    first = before.counter(prediction.counter) if before else None
-    second = after.counter(prediction.counter) if after else None
+    old_value = before.counter(prediction.counter) if before else None
+    new_value = after.counter(prediction.counter) if after else None
     outcome: Literal["confirmed", "refuted", "unclear"] = "unclear"
     if (
         before
         and after
-        and first is not None
-        and second is not None
+        and old_value is not None
+        and new_value is not None
         and _is_comparable(prediction.counter, before, after)
     ):
-        outcome = _compare_prediction(prediction, first, second, tolerance)
+        outcome = _compare_prediction(prediction, old_value, new_value, tolerance)
     return PredictionCheck(
-        counter=prediction.counter, expected=prediction.direction, before=first, after=second, outcome=outcome
+        counter=prediction.counter, expected=prediction.direction, before=old_value, after=new_value, outcome=outcome
     )
 
 
@@ -45,15 +45,15 @@ def _is_comparable(counter: str, before: Profiled, after: Profiled) -> bool:
 
 
 def _compare_prediction(
-    prediction: Prediction, first: float, second: float, tolerance: float
+    prediction: Prediction, old_value: float, new_value: float, tolerance: float
 ) -> Literal["confirmed", "refuted", "unclear"]:
     sign = 1 if prediction.direction == "up" else -1
     size = _predicted_size(prediction, sign)
-    if abs(second - first) <= tolerance * abs(first):
+    if abs(new_value - old_value) <= tolerance * abs(old_value):
         return "refuted" if size > log(1 + tolerance) else "unclear"
-    if (second - first) * sign < 0:
+    if (new_value - old_value) * sign < 0:
         return "refuted"
-    return "confirmed" if _log_move(first, second, sign) >= HALF * size else "unclear"
+    return "confirmed" if _log_move(old_value, new_value, sign) >= HALF * size else "unclear"
 
 
 def _predicted_size(prediction: Prediction, sign: int) -> float:
@@ -63,11 +63,11 @@ def _predicted_size(prediction: Prediction, sign: int) -> float:
     return max(0.0, sign * log(prediction.ratio))
 
 
-def _log_move(first: float, second: float, sign: int) -> float:
+def _log_move(old_value: float, new_value: float, sign: int) -> float:
     """Log-ratio in the predicted direction; a counter that reaches or leaves zero has moved without limit."""
-    if first <= 0 or second <= 0:
+    if old_value <= 0 or new_value <= 0:
         return float("inf")
-    return sign * log(second / first)
+    return sign * log(new_value / old_value)
 
 
 # Whether a lesson says what the ledger says: of the rounds that it cites, and of the directions that it names.

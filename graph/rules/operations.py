@@ -48,12 +48,12 @@ class Types(Value):
     """Of what it writes."""
 
     @property
-    def read(self) -> float:
+    def read_bytes(self) -> float:
         """Bytes of one element that is read."""
         return BITS[self.main] / 8
 
     @property
-    def written(self) -> float:
+    def written_bytes(self) -> float:
         """Bytes of one element that is written."""
         return BITS[self.out] / 8
 
@@ -106,14 +106,14 @@ def attention(s: Sizes, t: Types) -> Amount:
     """Prefill: 4 B H D pairs (Q K' and P V); (B H S D + 2 B HKV SKV D) r + B H S D w, scores never in memory."""
     queries, cached = _queries(s), 2 * s["B"] * s["HKV"] * s["SKV"] * s["D"]
     flops = 4.0 * s["B"] * s["H"] * s["D"] * pairs(s)
-    return Amount(flops=flops, bytes=(queries + cached) * t.read + queries * t.written)
+    return Amount(flops=flops, bytes=(queries + cached) * t.read_bytes + queries * t.written_bytes)
 
 
 def attention_backward(s: Sizes, t: Types) -> Amount:
     """10 B H D pairs: five products, scores recomputed; reads Q K V O dO and 4 bytes a row, writes dQ dK dV."""
     queries, cached = _queries(s), 2 * s["B"] * s["HKV"] * s["SKV"] * s["D"]
     statistics = STATISTIC_BYTES * s["B"] * s["H"] * s["S"]
-    bytes_moved = (3 * queries + cached) * t.read + (queries + cached) * t.written
+    bytes_moved = (3 * queries + cached) * t.read_bytes + (queries + cached) * t.written_bytes
     return Amount(flops=10.0 * s["B"] * s["H"] * s["D"] * pairs(s), bytes=bytes_moved + statistics)
 
 
@@ -121,7 +121,7 @@ def attention_decode(s: Sizes, t: Types) -> Amount:
     """One token a sequence over L cached ones: 4 B H L D; 2 B HKV L D r for the cache, 2 B H D w for Q and O."""
     cached = 2 * s["B"] * s["HKV"] * s["L"] * s["D"]
     flops = 4.0 * s["B"] * s["H"] * s["L"] * s["D"]
-    return Amount(flops=flops, bytes=cached * t.read + 2 * s["B"] * s["H"] * s["D"] * t.written)
+    return Amount(flops=flops, bytes=cached * t.read_bytes + 2 * s["B"] * s["H"] * s["D"] * t.written_bytes)
 
 
 def attention_paged(s: Sizes, t: Types) -> Amount:
@@ -147,7 +147,7 @@ SCALE_BYTES = 4
 def gemm(s: Sizes, t: Types) -> Amount:
     """2 M N K; (M K + K N) r + M N w."""
     m, n, k = s["M"], s["N"], s["K"]
-    return Amount(flops=2.0 * m * n * k, bytes=(m * k + k * n) * t.read + m * n * t.written)
+    return Amount(flops=2.0 * m * n * k, bytes=(m * k + k * n) * t.read_bytes + m * n * t.written_bytes)
 
 
 def batched_gemm(s: Sizes, t: Types) -> Amount:
@@ -159,7 +159,7 @@ def batched_gemm(s: Sizes, t: Types) -> Amount:
 def grouped_gemm(s: Sizes, t: Types) -> Amount:
     """2 M N K with M the rows of all groups; (M K + G K N) r + M N w: each of the G groups reads its own B once."""
     m, n, k, g = s["M"], s["N"], s["K"], s["G"]
-    return Amount(flops=2.0 * m * n * k, bytes=(m * k + g * k * n) * t.read + m * n * t.written)
+    return Amount(flops=2.0 * m * n * k, bytes=(m * k + g * k * n) * t.read_bytes + m * n * t.written_bytes)
 
 
 def gemm_blockscaled(s: Sizes, t: Types) -> Amount:
@@ -179,21 +179,21 @@ def gemm_w4a16(s: Sizes, t: Types) -> Amount:
     Unpacking the weights is not counted as arithmetic: it is integer work beside the matrix units.
     """
     m, n, k = s["M"], s["N"], s["K"]
-    weights = k * n / 2 + ceil(k / s["GROUP"]) * n * t.read
-    return Amount(flops=2.0 * m * n * k, bytes=m * k * t.read + weights + m * n * t.written)
+    weights = k * n / 2 + ceil(k / s["GROUP"]) * n * t.read_bytes
+    return Amount(flops=2.0 * m * n * k, bytes=m * k * t.read_bytes + weights + m * n * t.written_bytes)
 
 
 def gemm_backward(s: Sizes, t: Types) -> Amount:
     """4 M N K: dA = dC B' and dB = A' dC; (M K + K N + M N) r + (M K + K N) w, with dC read once."""
     m, n, k = s["M"], s["N"], s["K"]
     operands = m * k + k * n
-    return Amount(flops=4.0 * m * n * k, bytes=(operands + m * n) * t.read + operands * t.written)
+    return Amount(flops=4.0 * m * n * k, bytes=(operands + m * n) * t.read_bytes + operands * t.written_bytes)
 
 
 def matvec(s: Sizes, t: Types) -> Amount:
     """2 M K; (M K + K) r + M w."""
     m, k = s["M"], s["K"]
-    return Amount(flops=2.0 * m * k, bytes=(m * k + k) * t.read + m * t.written)
+    return Amount(flops=2.0 * m * k, bytes=(m * k + k) * t.read_bytes + m * t.written_bytes)
 
 
 # Mixture of experts: T tokens of width D, E experts of inner width F, TOPK of them for each token.
@@ -218,8 +218,8 @@ def moe(s: Sizes, t: Types) -> Amount:
         raise ValueError(f"ACTIVE is {s['ACTIVE']}; {top} to {most} experts can be hit")
     active = s["ACTIVE"] or most
     flops = 6.0 * routed * width * inner + 2.0 * tokens * width * experts
-    read = (tokens * width + width * experts + 3 * active * width * inner) * t.read
-    return Amount(flops=flops, bytes=read + tokens * width * t.written + CHOICE_BYTES * routed)
+    read_bytes = (tokens * width + width * experts + 3 * active * width * inner) * t.read_bytes
+    return Amount(flops=flops, bytes=read_bytes + tokens * width * t.written_bytes + CHOICE_BYTES * routed)
 
 
 # Row-wise and element-wise operators on R rows of C columns; each read once and written once.
@@ -247,56 +247,56 @@ def rmsnorm_backward(s: Sizes, t: Types) -> Amount:
 
 def softmax(s: Sizes, t: Types) -> Amount:
     """5 R C: maximum, subtract, exponential, sum, divide, each as one; R C (r + w)."""
-    return Amount(flops=5.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (t.read + t.written))
+    return Amount(flops=5.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (t.read_bytes + t.written_bytes))
 
 
 def softmax_backward(s: Sizes, t: Types) -> Amount:
     """4 R C: product, sum, subtract, product; reads y and dy, writes dx: R C (2 r + w)."""
-    return Amount(flops=4.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (2 * t.read + t.written))
+    return Amount(flops=4.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (2 * t.read_bytes + t.written_bytes))
 
 
 def reduction(s: Sizes, t: Types) -> Amount:
     """R (C - 1): one result a row; R C r + R w."""
-    return Amount(flops=float(s["R"] * (s["C"] - 1)), bytes=s["R"] * s["C"] * t.read + s["R"] * t.written)
+    return Amount(flops=float(s["R"] * (s["C"] - 1)), bytes=s["R"] * s["C"] * t.read_bytes + s["R"] * t.written_bytes)
 
 
 def scan(s: Sizes, t: Types) -> Amount:
     """R (C - 1): prefix of every row; R C (r + w)."""
-    return Amount(flops=float(s["R"] * (s["C"] - 1)), bytes=s["R"] * s["C"] * (t.read + t.written))
+    return Amount(flops=float(s["R"] * (s["C"] - 1)), bytes=s["R"] * s["C"] * (t.read_bytes + t.written_bytes))
 
 
 def elementwise(s: Sizes, t: Types) -> Amount:
     """OPS N operations on INPUTS tensors of N elements; N (INPUTS r + w)."""
-    return Amount(flops=float(s["OPS"] * s["N"]), bytes=s["N"] * (s["INPUTS"] * t.read + t.written))
+    return Amount(flops=float(s["OPS"] * s["N"]), bytes=s["N"] * (s["INPUTS"] * t.read_bytes + t.written_bytes))
 
 
 def copy(s: Sizes, t: Types) -> Amount:
     """No arithmetic; N (r + w): bytes read plus bytes written."""
-    return Amount(flops=0.0, bytes=s["N"] * (t.read + t.written))
+    return Amount(flops=0.0, bytes=s["N"] * (t.read_bytes + t.written_bytes))
 
 
 def quantization(s: Sizes, t: Types) -> Amount:
     """4 R C: absolute value, maximum, scale, convert; R C (r + w) + 4 R ceil(C/GROUP) for the scales written."""
     scales = STATISTIC_BYTES * s["R"] * ceil(s["C"] / s["GROUP"])
-    return Amount(flops=4.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (t.read + t.written) + scales)
+    return Amount(flops=4.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * (t.read_bytes + t.written_bytes) + scales)
 
 
 def dequantization(s: Sizes, t: Types) -> Amount:
     """R C: one product an element; R C (r + w) + 4 R ceil(C/GROUP) for the scales read."""
     scales = STATISTIC_BYTES * s["R"] * ceil(s["C"] / s["GROUP"])
-    return Amount(flops=float(s["R"] * s["C"]), bytes=s["R"] * s["C"] * (t.read + t.written) + scales)
+    return Amount(flops=float(s["R"] * s["C"]), bytes=s["R"] * s["C"] * (t.read_bytes + t.written_bytes) + scales)
 
 
 def _norm(s: Sizes, t: Types, *, flops: int, parameters: int) -> Amount:
     elements = s["R"] * s["C"]
-    bytes_moved = elements * (t.read + t.written) + parameters * s["C"] * t.read
+    bytes_moved = elements * (t.read_bytes + t.written_bytes) + parameters * s["C"] * t.read_bytes
     return Amount(flops=float(flops * elements), bytes=bytes_moved)
 
 
 def _norm_backward(s: Sizes, t: Types, *, flops: int, parameters: int, statistics: int) -> Amount:
     elements, columns = s["R"] * s["C"], s["C"]
-    read = (2 * elements + columns) * t.read + statistics * STATISTIC_BYTES * s["R"]
-    return Amount(flops=float(flops * elements), bytes=read + (elements + parameters * columns) * t.written)
+    read_bytes = (2 * elements + columns) * t.read_bytes + statistics * STATISTIC_BYTES * s["R"]
+    return Amount(flops=float(flops * elements), bytes=read_bytes + (elements + parameters * columns) * t.written_bytes)
 
 
 # Operator families by name: what their sizes are called, and which units of a device can do the arithmetic.
@@ -341,9 +341,9 @@ def _family(
     defaults: tuple[tuple[str, int | str], ...] = (),
     out: str = "same",
 ) -> tuple[Family, Formula]:
-    first = (formula.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    formula_text = (formula.__doc__ or "").strip().splitlines()[0].rstrip(".")
     name = formula.__name__
-    return Family(name=name, sizes=sizes, defaults=defaults, units=units, out=out, formula=first), formula
+    return Family(name=name, sizes=sizes, defaults=defaults, units=units, out=out, formula=formula_text), formula
 
 
 _ALL: tuple[tuple[Family, Formula], ...] = (
@@ -412,10 +412,10 @@ def types(family: Family, dtype: str, out: str | None = None) -> Types:
     return Types(main=main, out="bf16" if narrow else main)
 
 
-def sizes(family: Family, given: Sequence[str]) -> dict[str, int]:
+def sizes(family: Family, words: Sequence[str]) -> dict[str, int]:
     """Words such as `4096` in the family's order, or `K=4096` by name; defaults are filled in. Raises SizeError."""
     by_name: dict[str, int] = {}
-    for position, word in enumerate(given):
+    for position, word in enumerate(words):
         name, equals, value = word.partition("=")
         key = name.strip().upper() if equals else _at(family, position)
         if key not in family.sizes or key in by_name:
@@ -431,10 +431,10 @@ def sizes(family: Family, given: Sequence[str]) -> dict[str, int]:
     return {key: by_name[key] for key in family.sizes}
 
 
-def amount(family: Family, given: Sizes, of: Types) -> Amount:
+def amount(family: Family, dimensions: Sizes, of: Types) -> Amount:
     """Least operations and bytes of one call. Raises SizeError for sizes that contradict each other."""
     try:
-        return _FORMULAS[family.name](given, of)
+        return _FORMULAS[family.name](dimensions, of)
     except ValueError as error:
         raise SizeError(f"{family.name}: {error}") from error
 
@@ -521,8 +521,12 @@ def wave(*, grid: int, units: int, call: Amount, tile: Amount, ceilings: Ceiling
     )
 
 
-def tiles(m: int, n: int, k: int, *, block: tuple[int, int], read: float, written: float) -> tuple[int, Amount]:
+def tiles(
+    m: int, n: int, k: int, *, block: tuple[int, int], read_bytes: float, written_bytes: float
+) -> tuple[int, Amount]:
     """Grid of a matrix product and one of its tiles: 2 BM BN K; (BM K + BN K) read + BM BN written bytes."""
     rows, columns = block
-    amount = Amount(flops=2.0 * rows * columns * k, bytes=(rows + columns) * k * read + rows * columns * written)
+    amount = Amount(
+        flops=2.0 * rows * columns * k, bytes=(rows + columns) * k * read_bytes + rows * columns * written_bytes
+    )
     return ceil(m / rows) * ceil(n / columns), amount

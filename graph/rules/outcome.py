@@ -168,15 +168,15 @@ def write_sentence(
 
 def explain_failure(trial: Failed) -> str:
     """Why it failed: our words, then the first line of the tool's, or what the audit says."""
-    first = next((line.strip() for line in trial.detail.splitlines() if line.strip()), "")
+    first_line = next((line.strip() for line in trial.detail.splitlines() if line.strip()), "")
     words = CAUSES[trial.reason]
     broken = find(trial, Broken)
     if broken is not None and broken.test.own_work == "no":
         words = "it is not its own work"
-    if trial.reason == "rejected" and first:
-        return f"it was {_cut(first, LONGEST_DETAIL)}"
+    if trial.reason == "rejected" and first_line:
+        return f"it was {_cut(first_line, LONGEST_DETAIL)}"
     longest = LONGEST_REFUSAL if trial.reason in AUDITED else LONGEST_DETAIL
-    return f"{words}: {_cut(first, longest)}" if first else words
+    return f"{words}: {_cut(first_line, longest)}" if first_line else words
 
 
 def _cut(text: str, longest: int) -> str:
@@ -203,7 +203,7 @@ def describe_worst_shape(verdict: Verdict) -> str:
     """The shape that lost most where a core shape's loss decided, with its number; empty elsewhere."""
     if verdict.reason != "core_regression" or not verdict.shapes:
         return ""
-    shape = min(verdict.shapes, key=lambda one: one.gain)
+    shape = min(verdict.shapes, key=lambda change: change.gain)
     bounds = f" [{shape.lower:+.2%}, {shape.upper:+.2%}]" if None not in (shape.lower, shape.upper) else ""
     return f"core shape {shape.label} changed by {shape.gain:+.2%}{bounds}"
 

@@ -44,12 +44,12 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
     if not option:
         numbers = ", ".join(str(find_proposal(option).round) for option in acceptable) or "none"
         raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {numbers}")
-    return max(option, key=lambda one: _proven_gain(one.verdict))
+    return max(option, key=lambda judged: _proven_gain(judged.verdict))
 
 
-def mark_replaced(measured: Judged, kept: Judged) -> Judged:
+def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
     """What was proven and not chosen keeps its measured result, and says what was kept in its place."""
-    before, by = measured.verdict, find_proposal(kept)
+    before, by = measured.verdict, find_proposal(replacement)
     chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
     why = f"replaced by {chosen}"
     change = find_proposal(measured).hypothesis.change

@@ -112,7 +112,7 @@ def _is_below(time_us: float, floor: Floor) -> bool:
 
 def _original_times(readings: Readings, standing: Standing) -> Iterator[CallTime]:
     if standing.original_us is not None:
-        return (CallTime(one.name, one.value) for one in standing.original_us)
+        return (CallTime(time.name, time.value) for time in standing.original_us)
     runs = (*readings.best, standing.quick, *((standing.full,) if standing.full else ()))
     return best_times(runs, readings.comparisons, standing.contract)
 
@@ -157,7 +157,7 @@ def _floor(roof: ShapeRoof, ceilings: Ceilings, standing: Standing) -> Floor | N
     if roof.bytes and ceilings.copy_gbps and roof.bytes > _cache_capacity(standing):
         rate = ceilings.copy_gbps
         floors.append(Floor(time_us=roof.bytes / (rate * 1e3), why=f"{rate:.4g} GB/s"))
-    return max(floors, key=lambda one: one.time_us, default=None)
+    return max(floors, key=lambda floor: floor.time_us, default=None)
 
 
 def _cache_capacity(standing: Standing) -> float:

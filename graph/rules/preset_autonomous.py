@@ -87,7 +87,7 @@ def _check_classes(trial: Traced, deltas: list[Delta], limits: Limits) -> Outcom
     """A class that lost in every measurement: split it off, or do not keep the candidate."""
     mean, shapes = statistics.fmean(item.gain for item in deltas), average_shapes([item.shapes for item in deltas])
     each = [find_losing_classes(item.shapes, trial, limits) for item in deltas]
-    losers = tuple(name for name in each[0] if all(name in others for others in each))
+    losers = tuple(name for name in each[0] if all(name in losing for losing in each))
     if not losers or len(compute_class_gains(shapes)) < 2:
         return None
     answer = answer_faster(mean, limits)

@@ -39,17 +39,17 @@ class LevelGain(Value):
     """One level of a trial, candidate against best."""
 
     level: Level
-    first: Delta
+    first_delta: Delta
     samples: tuple[Delta, ...]
     """Re-measurements, candidate and best taken again; the first reading, which asked for them, is not among them."""
 
     @property
     def gain(self) -> float:
-        return statistics.fmean(s.gain for s in self.samples) if self.samples else self.first.gain
+        return statistics.fmean(s.gain for s in self.samples) if self.samples else self.first_delta.gain
 
     @property
     def shapes(self) -> tuple[ShapeChange, ...]:
-        return average_shapes([s.shapes for s in self.samples]) if self.samples else self.first.shapes
+        return average_shapes([s.shapes for s in self.samples]) if self.samples else self.first_delta.shapes
 
     def is_steady(self, limits: Limits) -> bool:
         """Whether a gain near noise is believed: enough samples, mean above the minimum, spread below half the mean."""
@@ -110,7 +110,7 @@ class RouterRule:
         level_gain = compute_level_gain("quick", readings, standing)
         if level_gain is None:
             return BenchmarkWant(which="candidate", level="quick", repeat=0)
-        return _choose_next_turn("quick", readings, 1) if is_suspicious(level_gain.first.gain, limits) else None
+        return _choose_next_turn("quick", readings, 1) if is_suspicious(level_gain.first_delta.gain, limits) else None
 
     def decide(
         self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
@@ -127,12 +127,12 @@ class RouterRule:
 
 def compute_level_gain(level: Level, readings: Readings, standing: Standing) -> LevelGain | None:
     """None when the candidate or the best version has no numbers at that level."""
-    first, best = readings.run("candidate", level, 0), reference_run(readings, standing, level)
-    if first is None or best is None:
+    candidate, best = readings.run("candidate", level, 0), reference_run(readings, standing, level)
+    if candidate is None or best is None:
         return None
     return LevelGain(
         level=level,
-        first=_compute_delta(first, best, standing),
+        first_delta=_compute_delta(candidate, best, standing),
         samples=tuple(_compute_delta(a, b, standing) for a, b in _pair_repeats(readings, level)),
     )
 
@@ -166,17 +166,17 @@ def _choose_next_turn(level: Level, readings: Readings, repeats: int) -> Benchma
 
 def _count_repeats(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> int:
     """How often both are taken again: near noise and for a doubtful core drop, once for a suspiciously large gain."""
-    if not exceeds(level_gain.first.gain, 0.0):
+    if not exceeds(level_gain.first_delta.gain, 0.0):
         return 0
-    near_noise = not at_least(level_gain.first.gain, limits.near_noise_limit)
+    near_noise = not at_least(level_gain.first_delta.gain, limits.near_noise_limit)
     if near_noise or _is_doubtful_drop(level_gain, readings, standing, limits):
         return _count_repeats_needed(limits)
-    return 1 if is_suspicious(level_gain.first.gain, limits) else 0
+    return 1 if is_suspicious(level_gain.first_delta.gain, limits) else 0
 
 
 def _is_doubtful_drop(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> bool:
     """Whether every core drop is within the spread of its own rows."""
-    drops = find_lost_shapes(level_gain.first.shapes, core_labels(standing, level_gain.level), limits)
+    drops = find_lost_shapes(level_gain.first_delta.shapes, core_labels(standing, level_gain.level), limits)
     run, best = readings.run("candidate", level_gain.level, 0), reference_run(readings, standing, level_gain.level)
     return (
         bool(drops)
@@ -209,8 +209,8 @@ def _check_below_best(level_gain: LevelGain, readings: Readings, standing: Stand
 
 
 def _describe_falling_metrics(level_gain: LevelGain) -> str:
-    falling = [f"{item.name} {item.value:+.1%}" for item in level_gain.first.metrics if item.value < 0]
-    return f" ({', '.join(falling)})" if len(level_gain.first.metrics) > 1 and falling else ""
+    falling = [f"{item.name} {item.value:+.1%}" for item in level_gain.first_delta.metrics if item.value < 0]
+    return f" ({', '.join(falling)})" if len(level_gain.first_delta.metrics) > 1 and falling else ""
 
 
 def _check_core_drops(trial: Stage, level_gain: LevelGain, standing: Standing, limits: Limits) -> Outcome | None:

@@ -21,7 +21,7 @@ class Readings(Value):
     comparisons: tuple[Comparison, ...] = ()
     failed: BenchmarkFailed | None = None
     """What leaves the candidate without usable numbers; None while lost pairs may still be made up for."""
-    lost: tuple[BenchmarkFailed, ...] = ()
+    lost_pairs: tuple[BenchmarkFailed, ...] = ()
     """Pairs that the machine disturbed, by its conditions alone and whatever they would have said."""
 
     def run(self, which: Literal["candidate", "best"], level: Level, repeat: int) -> Benchmark | None:
@@ -48,7 +48,7 @@ def sort_readings(trial: Stage, standing: Standing, limits: Limits) -> Readings:
         best=tuple(run for run in runs if run.commit == standing.commit),
         comparisons=comparisons,
         failed=_find_failure(evidence, limits),
-        lost=tuple(item for item in evidence if isinstance(item, BenchmarkFailed) and item.reason == DISTURBED),
+        lost_pairs=tuple(item for item in evidence if isinstance(item, BenchmarkFailed) and item.reason == DISTURBED),
     )
 
 

@@ -137,21 +137,21 @@ class Result(Value):
 def compute_result(history: History) -> Result:
     """The value."""
     opened, conclusion = history.opened, history.concluded
-    kept = fold.lineage(history)
+    lineage = fold.lineage(history)
     final = read_final_test(conclusion, history.limits)
     best = fold.standing(history).commit if history.baseline else opened.base_commit
     attribution = _attribute_result(history, final)
     cost = fold.total_cost(history) if history.baseline else Cost()
-    on_branch = bool(kept) and all(closed.commit for closed in kept) and opened.target.git_branch != "none"
+    on_branch = bool(lineage) and all(closed.commit for closed in lineage) and opened.target.git_branch != "none"
     return Result(
         campaign=opened.target.campaign,
         concluded=conclusion is not None,
         final=final,
         no_claim="" if final else _explain_no_claim(conclusion),
         product=compute_product(history) if history.baseline else None,
-        kept=tuple(_describe_kept_round(closed) for closed in kept),
+        kept=tuple(_describe_kept_round(closed) for closed in lineage),
         rounds=len(history.rounds),
-        unsettled=_list_open_points(history, kept, final, attribution),
+        unsettled=_list_open_points(history, lineage, final, attribution),
         stop_reason=conclusion.stop_reason if conclusion else "",
         attribution=attribution,
         cost=cost,
@@ -159,7 +159,7 @@ def compute_result(history: History) -> Result:
         base_commit=opened.base_commit,
         best_commit=best,
         branch=opened.branch if on_branch else None,
-        merge=_list_merge_commands(opened.target.campaign, opened.branch if on_branch else None) if kept else (),
+        merge=_list_merge_commands(opened.target.campaign, opened.branch if on_branch else None) if lineage else (),
     )
 
 
@@ -215,8 +215,8 @@ def compute_products(history: History) -> tuple[Product, ...]:
     products = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
     log_gain, low = 0.0, 1.0
     for closed in history.rounds:
-        verdict, last = closed.judged.verdict, products[-1]
-        tested, count = last.tested + (verdict.lower is not None), last.kept
+        verdict, before = closed.judged.verdict, products[-1]
+        tested, count = before.tested + (verdict.lower is not None), before.kept
         if closed.round in numbers:
             count += 1
             log_gain += log1p(verdict.gain or 0.0)
@@ -265,18 +265,20 @@ def _attribute_result(history: History, final: FinalTest | None) -> Attribution 
 
 
 def _list_open_points(
-    history: History, kept: Sequence[RoundClosed], final: FinalTest | None, sources: Attribution | None
+    history: History, lineage: Sequence[RoundClosed], final: FinalTest | None, sources: Attribution | None
 ) -> tuple[OpenPoint, ...]:
-    points = [one for closed in kept for one in _list_open_points_of_round(closed, history)]
-    if kept and final is not None and history.concluded is not None and history.concluded.final_note:
+    points = [point for closed in lineage for point in _list_open_points_of_round(closed, history)]
+    if lineage and final is not None and history.concluded is not None and history.concluded.final_note:
         points.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
     if sources is not None and sources.verdict != "clean":
         text = f"{sources.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
         points.append(OpenPoint(kind="attribution", rounds=(), text=text))
     together: dict[tuple[str, str], OpenPoint] = {}
-    for one in points:
-        same = together.get((one.kind, one.text))
-        together[one.kind, one.text] = one.model_copy(update={"rounds": same.rounds + one.rounds}) if same else one
+    for point in points:
+        same = together.get((point.kind, point.text))
+        together[point.kind, point.text] = (
+            point.model_copy(update={"rounds": same.rounds + point.rounds}) if same else point
+        )
     return tuple(together.values())
 
 

@@ -124,9 +124,9 @@ def _last_run(closed: RoundClosed, *, level: str | None = None) -> Benchmark | N
     """The last benchmark of the round's own candidate, formatted or not."""
     formatted, timed, applied = closed.judged.formatted, find(closed.judged, Timed), find(closed.judged, Applied)
     evidence = (*(timed.evidence if timed else ()), *(formatted.evidence if formatted else ()))
-    own = {applied.commit} if applied else set()
-    own |= {formatted.applied.commit} if formatted else set()
-    runs = [item for item in evidence if isinstance(item, Benchmark) and item.commit in own]
+    commits = {applied.commit} if applied else set()
+    commits |= {formatted.applied.commit} if formatted else set()
+    runs = [item for item in evidence if isinstance(item, Benchmark) and item.commit in commits]
     return next((run for run in reversed(runs) if level in (None, run.level)), None)
 
 

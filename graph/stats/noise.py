@@ -131,9 +131,11 @@ def _compute_allowance(offset: float, spread: Spread, pairs: int) -> float:
     return abs(offset) + ONE_SIDED_95 * error
 
 
-def _check_same_origin(first: Comparison, other: Comparison) -> None:
+def _check_same_origin(reference: Comparison, comparison: Comparison) -> None:
     for what in ("machine", "engine"):
-        if getattr(first, what) != getattr(other, what):
-            raise MixedEvidence(f"{what}: identical versions on {getattr(first, what)} and {getattr(other, what)}")
-    if [shape.label for shape in first.shapes] != [shape.label for shape in other.shapes]:
+        if getattr(reference, what) != getattr(comparison, what):
+            raise MixedEvidence(
+                f"{what}: identical versions on {getattr(reference, what)} and {getattr(comparison, what)}"
+            )
+    if [shape.label for shape in reference.shapes] != [shape.label for shape in comparison.shapes]:
         raise MixedEvidence("shapes: identical versions were timed on different ones")

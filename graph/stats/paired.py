@@ -52,22 +52,22 @@ def merge_comparisons(comparisons: Sequence[Comparison]) -> Comparison:
     """
     if not comparisons:
         raise PairedError("no comparison to judge")
-    first, last = comparisons[0], comparisons[-1]
-    for other in comparisons[1:]:
-        _check_poolable(first, other)
+    earliest, latest = comparisons[0], comparisons[-1]
+    for comparison in comparisons[1:]:
+        _check_poolable(earliest, comparison)
     if len(comparisons) == 1:
-        return first
+        return earliest
     grouped = zip(*(item.shapes for item in comparisons), strict=True)
     return Comparison(
-        best=first.best,
-        candidate=first.candidate,
-        machine=first.machine,
-        engine=first.engine,
+        best=earliest.best,
+        candidate=earliest.candidate,
+        machine=earliest.machine,
+        engine=earliest.engine,
         shapes=tuple(_join_batches(parts) for parts in grouped),
         dropped_blocks=sum(item.dropped_blocks for item in comparisons),
         taken_blocks=sum(item.taken_blocks for item in comparisons),
         notes=tuple(dict.fromkeys(note for item in comparisons for note in item.notes)),
-        raw=last.raw,
+        raw=latest.raw,
         seconds=math.fsum(item.seconds for item in comparisons),
     )
 
@@ -83,12 +83,12 @@ def check_samples(comparison: Comparison) -> None:
         raise PairedError("the shapes were not measured in the same number of process pairs")
 
 
-def _check_poolable(first: Comparison, other: Comparison) -> None:
+def _check_poolable(reference: Comparison, comparison: Comparison) -> None:
     for what in ("best", "candidate", "machine", "engine"):
-        ours, theirs = getattr(first, what), getattr(other, what)
+        ours, theirs = getattr(reference, what), getattr(comparison, what)
         if ours != theirs:
             raise MixedEvidence(f"{what}: pairs of {ours} and of {theirs} are never pooled")
-    labels = [[shape.label for shape in item.shapes] for item in (first, other)]
+    labels = [[shape.label for shape in item.shapes] for item in (reference, comparison)]
     if labels[0] != labels[1]:
         raise MixedEvidence(f"shapes: pairs over {labels[0]} and over {labels[1]} are never pooled")
 

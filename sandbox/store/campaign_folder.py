@@ -163,7 +163,7 @@ class StopFile:
     def __init__(self, campaign_dir: Path) -> None:
         self._path = campaign_dir / NAME
 
-    def stop_requested(self, after_round: int, again: int = 0) -> bool:
+    def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
         """Whether somebody asked to stop by the end of that round."""
         return self._path.exists()
 

@@ -139,7 +139,7 @@ GEMM = Amount(flops=2 * 4096.0**3, bytes=3 * 2 * 4096.0**2)
 
 
 def on_h100(block, m=4096, n=4096):
-    grid, tile = tiles(m, n, 4096, block=block, read=2, written=2)
+    grid, tile = tiles(m, n, 4096, block=block, read_bytes=2, written_bytes=2)
     call = Amount(flops=2.0 * m * n * 4096, bytes=2.0 * (m * 4096 + n * 4096 + m * n))
     return wave(grid=grid, units=132, call=call, tile=tile, ceilings=H100, source=PEAK.source)
 

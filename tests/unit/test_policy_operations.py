@@ -96,8 +96,8 @@ def test_types(op, dtype, out, expected):
 
 
 def test_block_formats_carry_their_scales():
-    assert Types(main="mxfp4", out="fp32").read * 32 == 17
-    assert Types(main="nvfp4", out="fp32").read * 16 == 9
+    assert Types(main="mxfp4", out="fp32").read_bytes * 32 == 17
+    assert Types(main="nvfp4", out="fp32").read_bytes * 16 == 9
     assert canonical(" Half ") == "fp16"
 
 
