@@ -200,7 +200,7 @@ class NvidiaSmi:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             said = Path(folder) / "readings.csv"
             argv = (*nvidia.query(fields, index=self.index), "-lms", str(POLL_MS))
-            with run_beside(argv, cwd=Path("/"), said=said, env={"TZ": "UTC"}):
+            with run_beside(argv, cwd=Path("/"), output_file=said, env={"TZ": "UTC"}):
                 yield
             text = said.read_text(errors="replace")
         into += nvidia.parse_readings(text, fields, monotonic_s=_monotonic_s())

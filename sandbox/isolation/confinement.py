@@ -36,11 +36,11 @@ UNSAID = frozenset({signal.SIGINT, signal.SIGPIPE})
 
 
 def own_table_words(
-    *, said: Path, network: bool, memory_mb: int | None, file_mb: int, cpu: int | None, uses: Iterable[str] = ()
+    *, exit_file: Path, network: bool, memory_mb: int | None, file_mb: int, cpu: int | None, uses: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Words that give what follows them a process table, limits, a processor, and no network unless `network`.
 
-    Empty where this machine permits no such table. `said` is a file that is made there, for `how_it_ended`. With the
+    Empty where this machine permits no such table. `exit_file` is made there, for `decode_exit`. With the
     network the command may administer the system as its user may, which profilers need; without, it may not, so that
     it cannot take away what hides the other processes from it.
 
@@ -55,16 +55,16 @@ def own_table_words(
     if not ways or shell is None:
         return ()
     memory = "" if memory_mb is None else str(memory_mb * KIB)
-    limits = (str(said), str(file_mb * BLOCKS), memory)
+    limits = (str(exit_file), str(file_mb * BLOCKS), memory)
     memory_of_its_own = ("", "") if any(SHARED in word for word in uses) else _mount_words(network=network)
     inside = (shell, "-c", FIRST_PROCESS, "sh", *memory_of_its_own, *limits)
     return (*death_signal_words(), *ways, *inside, *(() if network else _unprivileged_words()), *pinning_words(cpu))
 
 
-def decode_exit(code: int, said: Path) -> tuple[int, bytes]:
+def decode_exit(code: int, exit_file: Path) -> tuple[int, bytes]:
     """The command's own exit code, -N for signal N as `Popen` has it, and what the shell had to say besides."""
     try:
-        words = said.read_bytes()
+        words = exit_file.read_bytes()
     except OSError:  # the shell was killed before it came to that
         return code, b""
     number = code - 128
@@ -160,10 +160,10 @@ def _limit_words(memory_mb: int | None, file_mb: int) -> tuple[str, ...]:
 
 
 def _tool(name: str, *, field: str) -> str:
-    found = locate(name)
-    if found is None:
+    path = locate(name)
+    if path is None:
         raise ProgramMissing(name, field=field)
-    return found
+    return path
 
 
 def locate(name: str) -> str | None:
@@ -171,18 +171,18 @@ def locate(name: str) -> str | None:
     return which(name, os.environ.get("PATH", os.defpath))
 
 
-_seen: dict[tuple[str, str], str] = {}
+_programs: dict[tuple[str, str], str] = {}
 
 
 def which(name: str, path: str) -> str | None:
     """Where a program is on that path; a place that was found is remembered as long as the program is there."""
-    place = _seen.get((name, path))
+    place = _programs.get((name, path))
     if place is not None and os.access(place, os.X_OK):
         return place
-    found = shutil.which(name, path=path)
-    if found is not None:
-        _seen[name, path] = found
-    return found
+    program = shutil.which(name, path=path)
+    if program is not None:
+        _programs[name, path] = program
+    return program
 
 
 @functools.cache
@@ -193,10 +193,10 @@ def namespace_words(*, network: bool, table: bool) -> tuple[str, ...]:
     of its own, save where the kernel knows no such namespace.
     """
     tool, probe = locate("unshare"), locate("true")
-    wanted = (*(() if network else ("-n",)), *(TABLE if table else ()))
-    if tool is None or probe is None or not wanted:
+    flags = (*(() if network else ("-n",)), *(TABLE if table else ()))
+    if tool is None or probe is None or not flags:
         return ()
-    more = ((*wanted, *MESSAGES), wanted) if table else (wanted,)
+    more = ((*flags, *MESSAGES), flags) if table else (flags,)
     ways = ((tool, *user, *words) for words in more for user in ((), ("-r",)))
     return next((way for way in ways if works((*way, probe))), ())
 

@@ -53,8 +53,8 @@ def _clean(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
     try:
         if _signs(folder, inside) != signs:
             return False
-        with os.scandir(folder) as found:
-            left = [entry for entry in found if entry.name not in inside]
+        with os.scandir(folder) as entries:
+            left = [entry for entry in entries if entry.name not in inside]
         for entry in left:
             os.unlink(entry.path)  # noqa: PTH108 (twice for every process; refuses a folder)
         return all(_empty(f"{folder}/{name}") for name in inside)
@@ -63,16 +63,16 @@ def _clean(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
 
 
 def _empty(folder: str) -> bool:
-    with os.scandir(folder) as found:
-        return next(found, None) is None
+    with os.scandir(folder) as entries:
+        return next(entries, None) is None
 
 
 def _signs(folder: Path, inside: tuple[str, ...]) -> Signs:
     """Raises OSError where one of them is missing or is no folder."""
-    found = [os.lstat(folder), *(os.lstat(f"{folder}/{name}") for name in inside)]
-    if not all(stat.S_ISDIR(status.st_mode) for status in found):
+    statuses = [os.lstat(folder), *(os.lstat(f"{folder}/{name}") for name in inside)]
+    if not all(stat.S_ISDIR(status.st_mode) for status in statuses):
         raise NotADirectoryError(folder)
-    return tuple((status.st_ino, status.st_mode, status.st_uid) for status in found)
+    return tuple((status.st_ino, status.st_mode, status.st_uid) for status in statuses)
 
 
 @atexit.register

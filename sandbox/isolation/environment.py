@@ -18,11 +18,11 @@ MARK = "RIDGELINE_RUN"
 
 def select_variables(names: Iterable[str]) -> dict[str, str]:
     """The values of the named variables of this process, for `env`. Unset ones and secrets are left out."""
-    wanted = tuple(names)
-    for name in wanted:
+    requested_names = tuple(names)
+    for name in requested_names:
         if SECRET.search(name):
             logger.warning("%s is withheld from commands: its name says it is a secret", name)
-    return {name: os.environ[name] for name in wanted if name in os.environ and not SECRET.search(name)}
+    return {name: os.environ[name] for name in requested_names if name in os.environ and not SECRET.search(name)}
 
 
 def card_variables() -> dict[str, str]:

@@ -46,39 +46,41 @@ def end_session(process: subprocess.Popen[bytes], *, politely: bool) -> None:
     process.wait()
 
 
-def sweep(mark: str, *, first: int, forks: int | None) -> tuple[int, ...]:
+def sweep(mark: str, *, ancestor: int, forks: int | None) -> tuple[int, ...]:
     """Kill whatever carries the mark in its environment: processes that made a session of their own. Their ids.
 
-    `first` is the process they descend from, and `forks` what `forks_so_far` said before it was started: younger ids
+    `ancestor` is the process they descend from, and `forks` what `count_forks` said before it was started: younger ids
     are looked at, and all where ids may have come round since.
     """
-    wanted = f"{MARK}={mark}".encode()
-    found: list[int] = []
+    assignment = f"{MARK}={mark}".encode()
+    killed: list[int] = []
     for _ in range(8):  # one that forks while we look is met in the next pass
-        survivors = [pid for pid in _younger(first, forks) if wanted in _environment(pid)]
+        survivors = [pid for pid in _younger(ancestor, forks) if assignment in _environment(pid)]
         if not survivors:
             break
         for pid in survivors:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        found += survivors
+        killed += survivors
         time.sleep(0.01)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(killed))
 
 
-def processor_time_s(mark: str, *, first: int, forks: int | None) -> float:
+def processor_time_s(mark: str, *, ancestor: int, forks: int | None) -> float:
     """Processor time, in seconds, of the living processes that carry the mark and of the children they collected.
 
     Arguments are those of `sweep`.
     """
-    wanted = f"{MARK}={mark}".encode()
-    return sum(_ticks(pid) for pid in _younger(first, forks) if wanted in _environment(pid)) / os.sysconf("SC_CLK_TCK")
+    assignment = f"{MARK}={mark}".encode()
+    return sum(_ticks(pid) for pid in _younger(ancestor, forks) if assignment in _environment(pid)) / os.sysconf(
+        "SC_CLK_TCK"
+    )
 
 
 def _ticks(pid: int) -> int:
     """User and system time of a process and of its collected children; 0 for one that is gone."""
     try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = _read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return sum(map(int, fields[11:15]))
     except (OSError, ValueError):
         return 0
@@ -87,13 +89,13 @@ def _ticks(pid: int) -> int:
 def count_forks() -> int | None:
     """Processes and threads that this machine has made since it started; None where that is not told."""
     try:
-        return int(_read("/proc/stat").rpartition(b"\nprocesses ")[2].split(maxsplit=1)[0])
+        return int(_read_file("/proc/stat").rpartition(b"\nprocesses ")[2].split(maxsplit=1)[0])
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _younger(first: int, forks: int | None) -> Iterable[int]:
-    """Ids that may have been given out since `first` was: they are given in order, and begin again after the largest.
+def _younger(ancestor: int, forks: int | None) -> Iterable[int]:
+    """Ids that may have been given out since `ancestor` was: they are given in order, and begin again after the largest.
 
     Not all of them need be in use.
     """
@@ -101,18 +103,22 @@ def _younger(first: int, forks: int | None) -> Iterable[int]:
     if forks is None or now is None:
         return _processes()
     try:
-        last = int(_read("/proc/loadavg").split()[-1])
-        largest = int(_read("/proc/sys/kernel/pid_max"))
+        newest = int(_read_file("/proc/loadavg").split()[-1])
+        largest = int(_read_file("/proc/sys/kernel/pid_max"))
     except (OSError, ValueError, IndexError):
         return _processes()
     if now - forks > largest // 2:  # ids in use are jumped over, so they may have come round
         return _processes()
-    if 0 <= last - first < FEW:
-        return range(first, last + 1)
-    return [pid for pid in _processes() if (first <= pid <= last if first <= last else pid >= first or pid <= last)]
+    if 0 <= newest - ancestor < FEW:
+        return range(ancestor, newest + 1)
+    return [
+        pid
+        for pid in _processes()
+        if (ancestor <= pid <= newest if ancestor <= newest else pid >= ancestor or pid <= newest)
+    ]
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY)
     try:
         return os.read(handle, 1 << 16)
@@ -136,8 +142,8 @@ def _poll(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def _processes() -> list[int]:
-    with os.scandir("/proc") as found:
-        return [int(entry.name) for entry in found if entry.name.isdigit()]
+    with os.scandir("/proc") as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
 
 
 def _environment(pid: int) -> bytes:
@@ -188,17 +194,17 @@ def children_before() -> frozenset[int] | None:
     if not adopts():
         return None
     with _starting:  # a number that is given out again from now on is not ours by what it once was
-        known = frozenset(_children())
-        _ours.intersection_update(known)
-    return known
+        children = frozenset(_children())
+        _ours.intersection_update(children)
+    return children
 
 
-def end_since(known: frozenset[int] | None) -> tuple[int, ...]:
+def end_since(earlier_children: frozenset[int] | None) -> tuple[int, ...]:
     """Kill every orphan that came since, and collect it. Their ids."""
-    found: list[int] = []
-    for _ in range(PASSES if known is not None else 0):
+    killed: list[int] = []
+    for _ in range(PASSES if earlier_children is not None else 0):
         with _starting:
-            orphans = [pid for pid in _children() if pid not in _ours and pid not in (known or ())]
+            orphans = [pid for pid in _children() if pid not in _ours and pid not in (earlier_children or ())]
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -206,8 +212,8 @@ def end_since(known: frozenset[int] | None) -> tuple[int, ...]:
                     os.waitpid(pid, 0)
         if not orphans:
             break
-        found += orphans
-    return tuple(dict.fromkeys(found))
+        killed += orphans
+    return tuple(dict.fromkeys(killed))
 
 
 @functools.cache
@@ -219,8 +225,8 @@ def adopts() -> bool:
 
 def _children() -> list[int]:
     """Nobody's where the kernel does not list them."""
-    found: list[int] = []
+    children: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that ended meanwhile
-            found += map(int, (task / "children").read_text().split())
-    return found
+            children += map(int, (task / "children").read_text().split())
+    return children

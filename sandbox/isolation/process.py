@@ -72,8 +72,8 @@ def watch(
         if time.monotonic() >= until:
             return "late"
         now = progress()
-        moved = now.printed != before.printed or abs(now.worked_s - before.worked_s) >= IDLE * patience.window_s
-        before, still = now, 0 if moved else still + 1
+        progressed = now.printed != before.printed or abs(now.worked_s - before.worked_s) >= IDLE * patience.window_s
+        before, still = now, 0 if progressed else still + 1
         if still >= patience.windows:
             return "hung"
     return "exited"
@@ -107,7 +107,7 @@ class Command:
     stdin: bytes | None = None
     patience: HangWatchdog | None = None
     """How long it may do nothing before its time limit; None: as long as it likes."""
-    apart: bool = False
+    own_table: bool = False
     """Whether it has a process table of its own, where this machine permits one: for code that nobody has read."""
 
 
@@ -122,7 +122,7 @@ class Options(TypedDict, total=False):
     field: str
     stdin: bytes | None
     patience: HangWatchdog | None
-    apart: bool
+    own_table: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,15 +147,15 @@ def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[O
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, **options)
     with fresh_folder(*PRIVATE) as private:
-        said = private / "output"
-        with said.open("wb") as out:
+        output_file = private / "output"
+        with output_file.open("wb") as out:
             returncode, seconds = _execute(command, private=private, out=out, err=None)
         return Exit(
             argv=command.argv,
             returncode=returncode,
             timed_out=returncode is None,
             seconds=seconds,
-            output=head_and_tail(said, command.output_bytes),
+            output=head_and_tail(output_file, command.output_bytes),
         )
 
 
@@ -190,8 +190,10 @@ def _tool_folder() -> Path:
 
 
 @contextlib.contextmanager
-def run_beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Run a trusted tool that does not end by itself while the block runs; what it prints goes to the file `said`.
+def run_beside(
+    argv: Sequence[str], *, cwd: Path, output_file: Path, env: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a trusted tool that does not end by itself while the block runs; what it prints goes to `output_file`.
 
     It ends with the block, and with this process if that is killed. Raises ProgramMissing when it cannot be started.
     """
@@ -200,7 +202,7 @@ def run_beside(argv: Sequence[str], *, cwd: Path, said: Path, env: Mapping[str, 
     with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
         environment = build_environment(Path(folder), mark=secrets.token_hex(16), extra=command.env)
         words = (*tied, *_prepare_argv(command, environment))
-        with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
+        with output_file.open("wb") as out, Path(os.devnull).open("rb") as nothing:
             process = _start(words, command, env=environment, stdin=nothing, out=out, err=None)
         try:
             yield
@@ -229,10 +231,10 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     table = _table_words(command, ended, environment)
     argv = _prepare_argv(command, environment, table)
     forks = None if _is_trusted(command) else count_forks()
-    known = kill_tree.children_before() if command.apart and not table else None
-    with _open_stdin(command.stdin) as given:
+    earlier_children = kill_tree.children_before() if command.own_table and not table else None
+    with _open_stdin(command.stdin) as standard_input:
         began = time.monotonic()
-        process = _start(argv, command, env=environment, stdin=given, out=out, err=err)
+        process = _start(argv, command, env=environment, stdin=standard_input, out=out, err=err)
         how: Ending = "late"
         try:
             how = watch(
@@ -241,15 +243,15 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
                 patience=command.patience,
                 progress=lambda: Progress(
                     printed=os.fstat(out.fileno()).st_size,
-                    worked_s=processor_time_s(mark, first=process.pid, forks=forks),
+                    worked_s=processor_time_s(mark, ancestor=process.pid, forks=forks),
                 ),
             )
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
             end_session(process, politely=how != "exited")
             if not (_is_trusted(command) or table):  # with a table of its own nothing is left
-                sweep(mark, first=process.pid, forks=forks)
-            kill_tree.end_since(known)
+                sweep(mark, ancestor=process.pid, forks=forks)
+            kill_tree.end_since(earlier_children)
     if how == "hung" and command.patience is not None:
         os.write(out.fileno(), f"\n[{command.patience.text}]\n".encode())
     if how != "exited":
@@ -319,12 +321,12 @@ def _start(
 
 def _prepare_argv(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The command with its program resolved and everything that confines it in front."""
-    first = command.argv[0]
-    name = str(command.cwd / first) if "/" in first and not first.startswith("/") else first
-    program = which(name, env["PATH"]) if "/" not in first else shutil.which(name, path=env["PATH"])
+    word = command.argv[0]
+    name = str(command.cwd / word) if "/" in word and not word.startswith("/") else word
+    program = which(name, env["PATH"]) if "/" not in word else shutil.which(name, path=env["PATH"])
     if program is None:
-        why = "is not executable" if "/" in first and Path(name).exists() else "not found"
-        raise ProgramMissing(first, field=command.field, why=why)
+        why = "is not executable" if "/" in word and Path(name).exists() else "not found"
+        raise ProgramMissing(word, field=command.field, why=why)
     confined = table or confining_words(
         memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
     )
@@ -334,10 +336,10 @@ def _prepare_argv(command: Command, env: Mapping[str, str], table: tuple[str, ..
 
 def _table_words(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
-    if not command.apart or command.file_mb is None:
+    if not command.own_table or command.file_mb is None:
         return ()
     return own_table_words(
-        said=ended,
+        exit_file=ended,
         network=command.network,
         memory_mb=command.memory_mb,
         file_mb=command.file_mb,

@@ -89,18 +89,18 @@ def worker_environment(private: Path, program: Path, extra: dict[str, str]) -> d
 
 def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: bool) -> Mounts:
     """The whole of the worker's file system, parents before children."""
-    found: Mounts = [("processes", "", "/proc")]
-    found += [("scratch", "tmp", "/tmp"), ("scratch", "shm", "/dev/shm"), ("link", "/tmp", "/var/tmp")]
-    found += [("scratch", "own", str(private)), *(("folder", "", str(private / name)) for name in OWN_FOLDERS)]
-    found += [("link", f"/proc/self/{target}", f"/dev/{name}") for name, target in _STREAMS.items()]
+    mounts: Mounts = [("processes", "", "/proc")]
+    mounts += [("scratch", "tmp", "/tmp"), ("scratch", "shm", "/dev/shm"), ("link", "/tmp", "/var/tmp")]
+    mounts += [("scratch", "own", str(private)), *(("folder", "", str(private / name)) for name in OWN_FOLDERS)]
+    mounts += [("link", f"/proc/self/{target}", f"/dev/{name}") for name, target in _STREAMS.items()]
     devices = [*(Path("/dev") / name for name in _DEVICES), *(_matching("/dev", _GPU_DEVICES) if gpu else ())]
-    found += [("device", str(path), str(path)) for path in devices if path.exists()]
+    mounts += [("device", str(path), str(path)) for path in devices if path.exists()]
     links, folders = _system_paths(gpu=gpu)
-    found += [("link", os.readlink(link), str(link)) for link in links]  # noqa: PTH115 (not as a path: kept as it is)
-    found += [
+    mounts += [("link", os.readlink(link), str(link)) for link in links]  # noqa: PTH115 (not as a path: kept as it is)
+    mounts += [
         ("read", os.path.realpath(path), str(path)) for path in (*folders, *installation_paths(program), *readable)
     ]
-    return sorted(dict.fromkeys(found), key=lambda mount: mount[2].count("/"))
+    return sorted(dict.fromkeys(mounts), key=lambda mount: mount[2].count("/"))
 
 
 @cache
@@ -117,10 +117,10 @@ def installation_paths(program: Path) -> tuple[Path, ...]:
             prefixes += [prefix, *_base_installation(configuration)]
         elif any((prefix / "lib").glob("python3*")):
             prefixes.append(prefix)
-    found = [
+    installations = [
         prefix for prefix in dict.fromkeys(prefixes) if os.path.realpath(prefix) not in ("/", "/usr", "/usr/local")
     ]
-    return tuple(path for prefix in found for path in _matching(prefix, _INSTALLATION))
+    return tuple(path for prefix in installations for path in _matching(prefix, _INSTALLATION))
 
 
 def check_readable(paths: Iterable[Path], *, by_others: bool) -> None:
@@ -128,8 +128,8 @@ def check_readable(paths: Iterable[Path], *, by_others: bool) -> None:
     for path in paths:
         if not path.is_absolute() or not path.exists():
             raise WorldError(f"{path}: a worker is to read it, and it is not there; give the whole path of what exists")
-        wanted = 0o005 if path.is_dir() else 0o004
-        if by_others and path.stat().st_mode & wanted != wanted:
+        bits = 0o005 if path.is_dir() else 0o004
+        if by_others and path.stat().st_mode & bits != bits:
             raise WorldError(f"{path}: a worker runs as nobody and may not read it; chmod o+rX it")
 
 
@@ -188,16 +188,16 @@ def put_bubblewrap_before(plan: Plan) -> tuple[int, ...]:
     for kind, what, where in plan.mounts:
         words += _bubblewrap_args(kind, what, where, size=plan.scratch_bytes)
     words += ["--remount-ro", "/", "--chdir", plan.folder]
-    made: tuple[int, ...] = ()
-    if filters.known():
+    descriptors: tuple[int, ...] = ()
+    if filters.is_supported():
         code = os.memfd_create("filter")
         os.write(code, filters.program(gpu=plan.gpu))
         os.lseek(code, 0, os.SEEK_SET)
         words += ["--seccomp", str(code)]
         plan.keep = [*plan.keep, code]
-        made = (code,)
+        descriptors = (code,)
     plan.argv = [*words, "--", *plan.argv]
-    return made
+    return descriptors
 
 
 def _bubblewrap_args(kind: str, what: str, where: str, *, size: int) -> list[str]:
@@ -247,9 +247,9 @@ class WarmProgram:
 class ForkedProcess:
     """The outer process of a worker that a stem has copied: no child of this one, but waited for and killed alike."""
 
-    def __init__(self, over: int, said: int) -> None:
-        """`over`: a descriptor of the process, from here on this object's. `said`: the file of `watch.HEAD`."""
-        self._over, self._said = over, said
+    def __init__(self, over: int, output: int) -> None:
+        """`over`: a descriptor of the process, from here on this object's. `output`: the file of `watch.HEAD`."""
+        self._over, self._output = over, output
         self._forget = weakref.finalize(self, os.close, over)
         self.returncode: int | None = None
 
@@ -266,7 +266,7 @@ class ForkedProcess:
         if not self.ended_within(timeout_s):
             raise subprocess.TimeoutExpired("a worker", timeout_s or 0.0)
         if self.returncode is None:
-            status = status_of(self._said)
+            status = status_of(self._output)
             self.returncode = -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
             self._forget()
         return self.returncode
@@ -299,13 +299,13 @@ class ForkServer:
             )
         self._wire.settimeout(IMPORT_S)
         try:
-            said = self._wire.recv(64)
+            answer = self._wire.recv(64)
         except OSError:
             self.close()
             raise
-        if said != b"ready":
+        if answer != b"ready":
             self.close()
-            raise OSError(f"no copies can be made: {said.decode(errors='replace') or 'it ended'}")
+            raise OSError(f"no copies can be made: {answer.decode(errors='replace') or 'it ended'}")
         self._wire.settimeout(COPY_S)
         self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LONGEST)
 
@@ -313,14 +313,14 @@ class ForkServer:
         """A copy that carries out the plan. Raises OSError."""
         with self._lock:
             try:
-                socket.send_fds(self._wire, [packed(plan).encode()], [plan.report, plan.line, plan.said, *plan.keep])
-                word, given, _, _ = socket.recv_fds(self._wire, 64, 1)
+                socket.send_fds(self._wire, [packed(plan).encode()], [plan.report, plan.line, plan.output, *plan.keep])
+                word, descriptors, _, _ = socket.recv_fds(self._wire, 64, 1)
             except OSError:
                 self._wire.close()  # a late answer must reach nobody who asks after this
                 raise
-        if not given:
+        if not descriptors:
             raise OSError("no descriptor is left here" if word else "it ended")
-        return ForkedProcess(given[0], plan.said)
+        return ForkedProcess(descriptors[0], plan.output)
 
     def close(self) -> None:
         """Let it end."""
@@ -353,15 +353,15 @@ def fork_server_of(warm: WarmProgram, environment: Mapping[str, str]) -> ForkSer
 
 @atexit.register
 def _end_fork_servers() -> None:
-    for key, one in _fork_servers.items():
-        if one is not None and key[0] == os.getpid():
-            one.close()
+    for key, server in _fork_servers.items():
+        if server is not None and key[0] == os.getpid():
+            server.close()
 
 
 def forget_fork_server(gone: ForkServer) -> None:
     """It answers no more: workers are started each for itself from here on."""
     with _finding:
-        for key in [key for key, one in _fork_servers.items() if one is gone]:
+        for key in [key for key, server in _fork_servers.items() if server is gone]:
             _fork_servers[key] = None
     gone.close()
 
@@ -401,15 +401,15 @@ class WorkerLimits:
 
     def resources(self, *, gpu: bool) -> list[tuple[int, int]]:
         """Resources and their limits as setrlimit(2) has them."""
-        held = [
+        limits = [
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_FSIZE, self.file_mb * _MIB),
             (resource.RLIMIT_NOFILE, max(self.open_files, _CARD_FILES) if gpu else self.open_files),
         ]
         if not gpu:
             reserved = _PER_THREAD_MB * (os.cpu_count() or 1)
-            held.append((resource.RLIMIT_AS, (self.memory_mb + reserved) * _MIB))
-        return held
+            limits.append((resource.RLIMIT_AS, (self.memory_mb + reserved) * _MIB))
+        return limits
 
 
 # One start of one worker: the plan, the process that carries it out, and what is heard of it.
@@ -444,11 +444,11 @@ class ConfinedProcess:
 
     def __init__(self, plan: Plan, *, mark: str | None, stem: ForkServer | None) -> None:
         """Start it. `plan` has no descriptors yet. Raises WorldError when it did not come to run as planned."""
-        self.plan, self._mark, self._groups, self._limit = plan, mark, plan.groups, plan.said_bytes
-        self._said = plan.said = os.memfd_create("said")
-        weakref.finalize(self, os.close, self._said)
-        os.lseek(self._said, HEAD, os.SEEK_SET)
-        heard, plan.report = os.pipe()
+        self.plan, self._mark, self._groups, self._limit = plan, mark, plan.groups, plan.output_bytes
+        self._output = plan.output = os.memfd_create("said")
+        weakref.finalize(self, os.close, self._output)
+        os.lseek(self._output, HEAD, os.SEEK_SET)
+        report_end, plan.report = os.pipe()
         plan.line, line = os.pipe()
         self._let_go = weakref.finalize(self, os.close, line)
         try:
@@ -456,9 +456,9 @@ class ConfinedProcess:
         finally:
             os.close(plan.report)
             os.close(plan.line)
-            with os.fdopen(heard, encoding="utf-8", errors="replace") as report:
-                said = report.read()
-        self._check(said.splitlines())
+            with os.fdopen(report_end, encoding="utf-8", errors="replace") as report:
+                lines = report.read()
+        self._check(lines.splitlines())
 
     @property
     def returncode(self) -> int | None:
@@ -477,7 +477,7 @@ class ConfinedProcess:
         """What it printed, standard output and error together: head and tail, with what is between them counted."""
         count, _ = self._head()
         half = self._limit // 2
-        data = os.pread(self._said, 2 * half, HEAD)
+        data = os.pread(self._output, 2 * half, HEAD)
         if count <= 2 * half:
             return data[:count].decode(errors="replace")
         turn = (count - half) % half
@@ -499,7 +499,7 @@ class ConfinedProcess:
             self.kill()
         self.wait()
         if self._mark is not None and not isinstance(self._outer, ForkedProcess):
-            sweep(self._mark, first=self._outer.pid, forks=None)
+            sweep(self._mark, ancestor=self._outer.pid, forks=None)
         remove_control_groups(self._groups)
 
     def _check(self, report: list[str]) -> None:
@@ -508,7 +508,7 @@ class ConfinedProcess:
         self.missing += tuple(line.removeprefix("missing: ") for line in report if line.startswith("missing: "))
         if faults or "ready" not in report:
             self.end()
-            why = "; ".join(faults) or os.pread(self._said, self._limit, HEAD).decode(errors="replace").strip()
+            why = "; ".join(faults) or os.pread(self._output, self._limit, HEAD).decode(errors="replace").strip()
             raise WorldError(
                 f"a worker could not be started in isolation: {why or f'its start ended with {self.returncode}'}"
             )
@@ -518,7 +518,7 @@ class ConfinedProcess:
         return outer.ended_within(timeout_s) if isinstance(outer, ForkedProcess) else wait_for_exit(outer, timeout_s)
 
     def _head(self) -> tuple[int, int]:
-        head = os.pread(self._said, HEAD, 0)
+        head = os.pread(self._output, HEAD, 0)
         return int.from_bytes(head[:8], "little"), int.from_bytes(head[8:16], "little")
 
 
@@ -529,9 +529,9 @@ def _start_alone(plan: Plan) -> subprocess.Popen[bytes]:
         env={"LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=plan.said,  # a fault of that program itself; what the worker prints takes its place
+        stderr=plan.output,  # a fault of that program itself; what the worker prints takes its place
         start_new_session=True,
-        pass_fds=(*plan.keep, plan.report, plan.line, plan.said),
+        pass_fds=(*plan.keep, plan.report, plan.line, plan.output),
     )
 
 
@@ -540,15 +540,15 @@ def start_process(
 ) -> ConfinedProcess:
     """Start a worker that way; see `ridgeline.sandbox.isolation.workers.launch`."""
     mark = secrets.token_hex(16) if mode == "weak" else None
-    given = _withhold_secrets(environment)
-    plan = _make_plan(mode, start, {**given, **({MARK: mark} if mark else {})})
+    permitted = _withhold_secrets(environment)
+    plan = _make_plan(mode, start, {**permitted, **({MARK: mark} if mark else {})})
     plan.keep = sorted(pass_fds)
     counted = mode == "root" or (mode == "user" and os.geteuid() != 0)
     controllers = ("memory",) if counted else ("memory", "pids")
     plan.groups, unbound = make_control_groups(start.limits, controllers)
     lent = put_bubblewrap_before(plan) if mode == "bubblewrap" else ()
     try:
-        worker = _start_copy(plan, start.warm, given) if start.warm and _can_be_copied(mode) else None
+        worker = _start_copy(plan, start.warm, permitted) if start.warm and _can_be_copied(mode) else None
         if worker is None:
             if plan.script:  # a copy was lost, and may have taken its groups with it
                 remove_control_groups(plan.groups)
@@ -595,8 +595,8 @@ def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[st
     check_readable(start.readable, by_others=mode == "root")
     for name in OWN_FOLDERS:
         (private / name).mkdir(exist_ok=True)
-    seen = list_mounts(program, readable=start.readable, private=private, gpu=start.gpu)
-    _check_visible(program, seen)
+    mounts = list_mounts(program, readable=start.readable, private=private, gpu=start.gpu)
+    _check_visible(program, mounts)
     return Plan(
         {
             "mode": mode,
@@ -604,21 +604,21 @@ def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[st
             "script": [],
             "environment": worker_environment(private, program, dict(environment)),
             "folder": str(private),
-            "mounts": seen,
+            "mounts": mounts,
             "scratch_bytes": start.limits.scratch_mb << 20,
             "scratch_files": _SCRATCH_FILES,
             "limits": start.limits.resources(gpu=start.gpu),
             "tasks": start.limits.tasks + (0 if mode in ("root", "user") else _count_user_tasks()),
-            "said_bytes": start.limits.output_bytes,
+            "output_bytes": start.limits.output_bytes,
             "judge": os.getpid(),
             "gpu": start.gpu,
         }
     )
 
 
-def _check_visible(program: Path, seen: Mounts) -> None:
+def _check_visible(program: Path, mounts: Mounts) -> None:
     places = (program, Path(os.path.realpath(program.parent)) / program.name)
-    if not any(place.is_relative_to(where) for kind, _, where in seen if kind == "read" for place in places):
+    if not any(place.is_relative_to(where) for kind, _, where in mounts if kind == "read" for place in places):
         raise WorldError(
             f"{program}: a worker is to run it and would not see it; name its folder among what it may read"
         )
@@ -758,25 +758,25 @@ def _list_modes() -> tuple[IsolationMode, ...]:
 # Control groups: a bound on what all processes of one worker use together.
 
 
-def make_control_groups(limits: WorkerLimits, wanted: Collection[str]) -> tuple[list[str], list[str]]:
+def make_control_groups(limits: WorkerLimits, controllers: Collection[str]) -> tuple[list[str], list[str]]:
     """New groups beneath that of this process, and which of the wanted controllers (memory, pids) none holds.
 
     One group for each hierarchy; ask for no more than is needed, as joining one of the old kind takes milliseconds.
     Whoever uses them removes them. Nothing is left behind for controllers that are not to be had.
     """
     name = f"ridgeline-{secrets.token_hex(8)}"
-    made: list[str] = []
-    held: set[str] = set()
-    for parent in dict.fromkeys(_parent_groups(wanted)):
+    groups: list[str] = []
+    bounding: set[str] = set()
+    for parent in dict.fromkeys(_parent_groups(controllers)):
         group = parent / name
         with suppress(OSError):
             group.mkdir()
             if bound := _bounding_controllers(group, limits):
-                held |= bound
-                made.append(str(group))
+                bounding |= bound
+                groups.append(str(group))
             else:
                 group.rmdir()
-    return made, [controller for controller in wanted if controller not in held]
+    return groups, [controller for controller in controllers if controller not in bounding]
 
 
 def remove_control_groups(groups: list[str]) -> None:
@@ -788,7 +788,7 @@ def remove_control_groups(groups: list[str]) -> None:
 
 def _bounding_controllers(group: Path, limits: WorkerLimits) -> set[str]:
     """Which controllers hold the group now."""
-    held = set()
+    bounding = set()
     size = str(limits.memory_mb << 20)
     for controller, name, value in (
         ("memory", "memory.max", size),
@@ -799,11 +799,11 @@ def _bounding_controllers(group: Path, limits: WorkerLimits) -> set[str]:
         if (group / name).exists():
             with suppress(OSError):
                 (group / name).write_text(value, encoding="ascii")
-                held.add(controller)
-    return held - {""}
+                bounding.add(controller)
+    return bounding - {""}
 
 
-def _parent_groups(wanted: Collection[str]) -> Iterator[Path]:
+def _parent_groups(requested: Collection[str]) -> Iterator[Path]:
     """Folders of this process's own groups, for wanted controllers of the old kind and for the new hierarchy."""
     mine: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
@@ -813,8 +813,10 @@ def _parent_groups(wanted: Collection[str]) -> Iterator[Path]:
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
         root, where = before.split()[3:5]
-        known = {"": kind == "cgroup2"} | {name: kind == "cgroup" and name in options.split(",") for name in wanted}
-        for controller, here in known.items():
+        hierarchies = {"": kind == "cgroup2"} | {
+            name: kind == "cgroup" and name in options.split(",") for name in requested
+        }
+        for controller, here in hierarchies.items():
             path = mine.get(controller, "")
             if here and path and (path + "/").startswith(root.rstrip("/") + "/"):
                 yield Path(where + path.removeprefix(root.rstrip("/")))

@@ -63,7 +63,7 @@ class Child:
         """Start the program `host` with its two ends of the pipes as arguments. Raises ChildLost."""
         self._folders = contextlib.ExitStack()
         private = self._folders.enter_context(fresh_folder(*PRIVATE))
-        self._said = private / "output"
+        self._output_path = private / "output"
         theirs_in, self._to = os.pipe()
         self._back, theirs_out = os.pipe()
         os.set_blocking(self._to, False)
@@ -85,7 +85,7 @@ class Child:
             **(card_variables() if limits.card else {}),
             **limits.environment,
         }
-        with self._said.open("wb") as out:
+        with self._output_path.open("wb") as out:
             return subprocess.Popen(
                 (*words, limits.python, "-P", str(host), *map(str, ends)),
                 cwd=private,
@@ -115,7 +115,7 @@ class Child:
 
     def explain_loss(self, why: str) -> ChildLost:
         """End the child; the error tells `why`, or its exit code or signal, and the end of its output."""
-        tail = " ".join(head_and_tail(self._said, TAIL_BYTES).split())[-TAIL_CHARS:]
+        tail = " ".join(head_and_tail(self._output_path, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
         reason = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")

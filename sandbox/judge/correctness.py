@@ -334,12 +334,12 @@ class Constants:
 
     def __init__(self, task: Task) -> None:
         self._names = tuple(tensor.name for tensor in task.inputs if tensor.constness == "const")
-        self._first: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
+        self._by_size: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """The inputs with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
-        constants = self._first.setdefault(size, {name: inputs[name] for name in self._names})
+        constants = self._by_size.setdefault(size, {name: inputs[name] for name in self._names})
         return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
 
 
@@ -352,7 +352,7 @@ class CorrectnessTests:
     """Judged so far."""
     _decoys: dict[str, dict[str, NDArray[np.generic]]] = field(default_factory=dict)
     _poisons: dict[str, PoisonPool] = field(default_factory=dict)
-    _first: dict[str, Case] = field(default_factory=dict)
+    _first_cases: dict[str, Case] = field(default_factory=dict)
     _consts: "Constants" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -380,7 +380,7 @@ class CorrectnessTests:
 
     def _run_case(self, session: Session, case: Case) -> Sequence[str]:
         if not self.options.has("fresh_values"):  # what a careless harness does: one set of values for each size
-            case = self._first.setdefault(case.shape.label, case)
+            case = self._first_cases.setdefault(case.shape.label, case)
         inputs = self._consts.keep(case.shape, case.inputs)
         truth = case.truth or truth_of(self.bench.reference, inputs)
         placement = int(self.rng.integers(2)) if self.options.has("addresses") else 0

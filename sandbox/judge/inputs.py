@@ -499,7 +499,7 @@ class IntegerSpan:
     def __init__(self, tensor: Input, *, empty: bool) -> None:
         self.mask = is_mask(tensor)
         self.low = 0 if self.mask else tensor.low
-        self.last = 1 if self.mask else max(tensor.high - 1, tensor.low)
+        self.largest = 1 if self.mask else max(tensor.high - 1, tensor.low)
         self.empty = empty
 
 
@@ -555,29 +555,29 @@ def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
         return (rng.random(rows.shape) < np.exp2(-rng.uniform(0, np.log2(length) + 1, size=(count, 1)))).astype(
             np.int64
         )
-    bits = min(float(np.log2(float(span.last - span.low + 1))), 62.0)
+    bits = min(float(np.log2(float(span.largest - span.low + 1))), 62.0)
     width = np.exp2(rng.uniform(0, bits, size=count)).astype(np.int64)
-    zero = min(max(0, span.low), span.last)
-    anywhere = rng.integers(span.low, span.last + 1, size=count)
+    zero = min(max(0, span.low), span.largest)
+    anywhere = rng.integers(span.low, span.largest + 1, size=count)
     centres = np.choose(
         rng.integers(4, size=count),
-        [np.full(count, span.low), np.full(count, span.last), np.full(count, zero), anywhere],
+        [np.full(count, span.low), np.full(count, span.largest), np.full(count, zero), anywhere],
     )
-    start = np.clip(centres - width // 2, span.low, np.maximum(span.last - width + 1, span.low))
+    start = np.clip(centres - width // 2, span.low, np.maximum(span.largest - width + 1, span.low))
     numbers: Rows = start[:, None] + np.floor(rng.random(rows.shape) * width[:, None]).astype(np.int64)
-    return np.minimum(numbers, span.last)
+    return np.minimum(numbers, span.largest)
 
 
 def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Nearly all at the high end: what adds them up in too few bits overflows."""
-    return np.where(rng.random(rows.shape) < ORDINARY_SHARE, rows, span.last)
+    return np.where(rng.random(rows.shape) < ORDINARY_SHARE, rows, span.largest)
 
 
 def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Each row at one end as a whole: overflow to either side, ties everywhere, masks without and with everything."""
-    ends = rng.choice((span.low, span.last), size=(len(rows), 1))
+    ends = rng.choice((span.low, span.largest), size=(len(rows), 1))
     if len(rows) > 1:
-        ends[rng.permutation(len(rows))[:2], 0] = span.low, span.last
+        ends[rng.permutation(len(rows))[:2], 0] = span.low, span.largest
     return np.broadcast_to(ends, rows.shape).copy()
 
 
@@ -599,7 +599,7 @@ def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> R
         places = rng.integers(length, size=count)
         flags[np.arange(count), places] = 1 - flags[:, 0]
         return flags
-    hot = rng.integers(span.low, span.last + 1, size=(count, 1))
+    hot = rng.integers(span.low, span.largest + 1, size=(count, 1))
     return np.where(rng.random(rows.shape) < 1 / LONE_EVERY, rows, hot)
 
 
@@ -608,13 +608,13 @@ def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> 
     count, length = rows.shape
     run = rng.choice((1, max(1, length // 4), max(1, length // 2)), size=(count, 1))
     turn = (np.arange(length) // run + rng.integers(0, 2, size=(count, 1))) % 2
-    return np.where(turn == 1, span.last, span.low)
+    return np.where(turn == 1, span.largest, span.low)
 
 
 def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """Half of the rows hold few different values, some hold one, and some repeat another row."""
     count = len(rows)
-    values = rng.integers(span.low, span.last + 1, size=(count, TIED_VALUES))
+    values = rng.integers(span.low, span.largest + 1, size=(count, TIED_VALUES))
     few = np.take_along_axis(values, rng.integers(TIED_VALUES, size=rows.shape), axis=1)
     single = np.broadcast_to(values[:, :1], rows.shape)
     kind = rng.integers(0, 6, size=(count, 1)) if count > 1 else np.zeros((1, 1), np.int64)
@@ -627,12 +627,12 @@ def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
 def _lone_extremes(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
     """A few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
     count, length = rows.shape
-    center = min(max(0, span.low), span.last)
-    width = max(1, (span.last - span.low) // LONE_EVERY)
-    start = min(max(center - width // 2, span.low), max(span.last - width + 1, span.low))
+    center = min(max(0, span.low), span.largest)
+    width = max(1, (span.largest - span.low) // LONE_EVERY)
+    start = min(max(center - width // 2, span.low), max(span.largest - width + 1, span.low))
     values = start + rng.integers(0, width, size=rows.shape)
     for _ in range(max(1, length // (8 * LONE_EVERY))):
-        values[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.last), size=count)
+        values[np.arange(count), rng.integers(length, size=count)] = rng.choice((span.low, span.largest), size=count)
     return values
 
 

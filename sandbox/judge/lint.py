@@ -144,8 +144,8 @@ class _Lint:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-        self.drawn = [draw(self.task, self.shape.dims, "normal", self.rng) for _ in range(DRAWS)]
-        self.answers = [self.reference.oracle(inputs) for inputs in self.drawn]
+        self.samples = [draw(self.task, self.shape.dims, "normal", self.rng) for _ in range(DRAWS)]
+        self.answers = [self.reference.oracle(inputs) for inputs in self.samples]
         self.tolerance = {name: self._tolerance(name) for name in self.answers[0]}
 
     def outputs(self) -> Iterator[LintFinding]:
@@ -184,7 +184,7 @@ class _Lint:
 
     def inputs(self) -> Iterator[LintFinding]:
         """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
-        base = self.drawn[0]
+        base = self.samples[0]
         for tensor in self.task.inputs:
             if not any(
                 self._check_influence({**base, tensor.name: other_values})
@@ -197,7 +197,7 @@ class _Lint:
 
     def _draw_other_values(self, tensor: Input) -> Iterator[NDArray[np.generic]]:
         """Other values of that input: of few that it may have, the same is often drawn again."""
-        base = self.drawn[0]
+        base = self.samples[0]
         for _ in range(OTHER_DRAWS):
             other_values = draw(self.task, self.shape.dims, "normal", self.rng)[tensor.name]
             if np.array_equal(other_values, base[tensor.name]):
@@ -205,7 +205,7 @@ class _Lint:
             yield other_values
 
     def _initial(self, tensor: Input) -> Iterator[LintFinding]:
-        base = self.drawn[0]
+        base = self.samples[0]
         for word, value in INITIAL.items():
             begun = from_float64(np.full(base[tensor.name].shape, value), tensor.dtype)
             if not self._check_influence({**base, tensor.name: begun}):
@@ -216,9 +216,9 @@ class _Lint:
 
     def reference_alone(self) -> Iterator[LintFinding]:
         """Whether it answers twice alike, in a new process too, and in float64."""
-        same_process = self.reference.oracle(self.drawn[0])
+        same_process = self.reference.oracle(self.samples[0])
         self.reference.close()
-        new_process = self.reference.oracle(self.drawn[0])
+        new_process = self.reference.oracle(self.samples[0])
         if self._differs(same_process, self.answers[0]) or self._differs(new_process, self.answers[0]):
             yield LintFinding(
                 rule="unrepeatable",
@@ -231,7 +231,7 @@ class _Lint:
 
     def oracle_drift(self) -> Iterator[LintFinding]:
         """Whether float64 and the task's own types give one answer."""
-        return find_far_oracle(self.task, self.reference, self.drawn[0], self.answers[0])
+        return find_far_oracle(self.task, self.reference, self.samples[0], self.answers[0])
 
     def _check_influence(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
         return self._differs(self.reference.oracle(inputs), self.answers[0])

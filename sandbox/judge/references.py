@@ -66,7 +66,7 @@ class Reference:
         self._patience = patience
         self._surroundings = surroundings
         card = device == "cuda"
-        self._held = ChildLimits(
+        self._limits = ChildLimits(
             python=python,
             memory_mb=None if card else patience.memory_mb,
             card=card,
@@ -165,7 +165,7 @@ class Reference:
             "device": self._device,
         }
         try:
-            self._child = Child(HOST, self._held)
+            self._child = Child(HOST, self._limits)
             answer = self._child.ask([json.dumps(spec).encode()], timeout_s=self._patience.start_s)
             header = self._header(answer, "import")
         except ChildLost as lost:

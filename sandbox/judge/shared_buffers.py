@@ -105,11 +105,13 @@ class SharedBuffers:
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self._memory = memory
         self._guards: list[Array] = []
-        self._whole = tuple(tuple(self._spans(places)) for places in self.offsets)
-        self._near = tuple(tuple(edge for span in spans for edge in _near_spans(span)) for spans in self._whole)
-        for span in (span for spans in self._whole for span in spans):
+        self._guard_spans = tuple(tuple(self._spans(places)) for places in self.offsets)
+        self._edge_spans = tuple(
+            tuple(edge for span in spans for edge in _edges_of(span)) for spans in self._guard_spans
+        )
+        for span in (span for spans in self._guard_spans for span in spans):
             ctypes.memmove(span.at, span.expected_at, span.length)
-        self._looked = [0] * PLACEMENTS
+        self._check_counts = [0] * PLACEMENTS
         self._views = tuple(
             {room.name: self._view(room, places[room.name]) for room in self.rooms} for places in self.offsets
         )
@@ -168,9 +170,9 @@ class SharedBuffers:
         Each time the part next to the arrays is looked at, and the whole bands at the first of `FULL_CHECK_EVERY` times at a
         placement, or when asked for: what was done to them stays there until then.
         """
-        edges_only = self._looked[placement] % FULL_CHECK_EVERY and not whole_bands
-        spans = self._near[placement] if edges_only else self._whole[placement]
-        self._looked[placement] += 1
+        edges_only = self._check_counts[placement] % FULL_CHECK_EVERY and not whole_bands
+        spans = self._edge_spans[placement] if edges_only else self._guard_spans[placement]
+        self._check_counts[placement] += 1
         if not (hurt := [span for span in spans if memcmp(span.at, span.expected_at, span.length)]):
             return ()
         for span in hurt:
@@ -224,7 +226,7 @@ def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], 
     return tuple(placements), _round_up(cursor)
 
 
-def _near_spans(span: GuardSpan) -> tuple[GuardSpan, GuardSpan]:
+def _edges_of(span: GuardSpan) -> tuple[GuardSpan, GuardSpan]:
     """The parts of a band next to the arrays."""
     end = span.length - NEAR_BYTES
     return span._replace(length=NEAR_BYTES), GuardSpan(span.at + end, span.expected_at + end, NEAR_BYTES, span.band)
@@ -286,32 +288,32 @@ class SharedBuffersCache:
         """`budget` in bytes; default: `budget_bytes`."""
         self._task, self._card = task, card
         self._budget = budget_bytes(task) if budget is None else budget
-        self._held: dict[SizeKey, tuple[int, SharedBuffers]] = {}
+        self._slots: dict[SizeKey, tuple[int, SharedBuffers]] = {}
 
     def open_size(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
         """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
-        if self._held and (latest := next(reversed(self._held.values())))[1].dims == dims:
+        if self._slots and (latest := next(reversed(self._slots.values())))[1].dims == dims:
             return *latest, False
         key = tuple(sorted(dims.items()))
-        new = key not in self._held
+        new = key not in self._slots
         if new:
             self._make_room(shared_bytes(buffer_specs(self._task, dims)))
-            slot = min(set(range(len(self._held) + 1)) - {slot for slot, _ in self._held.values()})
-            self._held[key] = (slot, (CardSharedBuffers if self._card else SharedBuffers)(self._task, dims))
+            slot = min(set(range(len(self._slots) + 1)) - {slot for slot, _ in self._slots.values()})
+            self._slots[key] = (slot, (CardSharedBuffers if self._card else SharedBuffers)(self._task, dims))
         else:
-            self._held[key] = self._held.pop(key)  # the order of the dict is that of use
-        slot, arena = self._held[key]
+            self._slots[key] = self._slots.pop(key)  # the order of the dict is that of use
+        slot, arena = self._slots[key]
         return slot, arena, new
 
     def close(self) -> None:
         """Close all buffers."""
-        for _, arena in self._held.values():
+        for _, arena in self._slots.values():
             arena.close()
-        self._held.clear()
+        self._slots.clear()
 
     def _make_room(self, needed_bytes: int) -> None:
-        while self._held and sum(arena.size for _, arena in self._held.values()) + needed_bytes > self._budget:
-            _, arena = self._held.pop(next(iter(self._held)))
+        while self._slots and sum(arena.size for _, arena in self._slots.values()) + needed_bytes > self._budget:
+            _, arena = self._slots.pop(next(iter(self._slots)))
             arena.close()
 
 

@@ -69,7 +69,7 @@ class UntimedProbes:
     """Of this size, in this process pair."""
     calls: int = 0
     _at: Counter[ProbePlace] = field(default_factory=Counter)
-    _ready: list[tuple[str, Truth]] = field(default_factory=list)
+    _queue: list[tuple[str, Truth]] = field(default_factory=list)
 
     def schedule(self, first_block: int, blocks: int) -> None:
         """Draw the pairs of calls before which they are made, from block `first_block` to before `blocks`."""
@@ -86,9 +86,9 @@ class UntimedProbes:
 
     def _call_both(self) -> tuple[str, str] | None:
         dims = self.shape.dims
-        if not self._ready:
+        if not self._queue:
             self._draw_truths()
-        mix, truth = self._ready.pop()
+        mix, truth = self._queue.pop()
         for side in self.coin.sample("ab", 2):
             placement = self.coin.getrandbits(1)
             sealed = self.sessions[side].call(
@@ -112,7 +112,7 @@ class UntimedProbes:
         truths = draw_mixes_with_truth(
             self.bench, self.shape.dims, mixes, keep_constants=lambda inputs: {**inputs, **consts}
         )
-        self._ready += zip(mixes, truths, strict=True)
+        self._queue += zip(mixes, truths, strict=True)
 
 
 def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
@@ -302,7 +302,7 @@ class TimedPairs:
     """By size: kinds of values that calls between the timed ones have not had yet."""
     _floors: dict[str, float] = field(default_factory=dict)
     _within: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
-    _drawn: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
+    _pools: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
 
     def run(
         self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
@@ -331,22 +331,22 @@ class TimedPairs:
 
     def share_pools(self) -> "TimedPairs":
         """For other versions of the same task: with the rows drawn here and what was learned of sizes, and no times."""
-        return TimedPairs(bench=self.bench, _floors=self._floors, _within=self._within, _drawn=self._drawn)
+        return TimedPairs(bench=self.bench, _floors=self._floors, _within=self._within, _pools=self._pools)
 
     def open_pools(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
         """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 
         Later processes are others and know nothing of it.
         """
-        if pools := self._drawn.get(shape.label):
+        if pools := self._pools.get(shape.label):
             pools[0].renew()
             return pools
         pools = (
             InputPool(self.bench.task, shape.dims, self.bench.rng),
             PoisonPool(self.bench.task, shape.dims, self.bench.rng),
         )
-        if sum(pool.nbytes for both in (*self._drawn.values(), pools) for pool in both) <= POOL_BYTES:
-            self._drawn[shape.label] = pools
+        if sum(pool.nbytes for both in (*self._pools.values(), pools) for pool in both) <= POOL_BYTES:
+            self._pools[shape.label] = pools
         return pools
 
     def find_unseen_gain(self) -> str | None:
@@ -413,7 +413,7 @@ class _Turns:
         self._unsure_us: dict[str, float] = {}
         self._stale: Arrays | None = None
         self._moved_share = bytes_share(bench.task, self.shape.dims)
-        self._others = UntimedProbes(
+        self._probes = UntimedProbes(
             bench=bench,
             sessions=self.sessions,
             shape=self.shape,
@@ -431,18 +431,18 @@ class _Turns:
         if self.options.has("own_clock"):
             self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
         calls: list[TimedCall] = []
-        self._others.schedule(-WARM_UP, blocks)
+        self._probes.schedule(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
             order = ORDERS[int(self.bench.rng.integers(len(ORDERS)))]
             for place in (0, 2):
-                if wrong := self._others.run_due((block, place)):
+                if wrong := self._probes.run_due((block, place)):
                     return self._refuse_wrong(wrong)
                 slots = self._time_calls(block, place, order[place : place + 2], empty_us)
                 if isinstance(slots, TimingRefused):
                     return slots
                 calls += slots if block >= 0 else []
         company = self._find_sibling_processes()
-        self.pairs.calls += self._others.calls
+        self.pairs.calls += self._probes.calls
         return self.settle() or self._find_overwritten() or company or calls
 
     def _time_calls(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
@@ -577,7 +577,7 @@ class _CardTurns(_Turns):
         super().__post_init__()
         self._dice = random.Random(self.bench.rng.bytes(32))
         self._version = 0
-        self._others.many = 1  # all its arrays go over the bus
+        self._probes.many = 1  # all its arrays go over the bus
         self._rings: dict[str, tuple[int, int]] = {}
         self._sizes: dict[str, float] = {}
         counts = [
@@ -592,21 +592,21 @@ class _CardTurns(_Turns):
             return refused
         calls: list[TimedCall] = []
         warm, block = time.monotonic() + CARD_WARM_UP_S, -WARM_UP
-        self._others.schedule(0, blocks)
+        self._probes.schedule(0, blocks)
         while block < blocks:
             slots = self._block(block)
             if isinstance(slots, TimingRefused):
                 return slots
             calls += slots if block >= 0 else []
             block += 1 if block != -1 or time.monotonic() > warm else 0
-        self.pairs.calls += self._others.calls
+        self.pairs.calls += self._probes.calls
         return self._contradict_claims() or self._find_sibling_processes() or calls
 
     def _block(self, block: int) -> list[TimedCall] | TimingRefused:
         calls: list[TimedCall] = []
         order = ORDERS[self._dice.randrange(len(ORDERS))]
         for place in (0, 2):
-            if wrong := self._others.run_due((block, place)):
+            if wrong := self._probes.run_due((block, place)):
                 return self._refuse(*wrong)
             both = self._pair(order[place : place + 2])
             if isinstance(both, TimingRefused):

@@ -48,22 +48,22 @@ POLL_MS = 1000
 
 
 class Channel:
-    """One end of a pair of sockets that keep messages apart; the other is `far`, for the worker."""
+    """One end of a pair of sockets that keep messages apart; the other is `worker_end`, for the worker."""
 
     def __init__(self, *, spin: bool) -> None:
         """`spin`: a processor is free for the judge while it waits."""
-        self._near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._near.setblocking(False)
-        self._near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._judge_end, self.worker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._judge_end.setblocking(False)
+        self._judge_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._poller = select.poll()
-        self._poller.register(self._near, select.POLLIN)
+        self._poller.register(self._judge_end, select.POLLIN)
         self._spin_s = SPIN_S if spin else 0.0
 
     def caller(self, timeout_s: float) -> tuple[Frame, int]:
         """The first frame and the id of the process that sent it, as the kernel has it. Raises WorkerLost."""
         until = time.monotonic() + timeout_s
         self._readable(until, timeout_s)
-        data, ancillary, _, _ = self._near.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
+        data, ancillary, _, _ = self._judge_end.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
         for level, kind, content in ancillary:
             if data and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 return _parse_frame(data), int(CREDENTIALS.unpack(content)[0])
@@ -74,9 +74,9 @@ class Channel:
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Put one frame on the wire, and descriptors in a message of their own behind it. Raises WorkerLost."""
         try:
-            self._near.send(packed(frame))
+            self._judge_end.send(packed(frame))
             if descriptors:
-                socket.send_fds(self._near, [packed(frame)], list(descriptors))
+                socket.send_fds(self._judge_end, [packed(frame)], list(descriptors))
         except (BrokenPipeError, ConnectionResetError) as error:
             raise WorkerLost("crash", "the worker is gone") from error
         except BlockingIOError as error:
@@ -118,8 +118,8 @@ class Channel:
 
     def close(self) -> None:
         """Both ends, as far as they are this process's."""
-        self._near.close()
-        self.far.close()
+        self._judge_end.close()
+        self.worker_end.close()
 
     def _readable(self, until: float, timeout_s: float) -> None:
         poll, now = self._poller.poll, time.monotonic
@@ -146,12 +146,12 @@ class Channel:
 
     def _is_readable_among(self, events: list[tuple[int, int]]) -> bool:
         """Whether the wire is. The other is the process, of which a kernel says more once somebody has collected it."""
-        return any(descriptor == self._near.fileno() for descriptor, _ in events)
+        return any(descriptor == self._judge_end.fileno() for descriptor, _ in events)
 
     def _receive(self) -> bytes:
         """One message. Descriptors that came with it are dropped by the kernel. Raises WorkerLost at the end of the wire."""
         try:
-            data = os.read(self._near.fileno(), SIZE + 1)
+            data = os.read(self._judge_end.fileno(), SIZE + 1)
         except ConnectionResetError:
             data = b""
         if not data:
@@ -192,7 +192,7 @@ class Freezer:
             raise WorkerLost("crash", f"the worker ended at its start ({error.strerror})") from error
         self._tasks = Path(f"/proc/{pid}/task")
         self._space = _pid_namespace(str(pid))
-        self._first = self._inside() if self._space not in (None, _pid_namespace("self")) else None
+        self._initial_pids = self._inside() if self._space not in (None, _pid_namespace("self")) else None
         self.works = True
         """False where this process may not stop that one."""
 
@@ -222,7 +222,7 @@ class Freezer:
 
         They are not held: one of them may run while inputs are written.
         """
-        return None if self._first is None else self._inside() - self._first
+        return None if self._initial_pids is None else self._inside() - self._initial_pids
 
     def close(self) -> None:
         """Close the descriptors; the process goes on."""
@@ -427,7 +427,7 @@ class Worker:
     def _launch(self) -> ConfinedProcess:
         loading = self._loading
         private = self._stack.enter_context(fresh_folder())
-        worker_end = self.channel.far.fileno()
+        worker_end = self.channel.worker_end.fileno()
         script = (str(FILES[0]), str(worker_end))
         warm = WarmProgram(modules=("torch",), paths=_package_folders(), script=script)
         process = launch(
@@ -439,7 +439,7 @@ class Worker:
             gpu=loading.device != "cpu",
             environment=_worker_settings(loading),
         )
-        self.channel.far.close()
+        self.channel.worker_end.close()
         return process
 
     def _spec(self) -> dict[str, object]:

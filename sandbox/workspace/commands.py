@@ -168,7 +168,7 @@ class Commands:
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
             patience=self.patience,
-            apart=argv[:1] != (OURSELVES,),  # the judge shuts candidates in itself
+            own_table=argv[:1] != (OURSELVES,),  # the judge shuts candidates in itself
         )
 
     def _memory_mb(self, argv: tuple[str, ...]) -> int | None:

@@ -231,12 +231,12 @@ def test_a_processor_has_no_card():
 def test_a_tool_beside_the_work_ends_with_it(tmp_path):
     said = tmp_path / "said"
     began = time.monotonic()
-    with run_beside(("sh", "-c", "echo $$; exec sleep 60"), cwd=tmp_path, said=said):
+    with run_beside(("sh", "-c", "echo $$; exec sleep 60"), cwd=tmp_path, output_file=said):
         while not said.read_text() and time.monotonic() < began + 10:
             time.sleep(0.01)
     assert time.monotonic() < began + 10
     assert not Path(f"/proc/{said.read_text().strip()}").exists()
-    with pytest.raises(ProgramMissing), run_beside(("no-such-tool",), cwd=tmp_path, said=said):
+    with pytest.raises(ProgramMissing), run_beside(("no-such-tool",), cwd=tmp_path, output_file=said):
         pass
 
 

@@ -29,13 +29,13 @@ DAEMON = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' >/dev/null 2>&1 &); sleep
 
 
 def apart(text: str, cwd: Path, timeout_s: float = 20, **options):
-    return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, apart=True, **options)
+    return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, own_table=True, **options)
 
 
 def unnamed(text: str, cwd: Path, **options):
     """Likewise, from a file: what a command line says of shared memory leaves it the machine's."""
     (cwd / "script.sh").write_text(text)
-    return run(("sh", "script.sh"), cwd=cwd, timeout_s=20, apart=True, **options)
+    return run(("sh", "script.sh"), cwd=cwd, timeout_s=20, own_table=True, **options)
 
 
 def sleepers() -> list[int]:
@@ -101,9 +101,9 @@ def test_output_input_limits_and_processor_are_as_without(tmp_path):
     assert apart(ask, tmp_path, memory_mb=500).output == f"out\nerr\n0\n{500 * 1024}\n{4096 * 2048}\n"
     assert apart("cat", tmp_path, stdin=b"told").output == "told"
     where = (sys.executable, "-S", "-c", "import os; print(sorted(os.sched_getaffinity(0)))")
-    assert run(where, cwd=tmp_path, timeout_s=20, cpu=cpu, apart=True).output == f"[{cpu}]\n"
+    assert run(where, cwd=tmp_path, timeout_s=20, cpu=cpu, own_table=True).output == f"[{cpu}]\n"
     take = (sys.executable, "-S", "-c", "x = bytearray(600 * 1024 * 1024)")
-    assert not run(take, cwd=tmp_path, timeout_s=20, memory_mb=300, apart=True).ok
+    assert not run(take, cwd=tmp_path, timeout_s=20, memory_mb=300, own_table=True).ok
 
 
 def test_at_its_time_limit_it_is_asked_to_end_and_then_killed(tmp_path):
@@ -173,7 +173,7 @@ def test_what_lies_in_the_machines_shared_memory_stays_visible_to_a_command_that
         here, env = (folder, {}) if given == "folder" else (tmp_path, {"DATA": name})
         words = ("sh", "-c", f"cat {name}/data") if given == "word" else ("sh", "script.sh")
         (here / "script.sh").write_text(f"cat {name}/data")
-        assert run(words, cwd=here, timeout_s=20, apart=True, env=env).output == "there"
+        assert run(words, cwd=here, timeout_s=20, own_table=True, env=env).output == "there"
 
 
 @PERMITTED
@@ -187,7 +187,7 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
     daemon = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' &); touch up; sleep 300"
     program = (
         "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
-        f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, apart=True)"
+        f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, own_table=True)"
     )
     if not has_own_table():
         pytest.skip("without process tables what left the session stays when ridgeline is killed")
@@ -208,12 +208,12 @@ from ridgeline.sandbox.isolation.confinement import has_own_table
 from ridgeline.sandbox.isolation.process import capture, run, run_beside
 here = Path(sys.argv[1])
 assert not has_own_table()
-with run_beside(("sleep", "300"), cwd=here, said=here / "said"):
-    ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, apart=True)
+with run_beside(("sleep", "300"), cwd=here, output_file=here / "said"):
+    ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, own_table=True)
     assert (ended.returncode, ended.output) == (0, "done\\n"), ended
     listed = capture(("sh", "-c", "cat /proc/$PPID/task/*/children"), cwd=here, timeout_s=9).stdout.split()
     assert len(listed) == 2, listed  # what runs beside it was not taken for an orphan
-assert run(("sh", "-c", "exit 3"), cwd=here, timeout_s=20, apart=True).returncode == 3
+assert run(("sh", "-c", "exit 3"), cwd=here, timeout_s=20, own_table=True).returncode == 3
 """
 
 

@@ -24,7 +24,7 @@ def channel(request: pytest.FixtureRequest) -> Iterator[Channel]:
 
 
 def test_the_answer_and_when_it_was_there(channel: Channel) -> None:
-    channel.far.send(RIGHT)
+    channel.worker_end.send(RIGHT)
     before = time.perf_counter_ns()
     frame, came = channel.answer(DONE, NONCE, timeout_s=1)
     assert frame == Frame(DONE, NONCE, claim_ns=7)
@@ -47,7 +47,7 @@ def test_the_answer_and_when_it_was_there(channel: Channel) -> None:
     ],
 )
 def test_anything_but_the_answer_loses_the_worker(channel: Channel, sent: bytes, reason: str, says: str) -> None:
-    channel.far.send(sent)
+    channel.worker_end.send(sent)
     with pytest.raises(WorkerLost, match=says) as lost:
         channel.answer(DONE, NONCE, timeout_s=1)
     assert lost.value.reason == reason
@@ -64,22 +64,22 @@ def test_no_answer_is_a_timeout(channel: Channel) -> None:
 @pytest.mark.parametrize("sent", [RIGHT, b"x"])
 def test_what_comes_unasked_loses_the_worker(channel: Channel, sent: bytes) -> None:
     channel.check_silence()
-    channel.far.send(sent)
+    channel.worker_end.send(sent)
     with pytest.raises(WorkerLost) as lost:
         channel.check_silence()
     assert lost.value.reason == "protocol"
 
 
 def test_a_second_answer_is_seen_before_the_next_call(channel: Channel) -> None:
-    channel.far.send(RIGHT)
-    channel.far.send(RIGHT)
+    channel.worker_end.send(RIGHT)
+    channel.worker_end.send(RIGHT)
     channel.answer(DONE, NONCE, timeout_s=1)
     with pytest.raises(WorkerLost):
         channel.check_silence()
 
 
 def test_a_flood_takes_no_memory_of_the_judge(channel: Channel) -> None:
-    channel.far.setblocking(False)
+    channel.worker_end.setblocking(False)
     assert sum(iter(lambda: _sent(channel), 0)) < 16 << 20
     with pytest.raises(WorkerLost):
         channel.check_silence()
@@ -87,7 +87,7 @@ def test_a_flood_takes_no_memory_of_the_judge(channel: Channel) -> None:
 
 @pytest.mark.parametrize("act", [lambda channel: channel.send(Frame(CALL)), lambda channel: channel.check_silence()])
 def test_a_closed_wire_is_a_crash(channel: Channel, act: Callable[[Channel], None]) -> None:
-    channel.far.close()
+    channel.worker_end.close()
     with pytest.raises(WorkerLost) as lost:
         act(channel)
     assert lost.value.reason == "crash"
@@ -101,13 +101,13 @@ def test_a_worker_that_does_not_read_is_lost_not_waited_for(channel: Channel) ->
 
 def test_descriptors_that_the_worker_sends_do_not_arrive(channel: Channel) -> None:
     before = _open_files()
-    socket.send_fds(channel.far, [RIGHT], [0])
+    socket.send_fds(channel.worker_end, [RIGHT], [0])
     channel.answer(DONE, NONCE, timeout_s=1)
     assert _open_files() == before
 
 
 def test_the_caller_is_named_by_the_kernel(channel: Channel) -> None:
-    channel.far.send(packed(Frame(CALL)))
+    channel.worker_end.send(packed(Frame(CALL)))
     frame, pid = channel.caller(1)
     assert (frame.kind, pid) == (CALL, os.getpid())
 
@@ -130,7 +130,7 @@ def test_the_end_of_the_process_ends_waiting_though_somebody_holds_the_wire(chan
 def test_an_answer_before_the_end_of_the_process_counts(channel: Channel) -> None:
     child = os.fork()
     if child == 0:
-        channel.far.send(RIGHT)
+        channel.worker_end.send(RIGHT)
         os._exit(0)
     watched = os.pidfd_open(child)
     channel.watch(watched)
@@ -141,7 +141,7 @@ def test_an_answer_before_the_end_of_the_process_counts(channel: Channel) -> Non
 
 def _sent(channel: Channel) -> int:
     try:
-        return channel.far.send(b"x" * 65536)
+        return channel.worker_end.send(b"x" * 65536)
     except BlockingIOError:
         return 0
 
@@ -167,14 +167,14 @@ class Collected:
 
 
 def test_a_worker_that_is_collected_while_it_is_looked_at_has_ended(channel: Channel) -> None:
-    channel._poller = Collected(channel.far.fileno())  # somebody it left holds its end of the wire
+    channel._poller = Collected(channel.worker_end.fileno())  # somebody it left holds its end of the wire
     with pytest.raises(WorkerLost, match="the worker ended") as lost:
         channel.answer(DONE, NONCE, timeout_s=1)
     assert lost.value.reason == "crash"
 
 
 def test_its_last_message_counts_that_came_between_two_looks(channel: Channel) -> None:
-    poller, far = channel._poller, channel.far
+    poller, far = channel._poller, channel.worker_end
 
     class Between:
         def __init__(self) -> None:

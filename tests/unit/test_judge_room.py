@@ -173,7 +173,11 @@ def test_a_plan_survives_its_word():
     plan = Plan({"mode": "root", "argv": ["a", "b"], "mounts": [("read", "/a", "/b")], "gpu": False})
     again = unpacked(packed(plan))
     assert again.__dict__ == plan.__dict__
-    assert (again.own, Plan({"mode": "weak"}).own, Plan({"mode": "bubblewrap"}).own) == (True, False, False)
+    assert (
+        again.makes_namespaces,
+        Plan({"mode": "weak"}).makes_namespaces,
+        Plan({"mode": "bubblewrap"}).makes_namespaces,
+    ) == (True, False, False)
 
 
 @pytest.mark.parametrize("gpu", [False, True])

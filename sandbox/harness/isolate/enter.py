@@ -39,13 +39,13 @@ def enter(plan: Plan, judge: int) -> None:
 
     `judge`: a descriptor of its process, not open there any more.
     """
-    for number in (plan.report, plan.line, plan.said, judge):
+    for number in (plan.report, plan.line, plan.output, judge):
         os.set_inheritable(number, False)
     try:
         watch = Watch(plan, judge)
         if plan.mode == "user":
             locks.own_users(os.geteuid(), os.getegid())
-        if plan.own:
+        if plan.makes_namespaces:
             kernel.unshare(kernel.NEW_PROCESSES)  # for the child; this process goes on seeing the machine's files
         else:
             kernel.prctl(kernel.SUBREAPER, 1)
@@ -69,7 +69,7 @@ def _inside(plan: Plan, watch: Watch) -> None:
             os._exit(_FAULT)
         for group in plan.groups:
             _join(group)
-        if not plan.own:
+        if not plan.makes_namespaces:
             return _locked(plan, watch)
         kernel.unshare(_ASIDE)
         room.build(plan)

@@ -85,7 +85,7 @@ _WITH_FILTER, _KEEP_SPECULATION = 1, 4
 """Without the second, kernels before 5.16 slow down every load of a filtered process, and so the kernel under test."""
 
 
-def known() -> bool:
+def is_supported() -> bool:
     """Whether the numbers of this processor's system calls are known here."""
     return os.uname().machine in _MACHINES
 
@@ -113,8 +113,8 @@ def program(*, gpu: bool) -> bytes:
 
 def apply(code: bytes) -> None:
     """Hold this process and all that come from it to the filter, for ever. Needs no new privileges to be set before."""
-    kept = ctypes.create_string_buffer(code, len(code))
-    head = (len(code) // 8).to_bytes(8, "little") + ctypes.addressof(kept).to_bytes(8, "little")
+    instructions = ctypes.create_string_buffer(code, len(code))
+    head = (len(code) // 8).to_bytes(8, "little") + ctypes.addressof(instructions).to_bytes(8, "little")
     column, _ = _MACHINES[os.uname().machine]
     kernel.syscall("seccomp", _SECCOMP[column], _WITH_FILTER, _KEEP_SPECULATION, head)
 

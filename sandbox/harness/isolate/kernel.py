@@ -29,8 +29,8 @@ Word = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 def syscall(name: str, number: int, *words: Word) -> int:
     """Make the system call of that number; memory is given as bytes or as a buffer. `name` is for the error."""
-    given = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
-    return _checked(name, int(_libc.syscall(ctypes.c_long(number), *given)))
+    arguments = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+    return _checked(name, int(_libc.syscall(ctypes.c_long(number), *arguments)))
 
 
 def unshare(flags: int) -> None:
@@ -44,11 +44,11 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     _checked(f"mount {target}", _libc.mount(*words, flags, options.encode()))
 
 
-def hold(target: str, *, put: int = 0, take: int = 0, whole: bool = False) -> None:
+def hold(target: str, *, put: int = 0, take: int = 0, recursive: bool = False) -> None:
     """Change the attributes of the mount at the target, or of the whole tree of them. Needs Linux 5.12."""
     words = b"".join(number.to_bytes(8, "little") for number in (put, take, 0, 0))
     path = os.fsencode(target) + b"\0"
-    syscall(f"mount_setattr {target}", _MOUNT_SETATTR, _HERE, path, _WHOLE_TREE if whole else 0, words, len(words))
+    syscall(f"mount_setattr {target}", _MOUNT_SETATTR, _HERE, path, _WHOLE_TREE if recursive else 0, words, len(words))
 
 
 def change_root(new: str) -> None:

@@ -36,15 +36,15 @@ def apply(*, writable: list[str], readable: list[str] | None) -> None:
     Reading and executing are held too, to beneath `readable` and `writable`, unless it is None. Paths that are not
     there are left out. No new privileges must be set before. Raises OSError where there is no Landlock.
     """
-    known = version()
-    changes = _CHANGE | (_RENAME if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0)
-    held = changes if readable is None else changes | _READ
-    words = (held, _TCP if known >= 4 else 0, _SCOPES if known >= 6 else 0)
-    count = 3 if known >= 6 else 2 if known >= 4 else 1
-    asked = b"".join(word.to_bytes(8, "little") for word in words[:count])
-    rules = kernel.syscall("landlock", _CREATE, asked, len(asked), 0)
+    abi = version()
+    changes = _CHANGE | (_RENAME if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+    handled_access = changes if readable is None else changes | _READ
+    words = (handled_access, _TCP if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
+    count = 3 if abi >= 6 else 2 if abi >= 4 else 1
+    attributes = b"".join(word.to_bytes(8, "little") for word in words[:count])
+    rules = kernel.syscall("landlock", _CREATE, attributes, len(attributes), 0)
     for path in writable:
-        _allow(rules, path, held)
+        _allow(rules, path, handled_access)
     for path in readable or ():
         _allow(rules, path, _READ)
     kernel.syscall("landlock", _RESTRICT, rules, 0)

@@ -25,7 +25,7 @@ def apply(plan: Plan) -> list[str]:
     kernel.drop_capabilities()
     kernel.prctl(kernel.NO_NEW_PRIVILEGES, 1)
     missing += _files(plan)
-    if not filters.known():
+    if not filters.is_supported():
         return [*missing, "seccomp"]
     try:
         filters.apply(filters.program(gpu=plan.gpu))
@@ -66,20 +66,20 @@ def own_users(user: int, group: int) -> None:
 
 def _files(plan: Plan) -> list[str]:
     weak = plan.mode == "weak"
-    known = landlock.version()
-    if known == 0:
+    abi = landlock.version()
+    if abi == 0:
         return ["landlock"]
     if weak:
         devices = [where for kind, _, where in plan.mounts if kind == "device"]
-        seen = [what for kind, what, _ in plan.mounts if kind == "read"]
+        readable = [what for kind, what, _ in plan.mounts if kind == "read"]
         facts = [f"/proc/{name}" for name in _FACTS]
         # a driver opens names of its threads for writing, and gives up where it may not
         landlock.apply(
-            writable=[plan.folder, *devices, *(["/proc/self"] if plan.gpu else [])], readable=[*seen, *facts]
+            writable=[plan.folder, *devices, *(["/proc/self"] if plan.gpu else [])], readable=[*readable, *facts]
         )
     else:
         landlock.apply(writable=[plan.folder, *_WRITABLE, *(["/proc"] if plan.gpu else [])], readable=None)
-    return [] if known >= 6 or not weak else ["signals"]
+    return [] if abi >= 6 or not weak else ["signals"]
 
 
 def _write(path: str, text: str) -> None:

@@ -35,9 +35,9 @@ class Plan:
     """Where a fault of the isolation, or a layer that this kernel lacks, is said; closed when the worker starts."""
     line: int
     """Nothing is ever written here: it closes when the worker has to end."""
-    said: int
+    output: int
     """A file for what the worker prints."""
-    said_bytes: int
+    output_bytes: int
     judge: int
     """Process id of the judge."""
     gpu: bool
@@ -47,7 +47,7 @@ class Plan:
         self.__dict__.update(fields)
 
     @property
-    def own(self) -> bool:
+    def makes_namespaces(self) -> bool:
         """Whether the namespaces are made here."""
         return self.mode in ("root", "user")
 

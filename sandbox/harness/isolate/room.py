@@ -23,14 +23,14 @@ def build(plan: Plan) -> None:
     for name in (_OLD, _NEW, _SCRATCH):
         os.mkdir(plan.folder + name)
     kernel.pivot(plan.folder, plan.folder + _OLD)
-    held = kernel.NO_SUID | kernel.NO_DEV
-    kernel.mount("root", _NEW, "tmpfs", held, "mode=0755,size=1m")
+    flags = kernel.NO_SUID | kernel.NO_DEV
+    kernel.mount("root", _NEW, "tmpfs", flags, "mode=0755,size=1m")
     size = f"mode=0755,size={plan.scratch_bytes},nr_inodes={plan.scratch_files}"
-    kernel.mount("scratch", _SCRATCH, "tmpfs", held, size)
+    kernel.mount("scratch", _SCRATCH, "tmpfs", flags, size)
     for kind, what, where in plan.mounts:
         _place(kind, what, _NEW + where)
     # a file system that came with the tree of another is held too, and nothing runs here before that
-    kernel.hold(_NEW, put=held | kernel.READ_ONLY, whole=True)
+    kernel.hold(_NEW, put=flags | kernel.READ_ONLY, recursive=True)
     for kind, _, where in plan.mounts:
         if take := {"scratch": kernel.READ_ONLY, "processes": kernel.READ_ONLY, "device": kernel.NO_DEV}.get(kind):
             kernel.hold(_NEW + where, take=take)
@@ -48,11 +48,11 @@ def _place(kind: str, what: str, where: str) -> None:
         os.mkdir(where)
         os.chown(where, NOBODY, NOBODY)
     elif kind == "scratch":
-        own = f"{_SCRATCH}/{what}"
-        os.mkdir(own)
-        os.chown(own, NOBODY, NOBODY)
+        folder = f"{_SCRATCH}/{what}"
+        os.mkdir(folder)
+        os.chown(folder, NOBODY, NOBODY)
         os.makedirs(where, exist_ok=True)
-        kernel.mount(own, where, "", kernel.BIND)
+        kernel.mount(folder, where, "", kernel.BIND)
     else:
         _bind(_OLD + what, where)
 

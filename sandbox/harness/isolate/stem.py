@@ -27,7 +27,7 @@ LONGEST = 1 << 18
 """Bytes of a plan."""
 MOST_KEPT = 16
 """Descriptors that a worker can be given."""
-_APART = 4096
+_FREE_PAGES = 4096
 """So many pages at most are left free, by chance, before a worker's own memory."""
 _DEEP = 12
 """So many calls at most lie under a worker's own, by chance: each moves its stack by some hundred bytes."""
@@ -48,14 +48,14 @@ def main() -> None:
     gc.freeze()
     alone = len(os.listdir("/proc/self/task")) == 1
     wire.send(b"ready" if alone else MANY)
-    plan = _asked(wire, judge) if alone else None
+    plan = _serve_copies(wire, judge) if alone else None
     if plan is not None:
-        script = _clean(plan)
+        script = _reset_process(plan)
         del wire, judge, plan
-        _apart(script, int.from_bytes(os.urandom(1), "little") % (_DEEP + 1))
+        _run_at_random_address(script, int.from_bytes(os.urandom(1), "little") % (_DEEP + 1))
 
 
-def _asked(wire: socket.socket, judge: int) -> Plan | None:
+def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
     """Answers the judge with a copy of this process for each plan. What it returns in such a copy is its plan."""
     poller = select.poll()
     for number in (wire.fileno(), judge):
@@ -63,26 +63,26 @@ def _asked(wire: socket.socket, judge: int) -> Plan | None:
     while True:
         if any(number == judge for number, _ in poller.poll()):
             return None  # a process that it forked may hold the wire still
-        word, given, _, _ = socket.recv_fds(wire, LONGEST, MOST_KEPT)
+        word, descriptors, _, _ = socket.recv_fds(wire, LONGEST, MOST_KEPT)
         if not word:
             return None
         copy = os.fork()
         if copy == 0:
             os.setsid()  # a signal to its own group must reach nobody else
             wire.close()
-            plan, judge = _numbered(unpacked(word.decode()), given, judge)
+            plan, judge = _renumber(unpacked(word.decode()), descriptors, judge)
             enter.enter(plan, judge)
             os.close(plan.report)
             return plan
-        for number in given:
+        for number in descriptors:
             os.close(number)
         over = os.pidfd_open(copy)
         socket.send_fds(wire, [b"copied"], [over])
         os.close(over)
-        _collect()
+        _reap_copies()
 
 
-def _collect() -> None:
+def _reap_copies() -> None:
     """Those that have ended; the judge, which holds a descriptor of each, has been told already."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -91,22 +91,22 @@ def _collect() -> None:
         return
 
 
-def _numbered(plan: Plan, given: list[int], judge: int) -> tuple[Plan, int]:
+def _renumber(plan: Plan, descriptors: list[int], judge: int) -> tuple[Plan, int]:
     """The descriptors that came with the plan, under the numbers that it names, or new ones that it names then; and
     that of the judge, out of their way."""
-    beyond = max((*given, *plan.keep, judge)) + 1
-    far = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, beyond) for number in (*given, judge)]
-    for number in (*given, judge):
+    beyond = max((*descriptors, *plan.keep, judge)) + 1
+    moved_descriptors = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, beyond) for number in (*descriptors, judge)]
+    for number in (*descriptors, judge):
         os.close(number)
-    judge = far.pop()
-    plan.report, plan.line, plan.said = far[:3]
-    for number, wanted in zip(far[3:], plan.keep, strict=True):
-        os.dup2(number, wanted)
+    judge = moved_descriptors.pop()
+    plan.report, plan.line, plan.output = moved_descriptors[:3]
+    for number, target in zip(moved_descriptors[3:], plan.keep, strict=True):
+        os.dup2(number, target)
         os.close(number)
     return plan, judge
 
 
-def _clean(plan: Plan) -> list[str]:
+def _reset_process(plan: Plan) -> list[str]:
     """As if this process had been started for the worker alone. Its program and that one's words."""
     kernel.prctl(kernel.DUMPABLE, 1)  # as after a start: else its own files in /proc are not its own
     os.environ.clear()
@@ -129,16 +129,16 @@ def _root() -> str:
     return folder
 
 
-def _apart(script: list[str], depth: int) -> bool:
+def _run_at_random_address(script: list[str], depth: int) -> bool:
     """Addresses that chance has moved: workers of one stem would all have the same, and times hang on them a little."""
     if depth:
-        return max((script,), key=lambda words: _apart(words, depth - 1)) is script
-    pages = int.from_bytes(os.urandom(2), "little") % _APART
+        return max((script,), key=lambda words: _run_at_random_address(words, depth - 1)) is script
+    pages = int.from_bytes(os.urandom(2), "little") % _FREE_PAGES
     _run(script, mmap.mmap(-1, (1 + pages) * mmap.PAGESIZE))
     return True
 
 
-def _told(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+def _show_exception(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
     """What is above the program is nothing to its reader; what was printed before comes first."""
     while trace is not None and trace.tb_frame.f_globals is not sys.modules["__main__"].__dict__:
         trace = trace.tb_next
@@ -152,7 +152,7 @@ def _run(script: list[str], free: mmap.mmap) -> None:
     program = types.ModuleType("__main__")
     program.__dict__["__file__"] = script[0]
     sys.modules["__main__"] = program
-    sys.excepthook = _told
+    sys.excepthook = _show_exception
     with open(script[0], encoding="utf-8") as file:
         code = compile(file.read(), script[0], "exec")
     exec(code, program.__dict__)

@@ -29,7 +29,7 @@ class Watch:
 
     def leave(self) -> None:
         """In a child: let go of what only the outer process needs."""
-        for number in (self._judge, self._status, self._printed, self._plan.line, self._plan.said):
+        for number in (self._judge, self._status, self._printed, self._plan.line, self._plan.output):
             os.close(number)
 
     def alone(self) -> bool:
@@ -47,31 +47,31 @@ class Watch:
         for number in (over, self._judge, self._plan.line, self._printed):
             poller.register(number, select.POLLIN)
         while True:
-            ready = {number for number, _ in poller.poll()}
-            if self._printed in ready and not self._keep_printed():
+            readable = {number for number, _ in poller.poll()}
+            if self._printed in readable and not self._keep_printed():
                 poller.unregister(self._printed)
-            if ready & {over, self._judge, self._plan.line}:
+            if readable & {over, self._judge, self._plan.line}:
                 break
-        if over not in ready:
+        if over not in readable:
             os.kill(child, _KILL)
         _, status = os.waitpid(child, 0)
-        if self._plan.own:
-            said = os.read(self._status, 4)
-            status = int.from_bytes(said, "little") if said else _KILL
+        if self._plan.makes_namespaces:
+            word = os.read(self._status, 4)
+            status = int.from_bytes(word, "little") if word else _KILL
         _kill_orphans()
         self._keep_rest()
         self._leave_groups()
-        os.pwrite(self._plan.said, (status + 1).to_bytes(8, "little"), 16)
+        os.pwrite(self._plan.output, (status + 1).to_bytes(8, "little"), 16)
         return status
 
     def _keep_printed(self) -> bool:
         """Keep one piece: the first half of the room holds how it began, the second goes round."""
         data = os.read(self._printed, _CHUNK)
-        half = self._plan.said_bytes // 2
+        half = self._plan.output_bytes // 2
         for start, piece in _pieces(data, self._count, half):
-            os.pwrite(self._plan.said, piece, HEAD + start)
+            os.pwrite(self._plan.output, piece, HEAD + start)
         self._count += len(data)
-        os.pwrite(self._plan.said, self._count.to_bytes(8, "little"), 0)
+        os.pwrite(self._plan.output, self._count.to_bytes(8, "little"), 0)
         return bool(data)
 
     def _keep_rest(self) -> None:
@@ -87,7 +87,7 @@ class Watch:
     def _leave_groups(self) -> None:
         until = time.monotonic() + 0.5
         killed = sum(_killed_for_memory(group) for group in self._plan.groups)
-        os.pwrite(self._plan.said, killed.to_bytes(8, "little"), 8)
+        os.pwrite(self._plan.output, killed.to_bytes(8, "little"), 8)
         for group in self._plan.groups:
             while time.monotonic() < until:
                 try:
@@ -99,9 +99,9 @@ class Watch:
                     time.sleep(0.002)
 
 
-def status_of(said: int) -> int | None:
+def status_of(output: int) -> int | None:
     """How the worker ended, as waitpid(2) says it, by the file of what it printed; None until then."""
-    word = int.from_bytes(os.pread(said, 8, 16), "little")
+    word = int.from_bytes(os.pread(output, 8, 16), "little")
     return word - 1 if word else None
 
 
@@ -119,18 +119,18 @@ def _killed_for_memory(group: str) -> int:
 
 def _pieces(data: bytes, count: int, half: int) -> list[tuple[int, bytes]]:
     """Where each part of the data goes, `count` bytes having come before it."""
-    found = []
+    pieces = []
     if count < half:
-        found.append((count, data[: half - count]))
+        pieces.append((count, data[: half - count]))
         data = data[half - count :]
         count = half
     data, count = data[-half:], count + max(0, len(data) - half)
     while data:
         start = (count - half) % half
         piece = data[: half - start]
-        found.append((half + start, piece))
+        pieces.append((half + start, piece))
         data, count = data[len(piece) :], count + len(piece)
-    return found
+    return pieces
 
 
 def _kill_orphans() -> None:
