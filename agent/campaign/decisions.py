@@ -315,14 +315,14 @@ def _usable(text: str, request: Asked, source: str) -> tuple[str, ...]:
     from pydantic import ValidationError
 
     from ridgeline.agent.planner.checks import Checks
-    from ridgeline.agent.planner.directions import found_of
+    from ridgeline.agent.planner.directions import assess_answer
     from ridgeline.knowledge.library import Library
 
     try:
         checks = Checks.model_validate_json(request.checks)
     except ValidationError:
         return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
-    found = found_of(text, checks, Library().line)
+    found = assess_answer(text, checks, Library().line)
     if found.why:
         first, *others = [found.why.replace("\n", "; ")] if request.ask.answer_schema else found.why.splitlines()
         raise UserErrors([f"{source}: {first} (request {request.number:03d} stays open, no try is spent)", *others])

@@ -177,7 +177,7 @@ def _planner(
     asked = open_model(model, campaign=workspace.campaign_dir, limits=limits)
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
     inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
-    return FrugalPlanner(inner, heard=lambda: asked.heard)
+    return FrugalPlanner(inner, cost_so_far=lambda: asked.heard)
 
 
 def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:

@@ -85,7 +85,7 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
         yield Drop(lever=card.id, why=why)
         return
     if any(isinstance(edit, Constant) for edit in card.edits):
-        yield from _swept(card, briefing, sources)
+        yield from _step_constants(card, briefing, sources)
         return
     for variant in card.variants or (None,):
         name = card.id if variant is None else f"{card.id}:{variant.id}"
@@ -117,10 +117,10 @@ def _apply_to_sources(
     return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()))
 
 
-def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterator[Candidate]:
+def _step_constants(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterator[Candidate]:
     """Each constant one step along its ladder, never back to a value that was left or tried."""
     programs = {path: text for path, text in sources.items() if code(path)}
-    known = {
+    tried_settings = {
         (match["name"], int(value))
         for closed in briefing.rounds
         if hypothesis_of(closed).lever == card.id
@@ -130,7 +130,7 @@ def _swept(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterat
     for step in (edit for edit in card.edits if isinstance(edit, Constant)):
         for setting in settings(step, programs):
             for value in neighbours(step, setting.value):
-                if (setting.name, value) not in known:
+                if (setting.name, value) not in tried_settings:
                     yield Candidate(
                         id=f"{card.id}:{setting.name}={value}",
                         card=card,
@@ -179,13 +179,15 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
     past = [closed for closed in rounds if hypothesis_of(closed).id == candidate.id]
     if not past:
         return ""
-    last = past[-1]
-    if last.accepted:
-        return f"accepted in round {last.round}"
-    if not candidate.card.retry or last.judged.verdict.reason not in UNRESOLVED or len(past) >= MAX_TRIES:
-        return f"rolled back in round {last.round}: {last.judged.verdict.reason}"
-    if not any(closed.accepted and closed.round > last.round for closed in rounds):
-        return f"rolled back in round {last.round}: {last.judged.verdict.reason}; the best version is still the same"
+    latest = past[-1]
+    if latest.accepted:
+        return f"accepted in round {latest.round}"
+    if not candidate.card.retry or latest.judged.verdict.reason not in UNRESOLVED or len(past) >= MAX_TRIES:
+        return f"rolled back in round {latest.round}: {latest.judged.verdict.reason}"
+    if not any(closed.accepted and closed.round > latest.round for closed in rounds):
+        return (
+            f"rolled back in round {latest.round}: {latest.judged.verdict.reason}; the best version is still the same"
+        )
     return ""
 
 
@@ -195,6 +197,7 @@ def hypothesis_of(closed: RoundClosed) -> Hypothesis:
 
 
 def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
+    """Whether the contract's flags file is among the sources."""
     return briefing.contract.flags_file in sources
 
 
@@ -205,6 +208,7 @@ def _flags(briefing: Briefing, sources: Mapping[str, str]) -> str:
 
 
 def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
+    """Whether the pattern matches in a source that is code; build files and texts do not count."""
     return any(re.search(pattern, text) for path, text in sources.items() if code(path))
 
 
@@ -225,33 +229,37 @@ class CatalogPlanner:
         if not order:
             return Proposal(hypothesis=None, dropped=dropped, exhausted=self._explain_exhaustion(briefing, drops))
         return Proposal(
-            hypothesis=hypothesis(order[0], briefing),
-            ranked=tuple(f"{other.id}: {other.change} ({other.expected:.2f}x expected)" for other in order[1:]),
+            hypothesis=make_hypothesis(order[0], briefing),
+            ranked=tuple(
+                f"{candidate.id}: {candidate.change} ({candidate.expected:.2f}x expected)" for candidate in order[1:]
+            ),
             dropped=dropped,
         )
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         """The whole new texts of the files that the lever changes."""
-        asked = proposal.hypothesis
-        candidate = self._find(briefing, asked) if asked else None
+        hypothesis = proposal.hypothesis
+        candidate = self._find(briefing, hypothesis) if hypothesis else None
         if candidate is None:
-            return Draft(edits=(), refusal=f"no card carries out {asked.id if asked else 'nothing'} on these sources")
+            return Draft(
+                edits=(), refusal=f"no card carries out {hypothesis.id if hypothesis else 'nothing'} on these sources"
+            )
         edits = tuple(FileEdit(path=path, text=text) for path, text in sorted(candidate.texts.items()))
         return Draft(edits=edits, explanation=explanation(candidate))
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
         """The card's next weaker form, made from the best version; a refusal when it has none left."""
-        asked = find_proposal(broken).hypothesis
-        card = self._card(asked.lever)
+        hypothesis = find_proposal(broken).hypothesis
+        card = self._card(hypothesis.lever)
         if card is None or not 1 <= attempt <= len(card.fallbacks):
-            return Draft(edits=(), refusal=f"{asked.lever} has no weaker form left")
+            return Draft(edits=(), refusal=f"{hypothesis.lever} has no weaker form left")
         fallback = card.fallbacks[attempt - 1]
-        name = asked.id.partition(":")[2]
+        name = hypothesis.id.partition(":")[2]
         variant = next((variant for variant in card.variants if variant.id == name), None)
         edits = fill_edits(fallback.edits, variant.params if variant else {})
         changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file)
         if not changed:
-            return Draft(edits=(), refusal=f"the weaker form of {asked.lever} does not apply: {fallback.why}")
+            return Draft(edits=(), refusal=f"the weaker form of {hypothesis.lever} does not apply: {fallback.why}")
         return Draft(
             edits=tuple(FileEdit(path=path, text=text) for path, text in sorted(changed.items())),
             explanation=f"{card.title}, weaker form: {fallback.why}.",
@@ -272,7 +280,7 @@ class CatalogPlanner:
 
     def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
         """The `most` best levers that change something now (None: all), best first, and those that are out."""
-        found: list[Candidate] = []
+        levers: list[Candidate] = []
         drops: list[Drop] = []
         for card in of_language(self._cards, briefing):
             for item in candidates(card, briefing):
@@ -281,22 +289,25 @@ class CatalogPlanner:
                 elif why := find_bar(item, briefing.rounds) or _forbidden(item, briefing):
                     drops.append(Drop(lever=item.id, why=why))
                 else:
-                    found.append(item)
+                    levers.append(item)
         working = (
-            item for item in rank_candidates(found, briefing) if item.texts
+            item for item in rank_candidates(levers, briefing) if item.texts
         )  # tried in this order, and no further
         return list(islice(working, most)), drops
 
-    def _find(self, briefing: Briefing, asked: Hypothesis) -> Candidate | None:
-        card = self._card(asked.lever)
-        found = candidates(card, briefing) if card else ()
-        same = (item for item in found if isinstance(item, Candidate) and item.id == asked.id)
+    def _find(self, briefing: Briefing, hypothesis: Hypothesis) -> Candidate | None:
+        """The candidate that a hypothesis was made of, if its card still changes the sources."""
+        card = self._card(hypothesis.lever)
+        items = candidates(card, briefing) if card else ()
+        same = (item for item in items if isinstance(item, Candidate) and item.id == hypothesis.id)
         return next((item for item in same if item.texts), None)
 
     def _card(self, lever: str) -> Card | None:
+        """The card with that id; None where this planner has no such card."""
         return next((card for card in self._cards if card.id == lever), None)
 
     def _explain_exhaustion(self, briefing: Briefing, drops: list[Drop]) -> str:
+        """Why no lever is left, with the numbers of cards, rounds and drops."""
         cards = of_language(self._cards, briefing)
         if not cards:
             return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"
@@ -308,7 +319,7 @@ class CatalogPlanner:
 
 def _forbidden(item: Candidate, briefing: Briefing) -> str | None:
     """What rule 11 says of it; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
-    return None if item.card.bucket.startswith("K") else explain_forbidden(hypothesis(item, briefing))
+    return None if item.card.bucket.startswith("K") else explain_forbidden(make_hypothesis(item, briefing))
 
 
 # Which lever first: expected gain, weighed by the bottleneck and by what this campaign has already shown.
@@ -323,9 +334,9 @@ CALIBRATION = (0.5, 1.5)
 """Bounds of the correction by measured over predicted gain."""
 
 
-def rank_candidates(found: list[Candidate], briefing: Briefing) -> list[Candidate]:
+def rank_candidates(levers: list[Candidate], briefing: Briefing) -> list[Candidate]:
     """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
-    return sorted(found, key=lambda candidate: -score(candidate, briefing))
+    return sorted(levers, key=lambda candidate: -score(candidate, briefing))
 
 
 def score(candidate: Candidate, briefing: Briefing) -> float:
@@ -341,13 +352,13 @@ def score(candidate: Candidate, briefing: Briefing) -> float:
 def calibration(rounds: list[RoundClosed]) -> float:
     """Measured over predicted gain of the accepted rounds, both in nats, within bounds; 1 where there is none."""
     ratios = [
-        math.log1p(gain) / math.log(said)
+        math.log1p(gain) / math.log(speedup)
         for closed in rounds
         if closed.accepted
         and (gain := closed.judged.verdict.gain) is not None
         and gain > -1
-        and (said := hypothesis_of(closed).prediction.speedup) is not None
-        and said > 1
+        and (speedup := hypothesis_of(closed).prediction.speedup) is not None
+        and speedup > 1
     ]
     low, high = CALIBRATION
     return min(high, max(low, sum(ratios) / len(ratios))) if ratios else 1.0
@@ -375,7 +386,7 @@ def categories_of(briefing: Briefing) -> tuple[Category, ...]:
     return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
 
 
-def hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
+def make_hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
     """The candidate as a falsifiable claim with its evidence."""
     card = candidate.card
     predicted = card.prediction
@@ -403,22 +414,23 @@ def hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
 
 
 def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
+    """What was measured, the place that the card describes, and the last rollback: a line each."""
     card = candidate.card
     counter = card.prediction.counter
     value = briefing.profile.counter(counter) if briefing.profile else None
     if briefing.profile and value is not None:
-        seen = f"{counter} = {value:g} ({briefing.profile.rung}, best version of round {briefing.best_round})"
+        observation = f"{counter} = {value:g} ({briefing.profile.rung}, best version of round {briefing.best_round})"
     else:
-        seen = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
-    lines = [f"{seen} -> {card.because} -> {candidate.change}"]
+        observation = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
+    lines = [f"{observation} -> {card.because} -> {candidate.change}"]
     place = _place(candidate.edits, tuple(texts(briefing).items()))
     if place:
         path, offset = place
         lines.append(f"{path}:{line_of(texts(briefing)[path], offset)} has the code that the card describes")
     if briefing.consecutive_rollbacks and briefing.rounds:
-        last = briefing.rounds[-1]
-        cause = last.reflection.root_cause or last.judged.verdict.reason
-        lines.append(f"round {last.round} rolled back {hypothesis_of(last).lever}: {cause} -> another approach")
+        latest = briefing.rounds[-1]
+        cause = latest.reflection.root_cause or latest.judged.verdict.reason
+        lines.append(f"round {latest.round} rolled back {hypothesis_of(latest).lever}: {cause} -> another approach")
     return tuple(lines)
 
 
@@ -436,8 +448,8 @@ def explanation(candidate: Candidate) -> str:
 
 def section(card: Card, heading: str) -> str:
     """One part of the card's text on one line."""
-    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
-    return " ".join(found.group(1).split()) if found else ""
+    match = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
+    return " ".join(match.group(1).split()) if match else ""
 
 
 def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
@@ -454,6 +466,7 @@ def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
 
 
 def _direction(category: str, candidate: Candidate | None, explored: set[Category]) -> str:
+    """One category of a review as a sentence: whether it was tried, and its best lever."""
     state = "tried before" if category in explored else "not tried yet"
     if candidate is None:
         return f"{category} ({state}): {NOTHING_LEFT[category]}."
@@ -465,62 +478,67 @@ def _direction(category: str, candidate: Candidate | None, explored: set[Categor
 
 def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Reflection:
     """Attribution from prediction against profile; a lesson only where the round settled something."""
-    asked = find_proposal(judged).hypothesis
+    hypothesis = find_proposal(judged).hypothesis
     traced = find(judged, Traced)
-    checked = predict.check_prediction(asked.prediction, briefing.profile, traced.profile if traced else None)
+    checked = predict.check_prediction(hypothesis.prediction, briefing.profile, traced.profile if traced else None)
     verdict = judged.verdict
     clear = verdict.accepted or (verdict.reason == "not_better" and checked.outcome == "refuted")
     return Reflection(
         attribution=_attribution(judged, checked),
         root_cause="" if verdict.accepted else _cause(judged, checked),
-        next_direction=_next(asked, accepted=verdict.accepted),
-        lesson=_lesson(briefing, judged, asked, card) if clear and card else None,
+        next_direction=_next_direction(hypothesis, accepted=verdict.accepted),
+        lesson=_lesson(briefing, judged, hypothesis, card) if clear and card else None,
         applies=section(card, "Applies when") if clear and card else "",
         does_not_apply=section(card, "Pitfalls") if clear and card else "",
     )
 
 
 def _attribution(judged: Judged, checked: PredictionCheck) -> str:
+    """What the round's result comes from: the counter's change beside the prediction, or the early end."""
     failed = find(judged, Failed)
     if failed is not None:
-        first = (failed.detail.strip().splitlines() or [""])[0][:200]
-        return f"Ended before it could be measured ({failed.reason}): {first}"
+        first_line = (failed.detail.strip().splitlines() or [""])[0][:200]
+        return f"Ended before it could be measured ({failed.reason}): {first_line}"
     time = describe_gain(judged.verdict)
     if checked.before is None or checked.after is None:
         return f"{checked.counter} was expected {checked.expected} and was not measured here; result {time}."
     ratio = f" ({checked.after / checked.before:.2f}x)" if checked.before else ""
-    moved = f"{checked.counter} {checked.before:g} -> {checked.after:g}{ratio}"
-    return f"{moved}, predicted {checked.expected}: {checked.outcome}; result {time}."
+    change = f"{checked.counter} {checked.before:g} -> {checked.after:g}{ratio}"
+    return f"{change}, predicted {checked.expected}: {checked.outcome}; result {time}."
 
 
 def _cause(judged: Judged, checked: PredictionCheck) -> str:
+    """Root cause of a rollback, as far as verdict and prediction tell it."""
     failed = find(judged, Failed)
     if failed is not None:
         return explain_failure(failed)
     verdict = judged.verdict
-    seen = f"{describe_gain(verdict)} ({verdict.reason})"
-    if lost := describe_worst_shape(verdict):
-        return f"{lost}; all shapes together {seen}"
+    result = f"{describe_gain(verdict)} ({verdict.reason})"
+    if worst_shape := describe_worst_shape(verdict):
+        return f"{worst_shape}; all shapes together {result}"
     if verdict.faster == "yes":
-        return f"{seen}; not kept because {verdict.sentence.partition(' because ')[2]}"
+        return f"{result}; not kept because {verdict.sentence.partition(' because ')[2]}"
     if verdict.reason != "not_better":  # what the pairs left open refutes nothing
-        return f"not settled: {seen}; {checked.counter}, predicted {checked.expected}: {checked.outcome}"
+        return f"not settled: {result}; {checked.counter}, predicted {checked.expected}: {checked.outcome}"
     if checked.outcome == "confirmed":
-        return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits: {seen}"
+        return f"{checked.counter} moved as predicted and the result did not follow, so it is not what limits: {result}"
     if checked.outcome == "refuted":
-        return f"{checked.counter} did not move as predicted: the change did not do here what the card says: {seen}"
-    return seen
+        return f"{checked.counter} did not move as predicted: the change did not do here what the card says: {result}"
+    return result
 
 
-def _next(asked: Hypothesis, *, accepted: bool) -> str:
+def _next_direction(hypothesis: Hypothesis, *, accepted: bool) -> str:
+    """Where the next round should look, in words."""
     if accepted:
-        return f"what the new version made possible after {asked.lever}, the largest expected gain first"
-    return f"another lever than {asked.lever}, from another category than {asked.category} if one is left"
+        return f"what the new version made possible after {hypothesis.lever}, the largest expected gain first"
+    return f"another lever than {hypothesis.lever}, from another category than {hypothesis.category} if one is left"
 
 
-def _lesson(briefing: Briefing, judged: Judged, asked: Hypothesis, card: Card) -> str:
+def _lesson(briefing: Briefing, judged: Judged, hypothesis: Hypothesis, card: Card) -> str:
+    """One sentence about the card for this operator and machine."""
     place = f"{briefing.target.target_op} on {briefing.machine.name}"
     gain = judged.verdict.gain
     if judged.verdict.accepted and gain is not None:
-        return f"{card.title} ({asked.change}): {gain:+.1%} for {place}."
-    return f"{card.title} ({asked.change}) does not help {place}: {asked.prediction.counter} did not move as predicted."
+        return f"{card.title} ({hypothesis.change}): {gain:+.1%} for {place}."
+    counter = hypothesis.prediction.counter
+    return f"{card.title} ({hypothesis.change}) does not help {place}: {counter} did not move as predicted."

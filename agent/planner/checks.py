@@ -82,45 +82,45 @@ def measured_names(briefing: Briefing) -> tuple[str, ...]:
     """Names of what was measured: shapes, their classes, columns of the benchmark, counters, ceilings."""
     output, scoring = briefing.contract.benchmark_output, briefing.contract.scoring
     classes = [part for shape in briefing.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
-    last = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
+    latest_shapes = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
     dull = {output.label, output.check, *output.config_columns}
-    named = (
+    all_names = (
         "bottleneck",
         briefing.target.primary_metric,
         *scoring.primary_metric,
         *(shape.label for shape in briefing.shapes),
-        *last,
+        *latest_shapes,
         *briefing.target.target_shapes,
         *classes,
         *(counter.name for counter in (briefing.profile.counters if briefing.profile else ())),
         *(name for name in output.columns if name not in dull and len(name) > 1),
         *(spec.metric for spec in briefing.specs),
     )
-    return tuple(dict.fromkeys(name for name in named if name.strip()))
+    return tuple(dict.fromkeys(name for name in all_names if name.strip()))
 
 
 def names(text: str, checks: Checks) -> bool:
     """Whether the text names something that was measured, alone or with more words; roughly written names count."""
-    said = _plain(text)
-    if any(int(number) in checks.rounds for number in re.findall(r"\bround (\d{1,6})\b", said)):
+    plain_text = _plain(text)
+    if any(int(number) in checks.rounds for number in re.findall(r"\bround (\d{1,6})\b", plain_text)):
         return True
-    return any(re.search(rf"\b{re.escape(_plain(name))}\b", said) for name in checks.measured)
+    return any(re.search(rf"\b{re.escape(_plain(name))}\b", plain_text) for name in checks.measured)
 
 
 def list_measurable(checks: Checks) -> str:
     """What `measured` may name, in one bounded line."""
     more = f", and {len(checks.measured) - LISTED} more" if len(checks.measured) > LISTED else ""
-    last = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
-    return f"{', '.join(checks.measured[:LISTED])}{more}{last}; other words may stand beside it"
+    rounds = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
+    return f"{', '.join(checks.measured[:LISTED])}{more}{rounds}; other words may stand beside it"
 
 
-def meant(target_class: str, classes: Sequence[str]) -> str:
+def match_class(target_class: str, classes: Sequence[str]) -> str:
     """The class as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
     if target_class in classes:
         return target_class
-    wanted = _plain(target_class)
-    found = [name for name in classes if wanted in (_plain(name), *map(_plain, _parts(name)))]
-    return found[0] if len(found) == 1 else target_class
+    words = _plain(target_class)
+    matches = [name for name in classes if words in (_plain(name), *map(_plain, _parts(name)))]
+    return matches[0] if len(matches) == 1 else target_class
 
 
 def summarize_round(closed: RoundClosed) -> Tried:
@@ -140,6 +140,7 @@ def _parts(config_class: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
+    """Lower-case letters and digits, everything else a single space: how names are compared."""
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
 
@@ -164,44 +165,47 @@ def find_repetition(hypothesis: Hypothesis, rounds: Sequence[Tried]) -> str:
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when
     another best version has been accepted since and the failure was about the old one.
     """
-    past = [closed for closed in rounds if same(hypothesis, closed.hypothesis)]
+    past = [closed for closed in rounds if is_same_direction(hypothesis, closed.hypothesis)]
     if not past:
         return ""
-    last = past[-1]
-    if last.accepted:
-        return f"round {last.round} was this direction and was accepted; its change is in the sources"
-    reason = last.reason
-    why = f"round {last.round} was this direction and was rolled back ({reason})"
+    latest = past[-1]
+    if latest.accepted:
+        return f"round {latest.round} was this direction and was accepted; its change is in the sources"
+    reason = latest.reason
+    why = f"round {latest.round} was this direction and was rolled back ({reason})"
     if len(past) >= MAX_TRIES:
         return f"{why}, and it had {len(past)} rounds"
     if reason in UNTESTED:
         return ""
     if reason not in UNRESOLVED:
         return why
-    if not any(closed.accepted and closed.round > last.round for closed in rounds):
+    if not any(closed.accepted and closed.round > latest.round for closed in rounds):
         return f"{why}; the best version is still the same"
     return ""
 
 
-def same(one: Hypothesis, other: Hypothesis) -> bool:
+def is_same_direction(left: Hypothesis, right: Hypothesis) -> bool:
     """Whether two hypotheses are one direction: the same numbers for the same class, and the same name or words."""
-    if NO_DIRECTION in (one.lever, other.lever) or one.target_class != other.target_class:
+    if NO_DIRECTION in (left.lever, right.lever) or left.target_class != right.target_class:
         return False
-    if one.change.split() == other.change.split():
+    if left.change.split() == right.change.split():
         return True
-    if _numbers(one) != _numbers(other):
+    if _numbers(left) != _numbers(right):
         return False
-    return one.id == other.id or _alike(_words(one), _words(other))
+    return left.id == right.id or _are_alike(_words(left), _words(right))
 
 
 def _numbers(hypothesis: Hypothesis) -> set[str]:
+    """Numbers in the change of a hypothesis, as written."""
     return set(re.findall(r"\d+", hypothesis.change))
 
 
 def _words(hypothesis: Hypothesis) -> frozenset[str]:
-    found = re.findall(r"[a-z]+|\d+", hypothesis.change.lower())
-    return frozenset(word for word in found if word not in _FILLER)
+    """Words and numbers in the change of a hypothesis, without filler."""
+    words = re.findall(r"[a-z]+|\d+", hypothesis.change.lower())
+    return frozenset(word for word in words if word not in _FILLER)
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one | other) and len(one & other) / len(one | other) >= ALIKE
+def _are_alike(left: frozenset[str], right: frozenset[str]) -> bool:
+    """Whether two sets of words have at least `ALIKE` of all their words in common."""
+    return bool(left | right) and len(left & right) / len(left | right) >= ALIKE

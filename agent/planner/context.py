@@ -69,10 +69,10 @@ class Context:
         self._count = count
         self._books = books
 
-    def planning(self, *, whole: bool) -> dict[str, str]:
-        """For choosing a direction. `whole`: there are no tools, so more of the knowledge is shown at once."""
+    def planning(self, *, without_tools: bool) -> dict[str, str]:
+        """For choosing a direction. `without_tools`: there are none, so more of the knowledge is shown at once."""
         rounds, count = self._briefing.rounds, self._count
-        cards = MOST_CARDS if whole else MOST_CARDS - 1
+        cards = MOST_CARDS if without_tools else MOST_CARDS - 1
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
             Part(name="shapes", share=0.05, make=self._shapes),
@@ -124,31 +124,34 @@ class Context:
 
     def _compose(self, *parts: Part) -> dict[str, str]:
         """Each part fenced; one that has nothing to say is empty."""
-        found = compose_parts(parts, budget=self._budget, count=self._count)
-        return {name: fence(text) if text else "" for name, text in found.items()}
+        texts = compose_parts(parts, budget=self._budget, count=self._count)
+        return {name: fence(text) if text else "" for name, text in texts.items()}
 
     def _fit(self, text: str, tokens: int) -> str:
+        """The text cut to `tokens`."""
         return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
     def _describe(self, hypothesis: Hypothesis) -> str:
+        """The hypothesis in lines, with what it would make of the score."""
         return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
 
     def _texts(self) -> dict[str, str]:
+        """Path -> text of the best version's editable files."""
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
 
     def _target(self, tokens: int) -> str:
         """Problem, machine, and where the best version stands."""
-        told, target, contract = self._briefing, self._briefing.target, self._briefing.contract
+        briefing, target, contract = self._briefing, self._briefing.target, self._briefing.contract
         facts = {
             "shapes": ", ".join(target.target_shapes),
-            "score": describe_score(told),
+            "score": describe_score(briefing),
             "goal": target.performance_target.text if target.performance_target else "",
             "work counted": counted_work(contract),
             "tested by": " ".join(contract.test_command),
             "measured by": " ".join(contract.quick_command),
-            "timed by": timed_by(told),
-            "benchmark": benchmark_says(told, self._reader) if told.machine.kind != "cpu" else "",
-            "best version": f"commit {told.best_commit[:12]} of round {told.best_round}",
+            "timed by": timed_by(briefing),
+            "benchmark": benchmark_says(briefing, self._reader) if briefing.machine.kind != "cpu" else "",
+            "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
         }
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
 
@@ -157,6 +160,7 @@ class Context:
         return self._fit("\n".join([*self._facts(), *self._peaks()]), tokens)
 
     def _facts(self) -> list[str]:
+        """Problem and machine, a line each."""
         target, machine, contract = self._briefing.target, self._briefing.machine, self._briefing.contract
         cores = f", {machine.cores} cores, threads granted {contract.threads}" if machine.kind == "cpu" else ""
         facts = {
@@ -173,48 +177,56 @@ class Context:
         """Hardware numbers with their sources; not those of caches that have a line already, nor of other dtypes."""
         machine, dtype = self._briefing.machine, self._briefing.target.dtype
         cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
-        said = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
-        return [clip_line(spec.text, SPEC) for spec in said if not of_other_dtype(spec.metric, dtype)]
+        specs = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
+        return [clip_line(spec.text, SPEC) for spec in specs if not of_other_dtype(spec.metric, dtype)]
 
     def _shapes(self, tokens: int) -> str:
+        """Times and rates of each shape."""
         return self._fit(by_shape(self._briefing), tokens)
 
     def _profile(self, tokens: int) -> str:
+        """Bottleneck and counters of the best version."""
         return self._fit(profile_of(self._briefing), tokens)
 
     def _sources(self, texts: Mapping[str, str], tokens: int, *, number: bool, cited: tuple[str, ...] = ()) -> str:
         """Every file with its path; smaller ones whole, so that the room goes to those that need it."""
-        shown: dict[str, str] = {}
+        excerpts: dict[str, str] = {}
         left = tokens
         order = sorted(texts, key=lambda path: (len(texts[path]), path))
         for place, path in enumerate(order):
             room = max(0, left // (len(order) - place))
             render = number_lines if number else excerpt
-            shown[path] = render(texts[path], tokens=room, count=self._count, focus=focus(cited, path))
-            left -= self._count(shown[path])
-        return "\n\n".join(f"==> {path}\n{shown[path]}" for path in texts)
+            excerpts[path] = render(texts[path], tokens=room, count=self._count, focus=focus(cited, path))
+            left -= self._count(excerpts[path])
+        return "\n\n".join(f"==> {path}\n{excerpts[path]}" for path in texts)
 
     def _problem(self, tokens: int) -> str:
+        """The read-only files that define the problem."""
         return problem(self._briefing, self._reader, tokens=tokens, count=self._count)
 
     def _question(self) -> str:
-        told = self._briefing
-        return " ".join((told.bottleneck, told.bottleneck_evidence, told.target.target_op, *told.directions))[:600]
+        """What the knowledge is searched for when a direction is chosen: at most 600 characters."""
+        briefing = self._briefing
+        return " ".join(
+            (briefing.bottleneck, briefing.bottleneck_evidence, briefing.target.target_op, *briefing.directions)
+        )[:600]
 
     def _levers(self, tokens: int, cards: int) -> str:
         """The best cards whole, each reason once, the next ones by name; a section of a document where one fits."""
-        told = self._briefing
-        cards -= told.machine.kind != "cpu"  # a section of a document takes its place
-        found = [(card, forms) for card, forms in distinct(self._books.levers(told)) if not alien(spoken(card), told)]
+        briefing = self._briefing
+        cards -= briefing.machine.kind != "cpu"  # a section of a document takes its place
+        choices = [
+            (card, forms) for card, forms in distinct(self._books.levers(briefing)) if not alien(spoken(card), briefing)
+        ]
         parts: list[str] = []
-        named: list[str] = []
-        for card, forms in found:
+        places: list[str] = []
+        for card, forms in choices:
             text = describe_card(card, forms)
             if len(parts) < cards and self._count("\n\n".join([*parts, text])) <= tokens:
                 parts.append(text)
             else:
-                named += [f"{card.path}:1"]
-        parts += [left] if (left := list_other_levers(named)) else []
+                places += [f"{card.path}:1"]
+        parts += [left] if (left := list_other_levers(places)) else []
         left_over = min(SECTION, tokens - self._count("\n\n".join(parts)))
         parts += self._sections(self._question(), 1, left_over, phase="propose")
         return self._fit("\n\n".join(parts), tokens)
@@ -235,8 +247,8 @@ class Context:
             return ()
         hits = self._books.find(question, self._briefing, phase=phase, limit=EXCERPTS, budget=EXCERPTS * EACH)
         documents = [hit for hit in hits if "/cards/" not in hit.path]
-        said = [relevant(hit, self._briefing) for hit in for_machine(documents, self._briefing)]
-        fit = [hit for hit in said if hit is not None]
+        trimmed_hits = [relevant(hit, self._briefing) for hit in for_machine(documents, self._briefing)]
+        fit = [hit for hit in trimmed_hits if hit is not None]
         parts: list[str] = []
         for hit in fit[:most]:
             lines = cite(hit).splitlines()
@@ -246,12 +258,15 @@ class Context:
         return tuple(parts)
 
     def _describe_failures(self, tokens: int) -> str:
+        """Failed directions, in at most `FAILED_MOST` tokens."""
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
 
     def _directions(self, tokens: int) -> str:
+        """Directions of the last review, a line each."""
         return self._fit("\n".join(f"- {clip_line(line, 400)}" for line in self._briefing.directions), tokens)
 
     def _tips(self, tokens: int) -> str:
+        """Hints that the operator of the campaign gave."""
         return self._fit(self._briefing.tips or "", tokens)
 
 
@@ -260,7 +275,7 @@ def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:
     lines = [
         f"[{hypothesis.id}] {hypothesis.claim}",
         f"change: {hypothesis.change}",
-        f"kind: {hypothesis.category}, for {past.whom(hypothesis)}{BUCKETS.get(hypothesis.bucket, '')}",
+        f"kind: {hypothesis.category}, for {past.describe_shapes_of(hypothesis)}{BUCKETS.get(hypothesis.bucket, '')}",
         *(f"evidence: {line}" for line in hypothesis.evidence),
         f"risks: {hypothesis.risks}",
         f"verification: {hypothesis.verification}",
@@ -271,6 +286,7 @@ def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:
 
 
 def _rests_on(hypothesis: Hypothesis, lever: str, path: str) -> bool:
+    """Whether a hypothesis is about this lever or cites its card."""
     return hypothesis.lever == lever or any(place.startswith(f"{path}:") for place in hypothesis.sources)
 
 
@@ -280,16 +296,19 @@ def _of_cache(spec: Spec) -> bool:
 
 
 def _lines(facts: Mapping[str, str]) -> list[str]:
+    """`name: text` for each fact that is not empty."""
     return [f"{name}: {text}" for name, text in facts.items() if text]
 
 
 def _nothing(tokens: int) -> str:
+    """An empty section."""
     return ""
 
 
 def _caches(*sizes: int | None) -> str:
-    named = zip(("L1d", "L2", "L3"), sizes, strict=True)
-    return ", ".join(f"{name} {size // 1024} KiB" for name, size in named if size)
+    """Sizes of L1d, L2 and L3 in KiB; those that are not known are left out."""
+    levels = zip(("L1d", "L2", "L3"), sizes, strict=True)
+    return ", ".join(f"{name} {size // 1024} KiB" for name, size in levels if size)
 
 
 # Read-only files that say what the problem is: shapes, error bounds, the interface. The rest of the tree by name.
@@ -327,23 +346,26 @@ _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.
 
 def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) -> str:
     """The defining files within `tokens`, each marked read-only, and what else there is by name."""
-    own = {edit.path for edit in briefing.sources}
-    paths = [path for path in reader.paths(briefing.best_commit) if path not in own]
-    shown: list[str] = []
+    source_paths = {edit.path for edit in briefing.sources}
+    paths = [path for path in reader.paths(briefing.best_commit) if path not in source_paths]
+    parts: list[str] = []
     left = tokens
     defining = _defining(briefing, paths)
     for path in defining:
         text = reader.text(briefing.best_commit, path)
         if text is None or not text.strip() or left < LEAST:
             continue
-        whole = f"==> {path} (read-only)\n{text.rstrip()}"
-        forms = (*((whole,) if len(whole) <= WHOLE else ()), *(fold_bodies(terse(whole), level) for level in LEVELS))
+        full_text = f"==> {path} (read-only)\n{text.rstrip()}"
+        forms = (
+            *((full_text,) if len(full_text) <= WHOLE else ()),
+            *(fold_bodies(terse(full_text), level) for level in LEVELS),
+        )
         part = next((form for form in forms if count(form) <= left), bound_text(forms[-1], tokens=left, count=count))
         left -= count(part)
-        shown.append(part)
-    seen = {part.partition("\n")[0] for part in shown}
-    others = [path for path in paths if f"==> {path} (read-only)" not in seen and not path.startswith(".")]
-    return "\n\n".join([*shown, *_name_places(others)])
+        parts.append(part)
+    headings = {part.partition("\n")[0] for part in parts}
+    other_paths = [path for path in paths if f"==> {path} (read-only)" not in headings and not path.startswith(".")]
+    return "\n\n".join([*parts, *_name_places(other_paths)])
 
 
 def fold_bodies(text: str, level: int = 0) -> str:
@@ -367,12 +389,12 @@ def fold_bodies(text: str, level: int = 0) -> str:
 def terse(text: str) -> str:
     """Python without what only explains or serves the harness: texts under a name, imports, long explanations."""
     lines: list[str] = []
-    found = _LONG.sub(r'\1"""', text).splitlines()
-    for line in found:
+    source_lines = _LONG.sub(r'\1"""', text).splitlines()
+    for line in source_lines:
         if not _EXPLAINS.match(line) and (line or lines[-1:] != [""]):
             lines.append(line)
-    said = ["[imports and explanations left out]"] if any(map(_EXPLAINS.match, found)) else []
-    return "\n".join([*lines[:1], *said, *lines[1:]])
+    notice = ["[imports and explanations left out]"] if any(map(_EXPLAINS.match, source_lines)) else []
+    return "\n".join([*lines[:1], *notice, *lines[1:]])
 
 
 def benchmark_says(briefing: Briefing, reader: Reader) -> str:
@@ -380,34 +402,35 @@ def benchmark_says(briefing: Briefing, reader: Reader) -> str:
     paths = set(reader.paths(briefing.best_commit))
     path = next((word for word in briefing.contract.quick_command if word in paths), None)
     text = (reader.text(briefing.best_commit, path) or "") if path else ""
-    said = _TOP.match(text)
-    lines = (line.strip(" *") for line in (said.group(1) if said else "").splitlines())
+    header = _TOP.match(text)
+    lines = (line.strip(" *") for line in (header.group(1) if header else "").splitlines())
     prose = " ".join("." if _USAGE.search(line) or not line else line for line in lines)
     sentences = re.split(r"(?<=[.;])\s+", prose)
-    kept = [sentence for sentence in sentences if _TIMING.search(sentence)]
-    return clip_line(" ".join(kept), LONGEST) or "does not say whether the L2 cache is cold or warm"
+    timing_sentences = [sentence for sentence in sentences if _TIMING.search(sentence)]
+    return clip_line(" ".join(timing_sentences), LONGEST) or "does not say whether the L2 cache is cold or warm"
 
 
-def _dull(first: str, body: list[str], level: int) -> bool:
+def _dull(head: str, body: list[str], level: int) -> bool:
     """Whether a block is a function whose body may be left out."""
-    if len(body) < BODY or first[:1].isspace() or not first.endswith(("{", ":")) or LISTS.search(first):
+    if len(body) < BODY or head[:1].isspace() or not head.endswith(("{", ":")) or LISTS.search(head):
         return False
     if level == 0:
-        return not (NEEDED.search(first) or TELLS.search("\n".join([first, *body])))
-    return level > 1 or not NEEDED.search(first)
+        return not (NEEDED.search(head) or TELLS.search("\n".join([head, *body])))
+    return level > 1 or not NEEDED.search(head)
 
 
 def _defining(briefing: Briefing, paths: Iterable[str]) -> list[str]:
     """What the kernel includes first, then files whose names say that they define the problem."""
     sources = "\n".join(edit.text or "" for edit in briefing.sources)
-    wanted = {
-        PurePosixPath((first or second).replace(".", "/") if second else first).name
-        for first, second in _IMPORT.findall(sources)
+    included_names = {
+        PurePosixPath((include or module).replace(".", "/") if module else include).name
+        for include, module in _IMPORT.findall(sources)
     }
 
     def rank(path: str) -> int:
+        """0: the kernel includes it; 1: protected, and its name says that it defines the problem; 2: neither."""
         name = PurePosixPath(path)
-        if name.name in wanted or (name.suffix == ".py" and name.stem in wanted):
+        if name.name in included_names or (name.suffix == ".py" and name.stem in included_names):
             return 0
         guarded = any(fnmatch(path, glob) for glob in briefing.contract.protected)
         return 1 if guarded and TELLING.search(name.name) and not MACHINERY.search(path) else 2
@@ -415,8 +438,9 @@ def _defining(briefing: Briefing, paths: Iterable[str]) -> list[str]:
     return sorted((path for path in paths if rank(path) < 2), key=lambda path: (rank(path), path))
 
 
-def _name_places(others: list[str]) -> list[str]:
-    if not others:
+def _name_places(paths: list[str]) -> list[str]:
+    """One line that names files which are not shown; none where there are none."""
+    if not paths:
         return []
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    return [f"read-only too, not shown: {', '.join(others[:NAMED])}{more}"]
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return [f"read-only too, not shown: {', '.join(paths[:NAMED])}{more}"]

@@ -26,28 +26,29 @@ class Wrong(Value):
 
 def json_of(text: str) -> Any | Wrong:
     """The first object or list that the answer holds, comments and trailing commas forgiven; else what is wrong."""
-    said = without_thoughts(text)
-    first: Wrong | None = None
-    for candidate in _candidates(said):
-        found = _load_json(candidate)
-        if isinstance(found, dict | list):
-            return found
-        if first is None and isinstance(found, Wrong):
-            first = found
-    if first is not None:
-        return first
-    if not said.strip():
+    plain_text = without_thoughts(text)
+    first_error: Wrong | None = None
+    for candidate in _candidates(plain_text):
+        value = _load_json(candidate)
+        if isinstance(value, dict | list):
+            return value
+        if first_error is None and isinstance(value, Wrong):
+            first_error = value
+    if first_error is not None:
+        return first_error
+    if not plain_text.strip():
         return Wrong(why="the answer is empty")
-    return Wrong(why=f"the answer holds no JSON object; it begins {said.strip()[:QUOTED]!r}")
+    return Wrong(why=f"the answer holds no JSON object; it begins {plain_text.strip()[:QUOTED]!r}")
 
 
 def without_thoughts(text: str) -> str:
     """The answer without what a reasoning model thought aloud, also where only the end of the thought was sent."""
-    said = _THOUGHT.sub("", text)
-    return re.split(r"</think(?:ing)?>", said, flags=re.I)[-1]
+    rest = _THOUGHT.sub("", text)
+    return re.split(r"</think(?:ing)?>", rest, flags=re.I)[-1]
 
 
 def _candidates(text: str) -> Iterator[str]:
+    """Texts that may be the JSON: every fenced block, then every bracketed part of the prose."""
     for match in _FENCE.finditer(text):
         yield match[2]
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
@@ -80,6 +81,7 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _load_json(text: str) -> Any | Wrong:
+    """The value of a JSON text, with and without its comments; else what is wrong with it."""
     wrong = Wrong(why="the answer holds no JSON")
     for attempt in (text.strip(), _strip_comments(text.strip())):
         try:
@@ -93,6 +95,7 @@ def _load_json(text: str) -> Any | Wrong:
 
 
 def _refuse_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which are no JSON. Raises ValueError."""
     raise ValueError(f"{name} is no number")
 
 
@@ -133,7 +136,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard(Generic[T]):
+class Exchange(Generic[T]):
     """The answer, or why there is none after two attempts; what it cost; what was wrong on the way."""
 
     value: T | Wrong
@@ -142,7 +145,7 @@ class Heard(Generic[T]):
     complaints: tuple[str, ...] = ()
 
 
-def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> Heard[T]:
+def talk(model: Model, question: Question, parse: Callable[[str], T | Wrong]) -> Exchange[T]:
     """Ask until `read` accepts an answer: at most one more time after one that it does not.
 
     Every call to the model is numbered in its purpose, so that the same conversation is the same questions again.
@@ -153,19 +156,19 @@ def talk(model: Model, question: Question, read: Callable[[str], T | Wrong]) -> 
     complaints: list[str] = []
     while True:
         asks += 1
-        said = model.ask(_ask(question, messages, asks, offered=left > 0 and not complaints))
-        cost = cost + said.cost
-        if said.calls and left > 0 and not complaints and question.desk is not None:
-            left = _serve_calls(question.desk, said, messages, left)
+        reply = model.ask(_ask(question, messages, asks, offered=left > 0 and not complaints))
+        cost = cost + reply.cost
+        if reply.calls and left > 0 and not complaints and question.desk is not None:
+            left = _serve_calls(question.desk, reply, messages, left)
             continue
-        found = _read(said, read)
-        if not isinstance(found, Wrong):
-            return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
-        complaints.append(found.why)
+        value = _parse_reply(reply, parse)
+        if not isinstance(value, Wrong):
+            return Exchange(value=value, cost=cost, asks=asks, complaints=tuple(complaints))
+        complaints.append(value.why)
         if len(complaints) > 1:
-            return Heard(value=found, cost=cost, asks=asks, complaints=tuple(complaints))
-        messages.append(Message(role="assistant", text=bound_text(said.text, tokens=ECHOED, count=model.count)))
-        messages.append(Message(role="user", text=render(REASK, problem=fence(found.why), tools=bool(question.tools))))
+            return Exchange(value=value, cost=cost, asks=asks, complaints=tuple(complaints))
+        messages.append(Message(role="assistant", text=bound_text(reply.text, tokens=ECHOED, count=model.count)))
+        messages.append(Message(role="user", text=render(REASK, problem=fence(value.why), tools=bool(question.tools))))
 
 
 def _ask(question: Question, messages: list[Message], number: int, *, offered: bool) -> Ask:
@@ -187,18 +190,19 @@ def _serve_calls(desk: Desk, reply: Said, messages: list[Message], left: int) ->
         left = max(0, left - 1)
         messages.append(Message(role="tool", text=result, answers=call.id))
     note = render("calls.v1.md", left=left)
-    last = messages[-1]
-    messages[-1] = last.model_copy(update={"text": f"{last.text}\n\n{note}"})
+    message = messages[-1]
+    messages[-1] = message.model_copy(update={"text": f"{message.text}\n\n{note}"})
     return left
 
 
-def _read(reply: Said, read: Callable[[str], T | Wrong]) -> T | Wrong:
+def _parse_reply(reply: Said, parse: Callable[[str], T | Wrong]) -> T | Wrong:
+    """What `parse` makes of a reply that is whole and not empty."""
     if reply.truncated:
         return Wrong(why="the answer was cut off by the limit on its length; give a shorter one")
     if not reply.text.strip():
         what = f"calls of {', '.join(call.name for call in reply.calls)}" if reply.calls else "nothing"
         return Wrong(why=f"the answer is {what}, where text is needed now")
-    return read(reply.text)
+    return parse(reply.text)
 
 
 # Text from outside made fit to be shown to a model: plain, bounded with the elision stated, fenced as data.
@@ -232,10 +236,10 @@ def fence(text: str, label: str = "") -> str:
 
 def bound_text(text: str, *, tokens: int, count: Count) -> str:
     """The whole text, or its beginning and end with what is between them stated; at most about `tokens`."""
-    whole = count(text)
-    if whole <= tokens:
+    total_tokens = count(text)
+    if total_tokens <= tokens:
         return text
-    size = int(len(text) * tokens / whole * SAFETY)
+    size = int(len(text) * tokens / total_tokens * SAFETY)
     cut = _ends(text, size)
     while size > SMALLEST and count(cut) > tokens:
         size = int(size * 0.8)
@@ -260,26 +264,28 @@ def excerpt(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) 
 
 
 def _fit_lines(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], number: bool) -> str:
+    """All lines, or those around `focus` with the widest radius that fits into `tokens`."""
     lines = text.splitlines()
-    whole = _join_lines(lines, range(1, len(lines) + 1), number=number)
-    needed = count(whole)
+    full_text = _join_lines(lines, range(1, len(lines) + 1), number=number)
+    needed = count(full_text)
     if needed <= tokens:
-        return whole
+        return full_text
     if not focus:
-        return bound_text(whole, tokens=tokens, count=count)
+        return bound_text(full_text, tokens=tokens, count=count)
     places = (1, *focus)
-    found = whole
+    selection = full_text
     for radius in RADII:
         chosen = sorted(
             {line for place in places for line in range(place - radius, place + radius + 1) if 1 <= line <= len(lines)}
         )
-        found = _join_lines(lines, chosen, number=number)
-        if len(chosen) * needed <= tokens * len(lines) and count(found) <= tokens:
-            return found
-    return bound_text(found, tokens=tokens, count=count)
+        selection = _join_lines(lines, chosen, number=number)
+        if len(chosen) * needed <= tokens * len(lines) and count(selection) <= tokens:
+            return selection
+    return bound_text(selection, tokens=tokens, count=count)
 
 
 def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:
+    """The chosen lines (numbers from 1), every gap between them stated."""
     width = len(str(len(lines)))
     out: list[str] = []
     before = 0
@@ -315,7 +321,7 @@ class Part:
 
 def compose_parts(parts: Sequence[Part], *, budget: int, count: Count) -> dict[str, str]:
     """The parts by name, the first ones first served; one that finds no room says so."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     left = budget
     for part in parts:
         room = min(left, int(budget * part.share))
@@ -324,6 +330,6 @@ def compose_parts(parts: Sequence[Part], *, budget: int, count: Count) -> dict[s
         if size > max(left, 0):
             text = f"(left out: the context of {budget} tokens is full)"
             size = 0
-        found[part.name] = text
+        texts[part.name] = text
         left -= size
-    return found
+    return texts

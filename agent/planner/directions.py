@@ -7,7 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ridgeline.agent.planner.catalog import categories_of
-from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, find_repetition, list_measurable, meant, names, same
+from ridgeline.agent.planner.checks import (
+    NO_DIRECTION,
+    Checks,
+    find_repetition,
+    is_same_direction,
+    list_measurable,
+    match_class,
+    names,
+)
 from ridgeline.agent.planner.conversation import Wrong, clip_line, json_of
 from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.history import explored_categories, was_disturbed
@@ -120,40 +128,41 @@ class Chosen(Value):
 
 def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wrong:
     """The directions that may be tried. Wrong when there is none, and when nothing says that none is left."""
-    found = json_of(answer)
-    if isinstance(found, Wrong):
-        return found
-    given, exhausted = _list(found)
-    if not given:
+    document = json_of(answer)
+    if isinstance(document, Wrong):
+        return document
+    proposals, exhausted = _list_directions(document)
+    if not proposals:
         if exhausted:
             return Chosen(hypotheses=(), dropped=(), exhausted=exhausted)
         return Wrong(why="`directions` is missing or empty, and `exhausted` does not say why nothing is left")
-    kept: list[Hypothesis] = []
+    hypotheses: list[Hypothesis] = []
     dropped: list[str] = []
-    for number, item in enumerate(given[:MOST], start=1):
+    for number, item in enumerate(proposals[:MOST], start=1):
         direction = _direction(item)
         if isinstance(direction, Wrong):
             dropped.append(f"direction {number}: {direction.why}")
             continue
-        asked = hypothesis(direction, checks.classes)
-        why = _find_bar(direction, asked, checks, unresolved)
-        why = why or ("repeats a better ranked direction" if any(same(asked, other) for other in kept) else "")
+        candidate = make_hypothesis(direction, checks.classes)
+        why = _find_bar(direction, candidate, checks, unresolved)
+        if not why and any(is_same_direction(candidate, earlier) for earlier in hypotheses):
+            why = "repeats a better ranked direction"
         if why:
-            dropped.append(f"{asked.id}: {why}")
+            dropped.append(f"{candidate.id}: {why}")
         else:
-            kept.append(asked)
-    if not kept:
+            hypotheses.append(candidate)
+    if not hypotheses:
         return Wrong(why="\n".join(("no direction can be used:", *dropped)))
-    return Chosen(hypotheses=tuple(kept), dropped=tuple(dropped))
+    return Chosen(hypotheses=tuple(hypotheses), dropped=tuple(dropped))
 
 
-def hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
+def make_hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
     """The direction as the loop knows it, every text bounded and on one line; its class as `classes` spell it."""
     steps = tuple(
         f"{short(step.measured)}: {short(step.evidence)} -> {short(step.inference)} -> {short(step.action)}"
         for step in direction.evidence
     )
-    told = (f"diagnosis -> {short(direction.diagnosis)}",) if direction.diagnosis.strip() else ()
+    diagnosis = (f"diagnosis -> {short(direction.diagnosis)}",) if direction.diagnosis.strip() else ()
     return Hypothesis(
         id=slug(direction.id) or slug(direction.change) or "unnamed",
         lever=slug(direction.lever) or slug(direction.id) or "unnamed",
@@ -161,11 +170,11 @@ def hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
         change=short(direction.change),
         category=direction.category,
         bucket=direction.bucket,
-        evidence=(f"bottleneck: {short(direction.bottleneck)}", *steps, *told),
+        evidence=(f"bottleneck: {short(direction.bottleneck)}", *steps, *diagnosis),
         risks=short(direction.risks),
         verification=short(direction.verification),
         prediction=Prediction(**direction.prediction.model_dump()),
-        target_class=meant(short(direction.target_class), classes) or "global",
+        target_class=match_class(short(direction.target_class), classes) or "global",
         real_gain_bound=direction.real_gain_bound,
         sweep=direction.sweep,
         high_risk=direction.high_risk,
@@ -204,17 +213,19 @@ def normalize_citation(citation: str) -> str:
     return citation.strip().strip("`[]()\"'").removeprefix("./")
 
 
-def _list(found: Any) -> tuple[list[Any], str]:
+def _list_directions(document: Any) -> tuple[list[Any], str]:
     """The directions of an answer that is an object, a bare list, or one bare direction; and what else it says."""
-    if isinstance(found, list):
-        return found, ""
-    if "directions" not in found and "change" in found:
-        return [found], ""
-    given, exhausted = found.get("directions"), found.get("exhausted")
-    return (given if isinstance(given, list) else []), (short(exhausted) if isinstance(exhausted, str) else "")
+    if isinstance(document, list):
+        return document, ""
+    if "directions" not in document and "change" in document:
+        return [document], ""
+    directions, exhausted = document.get("directions"), document.get("exhausted")
+    listed = directions if isinstance(directions, list) else []
+    return listed, (short(exhausted) if isinstance(exhausted, str) else "")
 
 
 def _direction(item: Any) -> Direction | Wrong:
+    """One item of the answer as a direction, or which of its fields are wrong."""
     try:
         return Direction.model_validate(item)
     except ValidationError as error:
@@ -223,14 +234,18 @@ def _direction(item: Any) -> Direction | Wrong:
 
 def complaint(error: ValidationError) -> str:
     """What is wrong with which field, in one line."""
-    parts = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in error.errors()]
+    parts = [f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}" for problem in error.errors()]
     more = f" and {len(parts) - 6} more" if len(parts) > 6 else ""
     return "; ".join(parts[:6]) + more
 
 
-def _find_bar(direction: Direction, asked: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
+def _find_bar(direction: Direction, hypothesis: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
     """The first rule that drops a direction, decided by code whatever the model says of it."""
-    if why := explain_forbidden(asked) or explain_several_changes(asked) or find_repetition(asked, checks.tried):
+    if (
+        why := explain_forbidden(hypothesis)
+        or explain_several_changes(hypothesis)
+        or find_repetition(hypothesis, checks.tried)
+    ):
         return why
     if not any(names(step.measured, checks) for step in direction.evidence):
         return f"cites no measurement; `measured` must name one of: {list_measurable(checks)}"
@@ -286,55 +301,57 @@ class Learnt(Answer):
 
 def categories(answer: str) -> dict[str, Aspect] | Wrong:
     """The first direction of each category that a review names."""
-    found = json_of(answer)
-    if isinstance(found, Wrong):
-        return found
+    document = json_of(answer)
+    if isinstance(document, Wrong):
+        return document
     try:
-        given = Around.model_validate({"directions": found} if isinstance(found, list) else found)
+        review = Around.model_validate({"directions": document} if isinstance(document, list) else document)
     except ValidationError as error:
         return Wrong(why=complaint(error))
-    first: dict[str, Aspect] = {}
-    for aspect in given.directions:
+    by_category: dict[str, Aspect] = {}
+    for aspect in review.directions:
         if aspect.direction.strip():
-            first.setdefault(aspect.category, aspect)
-    if len(first) < FEWEST:
-        return Wrong(why=f"only {len(first)} different categories are named; name at least {FEWEST}")
-    return first
+            by_category.setdefault(aspect.category, aspect)
+    if len(by_category) < FEWEST:
+        return Wrong(why=f"only {len(by_category)} different categories are named; name at least {FEWEST}")
+    return by_category
 
 
 def read_end(answer: str) -> str:
     """Why nothing is left, where an answer of any kind says `{"exhausted": "why"}` and nothing else; else empty."""
     if not answer.lstrip().startswith(("{", "```")):
         return ""
-    found = json_of(answer)
-    why = found["exhausted"] if isinstance(found, dict) and set(found) == {"exhausted"} else ""
+    document = json_of(answer)
+    why = document["exhausted"] if isinstance(document, dict) and set(document) == {"exhausted"} else ""
     return _words(why).strip() if isinstance(why, str) else ""
 
 
 def nothing_left(answer: str) -> str:
     """Why a review sees nothing worth a round; empty where it names directions, or cannot be read."""
-    found = json_of(answer)
-    if not isinstance(found, dict) or found.get("directions"):
+    document = json_of(answer)
+    if not isinstance(document, dict) or document.get("directions"):
         return ""
-    why = found.get("exhausted")
+    why = document.get("exhausted")
     return _words(why).strip() if isinstance(why, str) else ""
 
 
-def ended_or_around(answer: str, briefing: Briefing) -> str | tuple[str, ...] | Wrong:
+def read_end_or_review(answer: str, briefing: Briefing) -> str | tuple[str, ...] | Wrong:
     """Why nothing is left, or the directions of a review."""
-    return nothing_left(answer) or around(answer, briefing)
+    return nothing_left(answer) or read_review(answer, briefing)
 
 
-def around(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
+def read_review(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:
     """Directions of a review, one for each category, those that no round has touched first."""
-    first = categories(answer)
-    if isinstance(first, Wrong):
-        return first
+    by_category = categories(answer)
+    if isinstance(by_category, Wrong):
+        return by_category
     touched = explored_categories(briefing.rounds)
-    return tuple(_sentence(first[name], touched) for name in sorted(first, key=lambda name: name in touched))
+    return tuple(
+        _sentence(by_category[name], touched) for name in sorted(by_category, key=lambda name: name in touched)
+    )
 
 
-def anyway(briefing: Briefing) -> tuple[str, ...]:
+def list_fallback_directions(briefing: Briefing) -> tuple[str, ...]:
     """Directions where the model names none: every category, those that no round has touched first."""
     touched = explored_categories(briefing.rounds)
     order = sorted(categories_of(briefing), key=lambda category: category in touched)
@@ -352,37 +369,39 @@ def list_untouched_categories(briefing: Briefing) -> str:
 
 def read_lessons(answer: str) -> Learnt | Wrong:
     """What an answer says was learnt, as it says it."""
-    found = json_of(answer)
-    if isinstance(found, Wrong):
-        return found
+    document = json_of(answer)
+    if isinstance(document, Wrong):
+        return document
     try:
-        return Learnt.model_validate(found)
+        return Learnt.model_validate(document)
     except ValidationError as error:
         return Wrong(why=complaint(error))
 
 
-def learnt(answer: str, judged: Judged, plain: Reflection, rounds: Sequence[RoundClosed] = ()) -> Reflection | Wrong:
+def combine_reflection(
+    answer: str, judged: Judged, plain: Reflection, rounds: Sequence[RoundClosed] = ()
+) -> Reflection | Wrong:
     """The model's reading beside what the numbers say by themselves (`plain`), which comes first.
 
     A lesson that `rounds`, those before this one, or this round itself deny is dropped, and why is recorded.
     """
     if why := read_end(answer):
         return plain.model_copy(update={"exhausted": why})
-    said = read_lessons(answer)
-    if isinstance(said, Wrong):
-        return said
-    hot = f"Hot path reached: {_words(said.reached_hot_path)}. " if said.reached_hot_path.strip() else ""
-    lesson = _words(said.lesson or "") if judged.verdict.reason in SETTLED else ""
+    lessons = read_lessons(answer)
+    if isinstance(lessons, Wrong):
+        return lessons
+    hot = f"Hot path reached: {_words(lessons.reached_hot_path)}. " if lessons.reached_hot_path.strip() else ""
+    lesson = _words(lessons.lesson or "") if judged.verdict.reason in SETTLED else ""
     denied = find_contradiction(lesson, judged, rounds) if lesson else ""
     dropped = f"dropped, because it {denied}: {lesson}" if denied else ""
     lesson = "" if denied else lesson
     return Reflection(
-        attribution=f"{plain.attribution} {_words(said.attribution)}".strip(),
-        root_cause="" if judged.verdict.accepted else f"{hot}{_words(said.root_cause) or plain.root_cause}",
-        next_direction=_words(said.next_direction) or plain.next_direction,
+        attribution=f"{plain.attribution} {_words(lessons.attribution)}".strip(),
+        root_cause="" if judged.verdict.accepted else f"{hot}{_words(lessons.root_cause) or plain.root_cause}",
+        next_direction=_words(lessons.next_direction) or plain.next_direction,
         lesson=lesson or None,
-        applies=_words(said.applies) if lesson else "",
-        does_not_apply=_words(said.does_not_apply) if lesson else "",
+        applies=_words(lessons.applies) if lesson else "",
+        does_not_apply=_words(lessons.does_not_apply) if lesson else "",
         dropped=dropped,
     )
 
@@ -394,12 +413,14 @@ def nothing_seen(judged: Judged) -> bool:
 
 
 def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
+    """One direction of a review in a sentence, with whether its category was tried."""
     state = "tried before" if aspect.category in touched else "not tried yet"
     because = f", because {_words(aspect.because).rstrip('.')}" if aspect.because.strip() else ""
     return f"{aspect.category} ({state}): {_words(aspect.direction).rstrip('.')}{because}."
 
 
 def _words(text: str) -> str:
+    """One line of at most `WORDS` characters."""
     return clip_line(text, WORDS)
 
 
@@ -409,7 +430,7 @@ Line = Callable[[str, int], str | None]
 """A line of the knowledge by path and number; None where there is no such line."""
 
 
-class Found(Value):
+class AnswerCheck(Value):
     """What the planner would say of an answer."""
 
     why: str = ""
@@ -418,25 +439,27 @@ class Found(Value):
     """Directions that would be left out, each with the reason, where others can be used."""
 
 
-def found_of(answer: str, checks: Checks, line: Line) -> Found:
+def assess_answer(answer: str, checks: Checks, line: Line) -> AnswerCheck:
     """The planner's own checks, as far as they can be made away from its campaign: the rest it makes itself."""
     match checks.kind:
         case "propose":
             unresolved = resolver(dict(checks.lengths).get, (lambda path, number: "") if checks.more else line)
             chosen = check_directions(answer, checks, unresolved)
-            return Found(why=chosen.why) if isinstance(chosen, Wrong) else _partly(chosen)
+            return AnswerCheck(why=chosen.why) if isinstance(chosen, Wrong) else _list_dropped(chosen)
         case "edits":
             assert checks.contract is not None
-            return _read_whole(read_end(answer) or apply_answer(answer, dict(checks.texts), checks.contract))
+            return _explain_refusal(read_end(answer) or apply_answer(answer, dict(checks.texts), checks.contract))
         case "review":
-            return _read_whole(nothing_left(answer) or categories(answer))
+            return _explain_refusal(nothing_left(answer) or categories(answer))
         case "reflect":
-            return _read_whole(read_end(answer) or read_lessons(answer))
+            return _explain_refusal(read_end(answer) or read_lessons(answer))
 
 
-def _partly(chosen: Chosen) -> Found:
-    return Found(dropped=chosen.dropped)
+def _list_dropped(chosen: Chosen) -> AnswerCheck:
+    """The check of an answer that can be used, with what would be left out of it."""
+    return AnswerCheck(dropped=chosen.dropped)
 
 
-def _read_whole(read: object) -> Found:
-    return Found(why=read.why) if isinstance(read, Wrong) else Found()
+def _explain_refusal(result: object) -> AnswerCheck:
+    """The check of a parsed answer: why it cannot be used, where it cannot."""
+    return AnswerCheck(why=result.why) if isinstance(result, Wrong) else AnswerCheck()

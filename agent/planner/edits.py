@@ -43,13 +43,13 @@ class Block:
 
 def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) -> Edited | Wrong:
     """The files as the answer wants them, or everything that is wrong with it. Nothing is applied in part."""
-    said = without_thoughts(answer).replace("\r\n", "\n")
-    found = blocks(said, only=next(iter(sources)) if len(sources) == 1 else "")
-    if isinstance(found, Wrong):
-        return found
+    answer_text = without_thoughts(answer).replace("\r\n", "\n")
+    wishes = blocks(answer_text, only=next(iter(sources)) if len(sources) == 1 else "")
+    if isinstance(wishes, Wrong):
+        return wishes
     texts = dict(sources)
     problems: list[str] = []
-    for number, block in enumerate(found, start=1):
+    for number, block in enumerate(wishes, start=1):
         result = _surface(block, contract, sources) or _apply_block(block, texts)
         if isinstance(result, Wrong):
             problems.append(f"block {number}, {block.path}: {result.why}")
@@ -60,7 +60,7 @@ def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) ->
     edits = tuple(FileEdit(path=path, text=text) for path, text in texts.items() if sources.get(path) != text)
     if not edits:
         return Wrong(why="the edits leave every file as it was")
-    return Edited(edits=edits, explanation=explanation(said))
+    return Edited(edits=edits, explanation=explanation(answer_text))
 
 
 def explanation(answer: str) -> str:
@@ -86,14 +86,15 @@ class _Reader:
 
     def __init__(self, only: str) -> None:
         self._path = only
-        self._whole = False
+        self._is_whole_file = False
         self._search: list[str] | None = None
         self._replace: list[str] | None = None
         self._body: list[str] | None = None
         self._fence = ""
-        self._found: list[Block] = []
+        self._blocks: list[Block] = []
 
     def take(self, line: str) -> None:
+        """Read one line in the state that the lines before it left."""
         if self._replace is not None:
             self._in_replace(line)
         elif self._search is not None:
@@ -101,22 +102,24 @@ class _Reader:
         elif self._body is not None:
             self._in_file(line)
         elif header := _HEADER.match(line):
-            self._path, self._whole = _clean(header[2]), header[1] == "FILE"
+            self._path, self._is_whole_file = _clean(header[2]), header[1] == "FILE"
         elif _SEARCH.match(line):
-            self._search, self._whole = [], False
-        elif self._whole and (fence := _FENCE.match(line)):
+            self._search, self._is_whole_file = [], False
+        elif self._is_whole_file and (fence := _FENCE.match(line)):
             self._body, self._fence = [], fence[1]
 
     def finish(self) -> tuple[Block, ...] | Wrong:
+        """All blocks, or what is wrong: an open block, no block, or too many."""
         if self._search is not None or self._replace is not None or self._body is not None:
             return Wrong(why=f"the last edit, of {self._path or 'no file'}, is not closed: the answer ends inside")
-        if not self._found:
+        if not self._blocks:
             return Wrong(why="no edit was found; write EDIT or FILE blocks exactly as they were described")
-        if len(self._found) > BLOCKS:
-            return Wrong(why=f"{len(self._found)} blocks are more than one change; at most {BLOCKS} are taken")
-        return tuple(self._found)
+        if len(self._blocks) > BLOCKS:
+            return Wrong(why=f"{len(self._blocks)} blocks are more than one change; at most {BLOCKS} are taken")
+        return tuple(self._blocks)
 
     def _in_search(self, line: str) -> None:
+        """A line between SEARCH and the middle mark."""
         assert self._search is not None
         if _MIDDLE.match(line):
             self._replace = []
@@ -124,24 +127,27 @@ class _Reader:
             self._search.append(line)
 
     def _in_replace(self, line: str) -> None:
+        """A line between the middle mark and REPLACE, which closes the block."""
         assert self._replace is not None
         if not _REPLACE.match(line):
             self._replace.append(line)
             return
-        self._found.append(Block(path=self._path, search=tuple(self._search or ()), replace=tuple(self._replace)))
+        self._blocks.append(Block(path=self._path, search=tuple(self._search or ()), replace=tuple(self._replace)))
         self._search = self._replace = None
 
     def _in_file(self, line: str) -> None:
+        """A line of a whole file; the fence that opened it closes it."""
         assert self._body is not None
         fence = _FENCE.match(line)
         if not fence or fence[2].strip() or fence[1][0] != self._fence[0] or len(fence[1]) < len(self._fence):
             self._body.append(line)
             return
-        self._found.append(Block(path=self._path, search=None, replace=tuple(self._body)))
-        self._body, self._whole = None, False
+        self._blocks.append(Block(path=self._path, search=None, replace=tuple(self._body)))
+        self._body, self._is_whole_file = None, False
 
 
 def _clean(path: str) -> str:
+    """A path without quotes and `./`."""
     return path.strip("\"'").removeprefix("./")
 
 
@@ -165,21 +171,22 @@ def _apply_block(block: Block, texts: Mapping[str, str]) -> str | Wrong:
         return _new(block, text)
     carriage = "\r" if text.count("\r\n") * 2 > text.count("\n") else ""
     lines = text.split("\n")
-    wanted = [line + carriage for line in block.search]
-    if not any(line.strip() for line in wanted):
+    search = [line + carriage for line in block.search]
+    if not any(line.strip() for line in search):
         return Wrong(why="SEARCH is empty; copy the lines that are to be replaced")
-    size = len(wanted)
-    places = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == wanted]
+    size = len(search)
+    places = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == search]
     if len(places) > 1:
         numbers = ", ".join(str(at + 1) for at in places[:8])
         return Wrong(why=f"SEARCH stands {len(places)} times, at lines {numbers}; add lines around it")
     if not places:
-        return Wrong(why=f"SEARCH does not stand in the file exactly like that; {_nearest(lines, wanted)}")
+        return Wrong(why=f"SEARCH does not stand in the file exactly like that; {_nearest(lines, search)}")
     at = places[0]
     return "\n".join([*lines[:at], *(line + carriage for line in block.replace), *lines[at + size :]])
 
 
 def _new(block: Block, text: str | None) -> str | Wrong:
+    """The text of a file that is absent or empty; only a block without SEARCH can write it."""
     if any(line.strip() for line in block.search or ()):
         return Wrong(why="does not exist; write it with FILE" if text is None else "is empty; write it with FILE")
     return _end_lines_like(block.replace, "\n")
@@ -191,17 +198,17 @@ def _end_lines_like(lines: tuple[str, ...], before: str) -> str:
     return text.replace("\n", "\r\n") if before.count("\r\n") * 2 > before.count("\n") else text
 
 
-def _nearest(lines: list[str], wanted: list[str]) -> str:
+def _nearest(lines: list[str], search: list[str]) -> str:
     """The part of the file that looks most like the block, as it really is."""
-    size, known = len(wanted), {line.strip() for line in wanted if line.strip()}
-    hits = [line.strip() in known for line in lines]
+    size, search_lines = len(search), {line.strip() for line in search if line.strip()}
+    hits = [line.strip() in search_lines for line in lines]
     starts = range(max(1, len(lines) - size + 1))
     score = {at: sum(hits[at : at + size]) for at in starts}
     likely = sorted(starts, key=lambda at: (-score[at], at))[:NEAREST]
     if not score[likely[0]]:
-        first = next(line.strip() for line in wanted if line.strip())
-        order = sorted(starts, key=lambda at: -SequenceMatcher(None, lines[at].strip(), first).quick_ratio())
+        first_line = next(line.strip() for line in search if line.strip())
+        order = sorted(starts, key=lambda at: -SequenceMatcher(None, lines[at].strip(), first_line).quick_ratio())
         likely = order[:NEAREST]
-    text = "\n".join(wanted)
+    text = "\n".join(search)
     best = max(likely, key=lambda at: SequenceMatcher(None, "\n".join(lines[at : at + size]), text).ratio())
     return f"the nearest lines are {best + 1}-{min(len(lines), best + size)}:\n" + "\n".join(lines[best : best + size])

@@ -31,18 +31,19 @@ def hypothesis_of(closed: RoundClosed) -> Hypothesis:
     return find_proposal(closed.judged).hypothesis
 
 
-def whom(about: Hypothesis) -> str:
+def describe_shapes_of(about: Hypothesis) -> str:
     """The shapes that a hypothesis is for, in words."""
     return "all shapes" if about.target_class == "global" else f"the shapes of class {about.target_class}"
 
 
 def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Accepted rounds, newest first: what the best version is made of."""
-    kept = [closed for closed in reversed(rounds) if closed.accepted]
+    accepted_rounds = [closed for closed in reversed(rounds) if closed.accepted]
     lines = [
-        f"round {closed.round}: {clip_line(hypothesis_of(closed).change, 120)}{_gain(closed)}" for closed in kept[:KEPT]
+        f"round {closed.round}: {clip_line(hypothesis_of(closed).change, 120)}{_gain(closed)}"
+        for closed in accepted_rounds[:KEPT]
     ]
-    if rest := kept[KEPT:]:
+    if rest := accepted_rounds[KEPT:]:
         lines.append(f"and {len(rest)} before them, the first in round {rest[-1].round}: they are in the sources")
     return bound_text("\n".join(lines), tokens=tokens, count=count)
 
@@ -65,10 +66,10 @@ def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> 
 
 def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """Directions that the machine gave no numbers for: nothing is known of them, so they may come again."""
-    lost = [closed for closed in reversed(rounds) if not closed.accepted and was_disturbed(closed.judged)]
+    disturbed_rounds = [closed for closed in reversed(rounds) if not closed.accepted and was_disturbed(closed.judged)]
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}"
-        for closed in lost
+        for closed in disturbed_rounds
     ]
     return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
 
@@ -78,17 +79,19 @@ def was_disturbed(judged: Judged) -> bool:
     if judged.verdict.reason != "benchmark_failed":
         return False  # pairs that were lost on the way were made up for
     timed = find(judged, Timed)
-    lost = [one for one in timed.evidence if isinstance(one, BenchmarkFailed)] if timed else []
-    return bool(lost) and all(one.reason == "unstable" for one in lost)
+    failures = [failure for failure in timed.evidence if isinstance(failure, BenchmarkFailed)] if timed else []
+    return bool(failures) and all(failure.reason == "unstable" for failure in failures)
 
 
 def _was_refuted(closed: RoundClosed) -> bool:
+    """Whether a round settled that its direction does not help."""
     if closed.accepted or closed.replaced:  # proven: a person took another one of it
         return False
     return hypothesis_of(closed).lever != NO_DIRECTION and not was_disturbed(closed.judged)
 
 
 def _why(closed: RoundClosed) -> str:
+    """A failed direction in one line: name, change, reason and cause."""
     about, reason = hypothesis_of(closed), closed.judged.verdict.reason.replace("_", " ")
     cause = clip_line(closed.reflection.root_cause, 120)
     return f"{about.id} (round {closed.round}): {clip_line(about.change, 100)}; {reason}; {cause}".rstrip("; ")
@@ -105,12 +108,12 @@ def _name_categories(failed: Sequence[RoundClosed]) -> list[str]:
 
 def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
     """The last rounds in full, oldest first."""
-    last = rounds[-LAST:]
-    each = tokens // max(1, len(last))
-    newest = len(last) - 1
+    latest = rounds[-LAST:]
+    each = tokens // max(1, len(latest))
+    newest = len(latest) - 1
     return "\n\n".join(
         bound_text(describe_round(closed, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
-        for place, closed in enumerate(last)
+        for place, closed in enumerate(latest)
     )
 
 
@@ -118,7 +121,7 @@ def describe_round(closed: RoundClosed, *, words: int = WORDS) -> str:
     """One round: what was expected, what was seen, what was learnt, each lesson in at most so many characters."""
     about, learnt = hypothesis_of(closed), closed.reflection
     lines = [
-        f"round {closed.round} [{about.id}] {about.category}, for {whom(about)}",
+        f"round {closed.round} [{about.id}] {about.category}, for {describe_shapes_of(about)}",
         f"claim: {about.claim}",
         f"change: {about.change}",
         f"predicted: {prediction(about)}; seen: {foreseen(closed)}",
@@ -155,13 +158,14 @@ def unusable_streak(rounds: Sequence[RoundClosed]) -> int:
 
 
 def _gain(closed: RoundClosed) -> str:
+    """The measured gain of a round in percent; empty where none was measured."""
     gain = closed.judged.verdict.gain
     return f", {gain:+.1%}" if gain is not None else ""
 
 
 def prediction(about: Hypothesis) -> str:
     """Counter, direction, size and speedup, as far as they were predicted."""
-    said = about.prediction
-    size = f", to {said.ratio:g} times what it was" if said.ratio else ""
-    speed = f"; speedup {said.speedup:g}x" if said.speedup else ""
-    return f"{said.counter} {said.direction}{size}{speed}"
+    forecast = about.prediction
+    size = f", to {forecast.ratio:g} times what it was" if forecast.ratio else ""
+    speed = f"; speedup {forecast.speedup:g}x" if forecast.speedup else ""
+    return f"{forecast.counter} {forecast.direction}{size}{speed}"

@@ -64,22 +64,22 @@ def by_shape(briefing: Briefing) -> str:
         if only
         else f"original (round 1) -> best version (round {briefing.best_round})"
     )
-    said = "flop" in metric.lower() or "gb/s" in metric.lower()
+    is_rate = "flop" in metric.lower() or "gb/s" in metric.lower()
     governed = bool(briefing.terms and briefing.terms.governed)
     peaks = {spec.metric: spec.value for spec in briefing.specs if spec.value}
     newest = _beside(briefing)
     shapes = [_timed_anew(shape, newest.get(shape.label), briefing.contract.scoring) for shape in briefing.shapes]
-    lines = [_now(shape, only=only, peaks=peaks if governed else None, rated=said) for shape in shapes]
+    lines = [_now(shape, only=only, peaks=peaks if governed else None, rated=is_rate) for shape in shapes]
     how = f"; the best version as round {briefing.best_round} timed it side by side" if newest else ""
     return "\n".join([f"{metric}, and the time of one call by the quick command{how}: {head}", *lines])
 
 
 def _beside(briefing: Briefing) -> dict[str, float]:
     """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
-    found = next(
+    accepting_round = next(
         (closed for closed in briefing.rounds if closed.round == briefing.best_round and closed.accepted), None
     )
-    return {label: new for label, (_, new) in times_by_label(found.judged).items()} if found else {}
+    return {label: new for label, (_, new) in times_by_label(accepting_round.judged).items()} if accepting_round else {}
 
 
 def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow:
@@ -101,8 +101,8 @@ def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tup
 
 def times_by_label(judged: Judged) -> dict[str, tuple[float, float]]:
     """Label -> microseconds of one call of best and of candidate, geometric mean over all interleaved runs."""
-    found = find(judged, Timed)
-    runs = [item for item in found.evidence if isinstance(item, Comparison)] if found else []
+    timed = find(judged, Timed)
+    runs = [item for item in timed.evidence if isinstance(item, Comparison)] if timed else []
     pairs: dict[str, list[tuple[float, float]]] = {}
     for run in runs:
         for shape in run.shapes:
@@ -112,31 +112,31 @@ def times_by_label(judged: Judged) -> dict[str, tuple[float, float]]:
 
 def how_timed(judged: Judged) -> str:
     """Where the numbers of `changes` come from, since two runs at two times may differ for the machine's sake."""
-    found = find(judged, Timed)
-    if found is None:
+    timed = find(judged, Timed)
+    if timed is None:
         return "nothing was timed"
-    if any(isinstance(item, Comparison) for item in found.evidence):
+    if any(isinstance(item, Comparison) for item in timed.evidence):
         return (
             "before and after were timed side by side in this round, in fresh processes; numbers of other rounds were "
             "taken at another time and may differ where the machine was busier"
         )
-    runs = sum(isinstance(item, Benchmark) for item in found.evidence)
+    runs = sum(isinstance(item, Benchmark) for item in timed.evidence)
     return f"before and after come from separate runs of the benchmark ({runs} in this round)"
 
 
 def speeds(judged: Judged) -> str:
     """Predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
     about, verdict = find_proposal(judged).hypothesis, judged.verdict
-    said = about.prediction.speedup
+    predicted_speedup = about.prediction.speedup
     if verdict.gain is None:
-        return f"speedup: predicted {said:.3g}x, not measured" if said else ""
+        return f"speedup: predicted {predicted_speedup:.3g}x, not measured" if predicted_speedup else ""
     least = f", at least {1 + verdict.lower:.3g}x" if verdict.lower is not None else ""
-    foretold = f"predicted {said:.3g}x" if said else "not predicted"
+    foretold = f"predicted {predicted_speedup:.3g}x" if predicted_speedup else "not predicted"
     mine = class_speedup(judged) if about.target_class != GLOBAL else None
     if mine is None:
         return f"speedup: {foretold}, measured {1 + verdict.gain:.3g}x{least}"
-    whole = f"of the whole score {1 + verdict.gain:.3g}x{least}"
-    return f"speedup of {about.target_class}: {foretold}, measured {mine:.3g}x; {whole}"
+    score_text = f"of the whole score {1 + verdict.gain:.3g}x{least}"
+    return f"speedup of {about.target_class}: {foretold}, measured {mine:.3g}x; {score_text}"
 
 
 def foreseen(closed: RoundClosed) -> str:
@@ -152,6 +152,7 @@ def format_signed_gain(gain: float) -> str:
 
 
 def _describe_prediction(checked: PredictionCheck) -> str:
+    """A counter before and after, and whether it moved as predicted."""
     before, after = checked.before, checked.after
     if before is None or after is None:
         return "not measured"
@@ -160,10 +161,10 @@ def _describe_prediction(checked: PredictionCheck) -> str:
 
 def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rated: bool) -> str:
     """`rated`: the metric is a rate already, so none is worked out of the time. `peaks`: None where none governs."""
-    first, last = _value(shape.original, shape.original_us), _value(shape.best, shape.best_us)
+    original, best = _value(shape.original, shape.original_us), _value(shape.best, shape.best_us)
     place = "" if shape.config_class == "all" else f" ({shape.config_class})"
     parts = (
-        f"{shape.label}{place}: {last if only else f'{first} -> {last}'}",
+        f"{shape.label}{place}: {best if only else f'{original} -> {best}'}",
         "" if rated else _rate(shape.roof, shape.best_us),
         "" if peaks is None else _share(shape.roof, shape.best_us, peaks),
         f"noise {100 * shape.noise:.2g} %" if shape.noise is not None else "",
@@ -172,14 +173,16 @@ def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rate
 
 
 def _value(score: float | None, us: float | None) -> str:
-    said = "not measured" if score is None else f"{score:.4g}"
-    return said if us is None else f"{said}, {us:.4g} us"
+    """A score and the time of one call in microseconds."""
+    text = "not measured" if score is None else f"{score:.4g}"
+    return text if us is None else f"{text}, {us:.4g} us"
 
 
 def _pair(us: tuple[float, float] | None, roof: ShapeRoof | None) -> str:
+    """Times of best and candidate in microseconds, with their rates where both are known."""
     if us is None:
         return ""
-    rates = [rate for rate in (_rate(roof, one) for one in us) if rate]
+    rates = [rate for rate in (_rate(roof, time_us) for time_us in us) if rate]
     more = f" ({rates[0]} -> {rates[1]})" if len(rates) == len(us) else ""
     return f"{us[0]:.4g} -> {us[1]:.4g} us{more}, "
 
@@ -201,11 +204,12 @@ def _share(roof: ShapeRoof | None, us: float | None, peaks: Mapping[str, float])
         if roof.bound == "memory"
         else ("memory", roof.bytes, peaks.get("copy bandwidth"))
     )
-    other = f" ({100 * work / us / 1e3 / peak:.2g} % of {name})" if work and peak else ""
-    return f"{100 * roof.floor_us / us:.3g} % of its {roof.bound} peak{other}"
+    other_share = f" ({100 * work / us / 1e3 / peak:.2g} % of {name})" if work and peak else ""
+    return f"{100 * roof.floor_us / us:.3g} % of its {roof.bound} peak{other_share}"
 
 
 def _mean(values: list[float]) -> float:
+    """Geometric mean of positive values."""
     return exp(fsum(map(log, values)) / len(values))
 
 
@@ -234,9 +238,9 @@ def describe_score(briefing: Briefing) -> str:
 
 def counted_work(contract: Contract) -> str:
     """What shares of a peak count as work of one call: the least that it must do, whatever a kernel really does."""
-    named = {"operations": contract.work.flops, "bytes": contract.work.bytes}
-    said = ", ".join(f"{name} {formula}" for name, formula in named.items() if formula)
-    return f"{said}: the least of a call; a kernel that moves or computes more shows a lower share" if said else ""
+    formulas = {"operations": contract.work.flops, "bytes": contract.work.bytes}
+    text = ", ".join(f"{name} {formula}" for name, formula in formulas.items() if formula)
+    return f"{text}: the least of a call; a kernel that moves or computes more shows a lower share" if text else ""
 
 
 def timed_by(briefing: Briefing) -> str:
@@ -254,8 +258,8 @@ def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
     mine = [shape.label for shape in shapes if aimed_at(hypothesis.target_class, shape.label, shape.config_class)]
     if not mine:
         return ""
-    whole = speedup ** (len(mine) / len(shapes))
-    return f"of {', '.join(mine)}; so the score {_times(whole)} (computed: {len(mine)} of {len(shapes)} shapes)"
+    score_speedup = speedup ** (len(mine) / len(shapes))
+    return f"of {', '.join(mine)}; so the score {_times(score_speedup)} (computed: {len(mine)} of {len(shapes)} shapes)"
 
 
 def class_speedup(judged: Judged) -> float | None:
@@ -269,8 +273,8 @@ def class_speedup(judged: Judged) -> float | None:
 
 def aimed_at(target_class: str, label: str, config_class: str) -> bool:
     """Whether a hypothesis is for this shape: it names all, its class, or the shape itself, alone or in a list."""
-    named = (name.strip() for name in target_class.split(","))
-    return target_class in (GLOBAL, config_class) or label in named
+    names = (name.strip() for name in target_class.split(","))
+    return target_class in (GLOBAL, config_class) or label in names
 
 
 def is_metric(counter: str, scoring: Scoring) -> bool:
@@ -280,6 +284,7 @@ def is_metric(counter: str, scoring: Scoring) -> bool:
 
 
 def _metric(scoring: Scoring) -> str:
+    """The columns that make a row's score, in words."""
     if scoring.combined:
         return f"6 / (2 / {scoring.forward} + 4 / {scoring.backward})"
     several = "; none of them may fall" if len(scoring.primary_metric) > 1 else ""
@@ -287,6 +292,7 @@ def _metric(scoring: Scoring) -> str:
 
 
 def _times(factor: float) -> str:
+    """A factor as text, such as 1.2x."""
     return f"{factor:.3g}x"
 
 
@@ -385,21 +391,23 @@ def by_class(judged: Judged) -> str:
 
 
 def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
-    said, traced = find_proposal(judged).hypothesis.prediction, find(judged, Traced)
-    checked = predict.check_prediction(said, briefing.profile, traced.profile if traced else None)
-    size = f" to {said.ratio:g} of it" if said.ratio else ""
-    moved = "not measured"
-    if is_metric(said.counter, briefing.contract.scoring):
+    """Predicted against measured: the counter, then the speedups."""
+    forecast, traced = find_proposal(judged).hypothesis.prediction, find(judged, Traced)
+    checked = predict.check_prediction(forecast, briefing.profile, traced.profile if traced else None)
+    size = f" to {forecast.ratio:g} of it" if forecast.ratio else ""
+    result = "not measured"
+    if is_metric(forecast.counter, briefing.contract.scoring):
         mine = class_speedup(judged)
-        moved = "not measured" if mine is None else f"measured as the speedup {mine:.3g}x, below"
+        result = "not measured" if mine is None else f"measured as the speedup {mine:.3g}x, below"
     elif checked.before is not None and checked.after is not None:
         share = f" ({checked.after / checked.before:.3g}x)" if checked.before else ""
-        moved = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"
-    counter = f"counter {said.counter}: predicted {said.direction}{size}, {moved}"
+        result = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"
+    counter = f"counter {forecast.counter}: predicted {forecast.direction}{size}, {result}"
     return [counter, *([speed] if (speed := speeds(judged)) else [])]
 
 
 def _counters(briefing: Briefing, traced: Traced) -> list[str]:
+    """A line for each counter of the candidate, beside the best version's by the same instrument."""
     assert traced.profile is not None
     before = briefing.profile
     lines = []

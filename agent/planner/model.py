@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ridgeline.agent.planner import directions as answers
-from ridgeline.agent.planner import measurements as seen
+from ridgeline.agent.planner import measurements
 from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
 from ridgeline.agent.planner.context import Context
-from ridgeline.agent.planner.conversation import ELIDED, Heard, Question, Wrong, fence, talk
+from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
 from ridgeline.agent.planner.directions import Answer, Chosen, Directions, check_directions, none_usable
 from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, apply_answer
 from ridgeline.agent.planner.history import unusable_streak
@@ -42,13 +42,13 @@ from ridgeline.prompts.render import SHIPPED, Templates
 class FrugalPlanner:
     """Answers by a refusal where the planner behind it may ask no more; what was already paid is in its cost."""
 
-    def __init__(self, inner: Planner, *, heard: Callable[[], Cost]) -> None:
-        """`heard`: cost of every answer that was given in this process."""
+    def __init__(self, inner: Planner, *, cost_so_far: Callable[[], Cost]) -> None:
+        """`cost_so_far`: cost of every answer that was given in this process."""
         self._inner = inner
-        self._heard = heard
+        self._cost_so_far = cost_so_far
 
     def propose(self, briefing: Briefing) -> Proposal:
-        before = self._heard()
+        before = self._cost_so_far()
         try:
             return self._inner.propose(briefing)
         except NotAsked as spent:
@@ -64,7 +64,7 @@ class FrugalPlanner:
         return self._draft(lambda: self._inner.split(briefing, judged))
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
-        before = self._heard()
+        before = self._cost_so_far()
         try:
             return self._inner.review(briefing, trigger)
         except NotAsked as spent:
@@ -72,15 +72,16 @@ class FrugalPlanner:
             return Review(directions=(f"none: {why}",), exhausted=why, cost=self._since(before))
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
-        before = self._heard()
+        before = self._cost_so_far()
         try:
             return self._inner.reflect(briefing, judged)
         except NotAsked as spent:
-            said = f"The model was not asked: {spent.begins}{spent}. The verdict stands: {judged.verdict.sentence}"
-            return Reflection(attribution=said, root_cause=said, cost=self._since(before))
+            reason = f"The model was not asked: {spent.begins}{spent}. The verdict stands: {judged.verdict.sentence}"
+            return Reflection(attribution=reason, root_cause=reason, cost=self._since(before))
 
     def _draft(self, call: Callable[[], Draft]) -> Draft:
-        before = self._heard()
+        """Edits, or a refusal with the cost where the budget ended."""
+        before = self._cost_so_far()
         try:
             return call()
         except NotAsked as spent:
@@ -88,11 +89,11 @@ class FrugalPlanner:
 
     def _since(self, before: Cost) -> Cost:
         """What was answered since then: an unknown price in it stays unknown."""
-        now = self._heard()
-        known = now.dollars is not None and before.dollars is not None
+        now = self._cost_so_far()
+        is_priced = now.dollars is not None and before.dollars is not None
         return Cost(
             tokens=now.tokens - before.tokens,
-            dollars=max(0.0, (now.dollars or 0.0) - (before.dollars or 0.0)) if known else None,
+            dollars=max(0.0, (now.dollars or 0.0) - (before.dollars or 0.0)) if is_priced else None,
         )
 
 
@@ -122,9 +123,9 @@ class Wording:
         """The rules that hold in every round."""
         return self.templates.render(SYSTEM)
 
-    def question(self, name: str, **known: Any) -> str:
+    def question(self, name: str, **variables: Any) -> str:
         """The question of that name; a variable that its template lacks is an error."""
-        return self.templates.render(self.names[name][0], **known)
+        return self.templates.render(self.names[name][0], **variables)
 
     def identities(self, name: str, *, tools: bool = False) -> tuple[str, ...]:
         """What the ledger cites: every template that the question was made of."""
@@ -176,16 +177,16 @@ class ModelPlanner:
         texts, rules = Texts(briefing, reader), of_planning(briefing)
         unresolved = resolver(texts.length, self._books.line)
         question = self._add_checks(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
-        heard = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
+        exchange = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
-        return _proposal(heard, briefing.round).model_copy(update={"prompts": prompts})
+        return _proposal(exchange, briefing.round).model_copy(update={"prompts": prompts})
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         """Edits of the best version that test the hypothesis, or why there are none."""
         about = proposal.hypothesis
         if about is None or about.lever == NO_DIRECTION:
             return Draft(edits=(), refusal=" ".join(about.evidence) if about else "there is no hypothesis")
-        return self._edits("draft", briefing, about, texts=seen.overlaid(briefing, ()), sweep=about.sweep)
+        return self._edits("draft", briefing, about, texts=measurements.overlaid(briefing, ()), sweep=about.sweep)
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
         """Edits that mend the candidate, its hypothesis unchanged; made against the best version."""
@@ -195,8 +196,8 @@ class ModelPlanner:
             "repair",
             briefing,
             drafted.proposed.hypothesis,
-            texts=seen.overlaid(briefing, drafted.edits),
-            evidence=seen.describe_failure(broken),
+            texts=measurements.overlaid(briefing, drafted.edits),
+            evidence=measurements.describe_failure(broken),
             attempt=attempt,
             attempts=self._limits.max_repairs,
             stage="test" if isinstance(broken, Broken) else "build",
@@ -206,24 +207,26 @@ class ModelPlanner:
         """A form of the candidate that dispatches by configuration class; made against the best version."""
         drafted = find(judged, Drafted)
         assert drafted is not None
-        texts = seen.overlaid(briefing, drafted.edits)
-        return self._edits("split", briefing, drafted.proposed.hypothesis, texts=texts, evidence=seen.by_class(judged))
+        texts = measurements.overlaid(briefing, drafted.edits)
+        return self._edits(
+            "split", briefing, drafted.proposed.hypothesis, texts=texts, evidence=measurements.by_class(judged)
+        )
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
         """At least three directions of different categories, unexplored ones first; from code where the model fails."""
-        told = self._context(briefing).planning(whole=not self._model.tools)
+        context = self._context(briefing).planning(without_tools=not self._model.tools)
         question = self._question(
-            "review", briefing, {**told, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
+            "review", briefing, {**context, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
         )
         question = self._add_checks(question, lambda: Checks(kind="review"))
-        heard: Heard[str | tuple[str, ...]] = talk(
-            self._model, question, lambda text: answers.ended_or_around(text, briefing)
+        exchange: Exchange[str | tuple[str, ...]] = talk(
+            self._model, question, lambda text: answers.read_end_or_review(text, briefing)
         )
         prompts = self._wording.identities("review")
-        if isinstance(heard.value, str):
-            return Review(directions=(), exhausted=heard.value, prompts=prompts, cost=heard.cost)
-        found = answers.anyway(briefing) if isinstance(heard.value, Wrong) else heard.value
-        return Review(directions=found, prompts=prompts, cost=heard.cost)
+        if isinstance(exchange.value, str):
+            return Review(directions=(), exhausted=exchange.value, prompts=prompts, cost=exchange.cost)
+        directions = answers.list_fallback_directions(briefing) if isinstance(exchange.value, Wrong) else exchange.value
+        return Review(directions=directions, prompts=prompts, cost=exchange.cost)
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).
@@ -234,40 +237,45 @@ class ModelPlanner:
         if answers.nothing_seen(judged):
             return plain
         name = "reflect" if judged.verdict.accepted else "diagnose"
-        told = self._context(briefing).looking_back(
+        context = self._context(briefing).looking_back(
             find_proposal(judged).hypothesis,
-            seen.outcome(judged, briefing),
-            diff=seen.diff(judged, briefing),
-            profiled=seen.has_counters(judged),
+            measurements.outcome(judged, briefing),
+            diff=measurements.diff(judged, briefing),
+            profiled=measurements.has_counters(judged),
         )
         about = {
-            **told,
+            **context,
             "best_round": briefing.best_round,
             "accepted": judged.verdict.accepted,
             "rollbacks": 0 if judged.verdict.accepted else briefing.consecutive_rollbacks + 1,
         }
         question = self._question(name, briefing, about, schema=_schema(answers.Learnt))
         question = self._add_checks(question, lambda: Checks(kind="reflect"))
-        heard = talk(self._model, question, lambda text: answers.learnt(text, judged, plain, briefing.rounds))
-        found = plain if isinstance(heard.value, Wrong) else heard.value
-        return found.model_copy(update={"cost": heard.cost, "prompts": self._wording.identities(name)})
+        exchange = talk(
+            self._model, question, lambda text: answers.combine_reflection(text, judged, plain, briefing.rounds)
+        )
+        lessons = plain if isinstance(exchange.value, Wrong) else exchange.value
+        return lessons.model_copy(update={"cost": exchange.cost, "prompts": self._wording.identities(name)})
 
     def _add_checks(self, question: Question, checks: Callable[[], Checks]) -> Question:
         """The same question; one that is written into a mailbox with what its answer can be checked by on arrival."""
         return replace(question, checks=checks().model_dump_json()) if self._model.name == MAILBOX else question
 
     def _context(self, briefing: Briefing) -> Context:
+        """The briefing as sections that fit the token budget."""
         budget = self._limits.context_tokens
         reader = self._reader or BriefedReader(briefing)
         return Context(briefing, budget=budget, count=self._model.count, books=self._books, reader=reader)
 
     def _tools(self) -> tuple[Tool, ...]:
+        """Tools that the model may call; none where it cannot, or where the limit is 0."""
         return list_tools() if self._model.tools and self._limits.tool_calls else ()
 
     def _planning(self, briefing: Briefing) -> Question:
+        """The question for directions, with its tools."""
         tools = self._tools()
-        told: dict[str, Any] = {
-            **self._context(briefing).planning(whole=not tools),
+        variables: dict[str, Any] = {
+            **self._context(briefing).planning(without_tools=not tools),
             "metric": briefing.target.primary_metric,
             "example": f"{briefing.sources[0].path if briefing.sources else 'path'}:1",
             "most": MOST,
@@ -275,7 +283,9 @@ class ModelPlanner:
             "tool_calls": self._limits.tool_calls,
             "number_lines": True,
         }
-        return self._add_tools(self._question("propose", briefing, told, schema=_schema(Directions)), briefing, tools)
+        return self._add_tools(
+            self._question("propose", briefing, variables, schema=_schema(Directions)), briefing, tools
+        )
 
     def _add_tools(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
         """The same question with tools at hand."""
@@ -283,9 +293,9 @@ class ModelPlanner:
         desk = Toolbox(briefing, reader=reader, books=self._books, tokens=tokens, count=self._model.count)
         return replace(question, tools=tools, calls=self._limits.tool_calls, desk=desk)
 
-    def _question(self, name: str, briefing: Briefing, told: Mapping[str, Any], *, schema: str = "") -> Question:
+    def _question(self, name: str, briefing: Briefing, variables: Mapping[str, Any], *, schema: str = "") -> Question:
         """A question by its template; what every template may use is added here."""
-        known = {
+        template_variables = {
             "round": briefing.round,
             "rollbacks": briefing.consecutive_rollbacks,
             "escalation": briefing.escalation,
@@ -297,13 +307,13 @@ class ModelPlanner:
             "editable": ", ".join(briefing.contract.editable_globs),
             "flags_file": briefing.contract.flags_file or "",
             "whose": "best version" if name in BEFORE_EDITS else "candidate",
-            **told,
+            **variables,
         }
-        attempt = f"-{told['attempt']}" if "attempt" in told else ""
+        attempt = f"-{variables['attempt']}" if "attempt" in variables else ""
         return Question(
             purpose=f"round-{briefing.round} {name}{attempt}",
             system=self._wording.system(),
-            text=self._wording.question(name, **known),
+            text=self._wording.question(name, **template_variables),
             schema=schema,
         )
 
@@ -319,52 +329,58 @@ class ModelPlanner:
     ) -> Draft:
         """Ask for edits of `texts`; give them as edits of the best version."""
         contract = briefing.contract
-        told = {
+        variables = {
             **self._context(briefing).drafting(about, texts, evidence=evidence),
             "number_lines": False,
             "whole_lines": WHOLE_LINES,
             **more,
         }
         # the tools read the best version, so they help only where that is what is edited
-        tools = self._tools() if name == "draft" and ELIDED in told["sources"] else ()
-        question = self._add_tools(self._question(name, briefing, {**told, "tools": bool(tools)}), briefing, tools)
+        tools = self._tools() if name == "draft" and ELIDED in variables["sources"] else ()
+        question = self._add_tools(self._question(name, briefing, {**variables, "tools": bool(tools)}), briefing, tools)
         question = self._add_checks(question, lambda: of_edits(texts, contract))
-        heard: Heard[Edited | str] = talk(
+        exchange: Exchange[Edited | str] = talk(
             self._model, question, lambda text: answers.read_end(text) or apply_answer(text, texts, contract)
         )
         prompts = self._wording.identities(name, tools=bool(tools))
-        if isinstance(heard.value, Wrong):
-            why = f"the answer could not be used, twice: {heard.value.why}"
-            return Draft(edits=(), refusal=why, prompts=prompts, cost=heard.cost)
-        if isinstance(heard.value, str):
-            why = f"nothing is left: {heard.value}"
-            return Draft(edits=(), refusal=why, exhausted=heard.value, prompts=prompts, cost=heard.cost)
-        changed = {edit.path: edit.text for edit in heard.value.edits if edit.text is not None}
-        edits = seen.against_best(briefing, {**texts, **changed})
+        if isinstance(exchange.value, Wrong):
+            why = f"the answer could not be used, twice: {exchange.value.why}"
+            return Draft(edits=(), refusal=why, prompts=prompts, cost=exchange.cost)
+        if isinstance(exchange.value, str):
+            why = f"nothing is left: {exchange.value}"
+            return Draft(edits=(), refusal=why, exhausted=exchange.value, prompts=prompts, cost=exchange.cost)
+        changed = {edit.path: edit.text for edit in exchange.value.edits if edit.text is not None}
+        edits = measurements.against_best(briefing, {**texts, **changed})
         if not edits:
-            return Draft(edits=(), refusal="the edits undo the change", prompts=prompts, cost=heard.cost)
-        return Draft(edits=edits, explanation=heard.value.explanation or about.claim, prompts=prompts, cost=heard.cost)
+            return Draft(edits=(), refusal="the edits undo the change", prompts=prompts, cost=exchange.cost)
+        return Draft(
+            edits=edits, explanation=exchange.value.explanation or about.claim, prompts=prompts, cost=exchange.cost
+        )
 
 
-def _proposal(heard: Heard[Chosen], round: int) -> Proposal:
+def _proposal(exchange: Exchange[Chosen], round: int) -> Proposal:
     """A refusal is a round of its own, so that it is on record with what it cost."""
-    found = heard.value
-    if isinstance(found, Wrong):
-        why = f"no usable direction in two answers; the last: {found.why}"
-        return Proposal(hypothesis=none_usable(round, why), dropped=heard.complaints, cost=heard.cost)
-    dropped = (*heard.complaints, *found.dropped)
-    if not found.hypotheses:
-        return Proposal(hypothesis=None, dropped=dropped, exhausted=found.exhausted, cost=heard.cost)
-    first, *others = found.hypotheses
-    ranked = tuple(f"{other.id}: {other.change}{_describe_expectation(other)}" for other in others)
-    return Proposal(hypothesis=first, ranked=ranked, dropped=dropped, cost=heard.cost)
+    chosen = exchange.value
+    if isinstance(chosen, Wrong):
+        why = f"no usable direction in two answers; the last: {chosen.why}"
+        return Proposal(hypothesis=none_usable(round, why), dropped=exchange.complaints, cost=exchange.cost)
+    dropped = (*exchange.complaints, *chosen.dropped)
+    if not chosen.hypotheses:
+        return Proposal(hypothesis=None, dropped=dropped, exhausted=chosen.exhausted, cost=exchange.cost)
+    best, *alternatives = chosen.hypotheses
+    ranked = tuple(
+        f"{alternative.id}: {alternative.change}{_describe_expectation(alternative)}" for alternative in alternatives
+    )
+    return Proposal(hypothesis=best, ranked=ranked, dropped=dropped, cost=exchange.cost)
 
 
 def _describe_expectation(about: Hypothesis) -> str:
+    """The predicted speedup in brackets; empty where none was predicted."""
     speedup = about.prediction.speedup
     return f" ({speedup:.2f}x expected)" if speedup else ""
 
 
 @cache
 def _schema(answer: type[Answer]) -> str:
+    """JSON Schema of an answer, as text."""
     return json.dumps(answer.model_json_schema())

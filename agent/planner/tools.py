@@ -136,6 +136,7 @@ class Toolbox:
         return problem or fence(bound_text(tool(**arguments), tokens=self._tokens, count=self._count))
 
     def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
+        """Lines `first` to `last` of a file of the best version, numbered; `last` 0 is the end."""
         text = self._reader.text(self._briefing.best_commit, path)
         if text is None:
             return f"{path}: no such text file; list_files names them"
@@ -143,12 +144,13 @@ class Toolbox:
         first, last = max(1, first), min(len(lines), last or len(lines))
         if first > last:
             return f"{path} has {len(lines)} lines; none of {first} to {last}"
-        wanted = range(first, last + 1)
-        shown = number_lines("\n".join(lines), tokens=10**9, count=self._count).splitlines()
-        part = "\n".join(shown[line - 1] for line in wanted)
+        line_numbers = range(first, last + 1)
+        numbered_lines = number_lines("\n".join(lines), tokens=10**9, count=self._count).splitlines()
+        part = "\n".join(numbered_lines[line - 1] for line in line_numbers)
         return f"{path}, lines {first}-{last} of {len(lines)}\n{part}"
 
     def _list_files(self) -> str:
+        """Files of the best version, at most `FILES`."""
         paths = self._reader.paths(self._briefing.best_commit)
         more = f"\n[{len(paths) - FILES} more]" if len(paths) > FILES else ""
         return "\n".join(paths[:FILES]) + more
@@ -157,16 +159,18 @@ class Toolbox:
         """Plain text, no expression: what a model writes must not be able to keep the processor busy."""
         if not text.strip() or "\n" in text:
             return "give one line of text to look for"
-        found = self._reader.search(self._briefing.best_commit, text)
-        more = f"\n[{len(found) - HITS} more hits]" if len(found) > HITS else ""
-        return "\n".join(clip_line(line, 200) for line in found[:HITS]) + more if found else f"{text!r} stands nowhere"
+        hits = self._reader.search(self._briefing.best_commit, text)
+        more = f"\n[{len(hits) - HITS} more hits]" if len(hits) > HITS else ""
+        return "\n".join(clip_line(line, 200) for line in hits[:HITS]) + more if hits else f"{text!r} stands nowhere"
 
     def _search_knowledge(self, question: str) -> str:
-        found = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
-        hits = for_machine(found, self._briefing)
+        """Excerpts of the knowledge for a question, each with the place to cite."""
+        results = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
+        hits = for_machine(results, self._briefing)
         return "\n\n".join(cite(hit) for hit in hits) or "nothing found; ask in other words"
 
     def _read_profile(self) -> str:
+        """Counters, notes and the profiler's own report of the best version."""
         profile = self._briefing.profile
         if profile is None:
             return "the best version has no profile"
@@ -175,7 +179,8 @@ class Toolbox:
         return "\n".join([f"instrument: {profile.rung}", *counters, *profile.notes, *([report] if report else [])])
 
     def _read_round(self, round: int) -> str:
-        closed = next((one for one in self._briefing.rounds if one.round == round), None)
+        """One earlier round and its diff."""
+        closed = next((entry for entry in self._briefing.rounds if entry.round == round), None)
         if closed is None:
             return f"there is no round {round} to read; {self._list_rounds()}"
         applied = find(closed.judged, Applied)
@@ -183,30 +188,32 @@ class Toolbox:
         return describe_round(closed) + (f"\n\n{diff}" if diff else "")
 
     def _diff_rounds(self, first: int, second: int) -> str:
-        one, two = self._texts(first), self._texts(second)
-        if one is None or two is None:
-            return f"round {second if one else first} has no sources that can be read; {self._list_rounds()}"
+        """Unified diff of the kernel's files between two rounds."""
+        old, new = self._texts(first), self._texts(second)
+        if old is None or new is None:
+            return f"round {second if old else first} has no sources that can be read; {self._list_rounds()}"
         lines: list[str] = []
-        for path in sorted({*one, *two}):
+        for path in sorted({*old, *new}):
             names = (f"round-{first}/{path}", f"round-{second}/{path}")
-            lines += unified_diff(one.get(path, "").splitlines(), two.get(path, "").splitlines(), *names, lineterm="")
+            lines += unified_diff(old.get(path, "").splitlines(), new.get(path, "").splitlines(), *names, lineterm="")
         return "\n".join(lines) or "no difference"
 
     def _texts(self, round: int) -> dict[str, str] | None:
         """The kernel's files as a round's candidate had them; those of the best version for its own round."""
         if round == self._briefing.best_round:
             return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
-        closed = next((one for one in self._briefing.rounds if one.round == round), None)
+        closed = next((entry for entry in self._briefing.rounds if entry.round == round), None)
         if closed is None:
             return None
-        kept = {artifact.name: self._reader.read_artifact(artifact) for artifact in closed.snapshot}
-        found = {path: text for path, text in kept.items() if text is not None}
+        snapshot = {artifact.name: self._reader.read_artifact(artifact) for artifact in closed.snapshot}
+        sources = {path: text for path, text in snapshot.items() if text is not None}
         drafted = find(closed.judged, Drafted)
         edits = drafted.edits if drafted else ()
-        return found or {edit.path: edit.text for edit in edits if edit.text is not None} or None
+        return sources or {edit.path: edit.text for edit in edits if edit.text is not None} or None
 
     def _list_rounds(self) -> str:
-        numbers = [str(one.round) for one in self._briefing.rounds]
+        """The last 20 rounds that can be read, by number."""
+        numbers = [str(entry.round) for entry in self._briefing.rounds]
         return f"rounds that can be read: {', '.join(numbers[-20:]) or 'none yet'}"
 
 
@@ -218,14 +225,14 @@ def cite(hit: Hit) -> str:
 def _unfit(name: str, arguments: dict[str, Any]) -> str:
     """Why the arguments do not fit the tool, or nothing."""
     schema = json.loads(next(tool.parameters for tool in list_tools() if tool.name == name))
-    known, kinds = schema["properties"], {"string": str, "integer": int}
+    properties, kinds = schema["properties"], {"string": str, "integer": int}
     if missing := [field for field in schema["required"] if field not in arguments]:
         return f"{name}: {', '.join(missing)} is missing"
     for field, value in arguments.items():
-        if field not in known:
-            return f"{name}: takes no {clip_line(field, 40)!r}; it takes: {', '.join(known) or 'nothing'}"
-        if not isinstance(value, kinds[known[field]["type"]]) or isinstance(value, bool):
-            return f"{name}: {field} must be of type {known[field]['type']}"
+        if field not in properties:
+            return f"{name}: takes no {clip_line(field, 40)!r}; it takes: {', '.join(properties) or 'nothing'}"
+        if not isinstance(value, kinds[properties[field]["type"]]) or isinstance(value, bool):
+            return f"{name}: {field} must be of type {properties[field]['type']}"
     return ""
 
 
@@ -254,10 +261,10 @@ class ShippedBooks:
         route = Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
         if briefing.consecutive_rollbacks < STALLED:
             return search.find(question, route, limit=limit, budget=budget)
-        read = [hypothesis_of(closed).sources for closed in briefing.rounds if not closed.accepted]
-        known = {place for places in read for place in places}
+        source_lists = [hypothesis_of(closed).sources for closed in briefing.rounds if not closed.accepted]
+        cited_places = {place for places in source_lists for place in places}
         order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
-        used = [hit.id for hit in order if any(_inside(place, hit) for place in known)]
+        used = [hit.id for hit in order if any(_inside(place, hit) for place in cited_places)]
         return search.find(question, route, limit=limit, budget=budget, used=used)
 
     def levers(self, briefing: Briefing) -> tuple[Card, ...]:
@@ -270,14 +277,15 @@ class ShippedBooks:
 
     @cached_property
     def library(self) -> Library:
+        """The documents, opened once."""
         return Library(self._wikis)
 
     def _search(self) -> Search:
         """One connection for each thread: SQLite's are not shared."""
         if not hasattr(self._open, "search"):
             self._open.search = Search(open_index(self.library, self._cache))
-        found: Search = self._open.search
-        return found
+        search: Search = self._open.search
+        return search
 
 
 def _inside(place: str, hit: Hit) -> bool:
@@ -315,16 +323,16 @@ class TreeReader:
         """Lines that hold a text, whatever its case, as `path:line: text`."""
         folder = self._folder()
         words = ("-z", "-n", "-I", "-i", "-F", "--full-name", "-e", text, commit, "--", folder or ".")
-        done = self._workspace.repository().attempt("grep", *words)
-        known = self._entries(commit)
-        found: list[str] = []
-        for row in done.stdout.decode(errors="replace").splitlines():
+        result = self._workspace.repository().attempt("grep", *words)
+        entries = self._entries(commit)
+        hits: list[str] = []
+        for row in result.stdout.decode(errors="replace").splitlines():
             place, _, rest = row.partition("\0")
             number, _, line = rest.partition("\0")
             path = place.removeprefix(f"{commit}:").removeprefix(folder)
-            if path in known:
-                found.append(f"{path}:{number}: {line.strip()}")
-        return tuple(found)
+            if path in entries:
+                hits.append(f"{path}:{number}: {line.strip()}")
+        return tuple(hits)
 
     def read_artifact(self, artifact: Artifact) -> str | None:
         """Text of a stored artifact; None when it is gone or is not text."""
@@ -334,20 +342,23 @@ class TreeReader:
             return None
 
     def _folder(self) -> str:
+        """The contract's folder with a slash at its end; empty at the repository's root."""
         folder = str(self._workspace.contract_dir)
         return "" if folder == "." else f"{folder}/"
 
     def _list_tree(self, commit: str) -> dict[str, Entry]:
+        """Path in the contract's folder -> entry at a commit, without links and submodules."""
         folder = self._folder()
-        found = self._workspace.repository().entries(commit, folder.rstrip("/") or ".")
+        entries = self._workspace.repository().entries(commit, folder.rstrip("/") or ".")
         return {
             entry.path.removeprefix(folder): entry
-            for entry in found
+            for entry in entries
             if entry.mode not in (LINK, MODULE) and entry.path.isprintable()
         }
 
 
 def _text(data: bytes) -> str | None:
+    """Bytes as UTF-8 text; None where they are binary or more than `LARGEST`."""
     if b"\0" in data or len(data) > LARGEST:
         return None
     try:
@@ -365,15 +376,16 @@ def resolver(length: Length, line: Callable[[str, int], str | None]) -> Callable
     """Why a citation does not resolve, or nothing. `length`: of the best version's texts; `line`: of the knowledge."""
 
     def find_unresolved(citation: str) -> str:
+        """Why the citation does not resolve; empty when it does."""
         match = _FORM.fullmatch(citation)
         if match is None:
             return "is not of the form path:line"
-        path, first, last = match["path"], int(match["first"]), int(match["last"] or match["first"])
-        if last < first:
+        path, start, end = match["path"], int(match["first"]), int(match["last"] or match["first"])
+        if end < start:
             return "ends before it begins"
         if (lines := length(path)) is not None:
-            return "" if first >= 1 and last <= lines else f"{path} has {lines} lines"
-        if line(path, first) is None or line(path, last) is None:
+            return "" if start >= 1 and end <= lines else f"{path} has {lines} lines"
+        if line(path, start) is None or line(path, end) is None:
             return "there is no such line in the sources or in the knowledge"
         return ""
 
@@ -403,8 +415,8 @@ class Texts:
 
 def focus(sources: tuple[str, ...], path: str) -> tuple[int, ...]:
     """Lines of a file that citations point at."""
-    found = (_FORM.fullmatch(citation) for citation in sources)
-    return tuple(int(match["first"]) for match in found if match and match["path"] == path)
+    matches = (_FORM.fullmatch(citation) for citation in sources)
+    return tuple(int(match["first"]) for match in matches if match and match["path"] == path)
 
 
 # Which knowledge cards a model is shown: those for its operator, device and bottleneck that are still untried.
@@ -433,9 +445,9 @@ def levers(cards: Sequence[Card], briefing: Briefing) -> tuple[Card, ...]:
     fitting = [
         card for card in cards if _fits(card, briefing) and not find_exclusion(card.excludes, briefing, sources=sources)
     ]
-    said = [_words(card) for card in fitting]
+    card_words = [_words(card) for card in fitting]
     ours = _spoken(operators(briefing.target.target_op))
-    telling = frozenset(word for word in ours if sum(word in words for words in said) <= COMMON * len(fitting))
+    telling = frozenset(word for word in ours if sum(word in words for words in card_words) <= COMMON * len(fitting))
     worth = {card.id: _worth(card, briefing, telling) for card in fitting}
     untried = [card for card in fitting if not _is_settled(card, briefing)]
     return tuple(sorted(untried, key=lambda card: -worth[card.id]))
@@ -446,7 +458,7 @@ def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:
     forms: dict[str, list[Card]] = {}
     for card in cards:
         forms.setdefault(card.because, []).append(card)
-    return tuple((first, tuple(card.id for card in rest)) for first, *rest in forms.values())
+    return tuple((lead, tuple(card.id for card in rest)) for lead, *rest in forms.values())
 
 
 def describe_card(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
@@ -525,35 +537,38 @@ def _about(card: Card, op: str, telling: frozenset[str]) -> float:
     """How much the card is about the operator: expressly, by its words, not at all, or about another one."""
     if "any" not in card.ops:
         return OURS
-    said = _words(card)
+    card_words = _words(card)
     ours = _spoken(operators(op))
-    if said & telling:
+    if card_words & telling:
         return OURS
     foreign = _spoken(frozenset(vocabulary().ops.values()) - operators(op)) - ours
-    return OTHERS if said & foreign else 1.0
+    return OTHERS if card_words & foreign else 1.0
 
 
 @lru_cache(maxsize=64)
 def _spoken(ops: frozenset[str]) -> frozenset[str]:
     """Single words by which an operator goes."""
-    known = vocabulary()
-    names = {name for name, folder in known.ops.items() if folder in ops} | set(ops)
-    groups = [term for name in names for term in known.same.get((stem(name),), (name,))]
-    return frozenset(stem(word) for term in groups for word in split_words(term) if word not in known.stop)
+    terms = vocabulary()
+    names = {name for name, folder in terms.ops.items() if folder in ops} | set(ops)
+    groups = [term for name in names for term in terms.same.get((stem(name),), (name,))]
+    return frozenset(stem(word) for term in groups for word in split_words(term) if word not in terms.stop)
 
 
 def _words(card: Card) -> frozenset[str]:
+    """Stems of the words in which a card says what it is about."""
     return _stems(" ".join((card.title, card.change, card.because, _section(card, "Applies when", 400))))
 
 
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> frozenset[str]:
+    """Stems of the words of a text."""
     return frozenset(stem(word) for word in split_words(text))
 
 
 def _section(card: Card, heading: str, most: int) -> str:
-    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
-    return clip_line(found.group(1), most) if found else ""
+    """One part of a card's text, in at most so many characters."""
+    match = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
+    return clip_line(match.group(1), most) if match else ""
 
 
 # Whether a text of the knowledge is about another machine, number format or operator than the campaign's.
@@ -566,12 +581,16 @@ OF_C, SHIPPED = "/backends/c/", "knowledge/"
 _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
-def _op(briefing: Briefing) -> str:
+def _describe_op(briefing: Briefing) -> str:
+    """Operator and description of the campaign in lower case."""
     return f"{briefing.target.target_op} {briefing.contract.description}".lower()
 
 
-def _low_precision(briefing: Briefing) -> bool:
-    return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", briefing.target.dtype.lower())) or "quant" in _op(briefing)
+def _is_low_precision(briefing: Briefing) -> bool:
+    """Whether the campaign has to do with formats of 8 bits or less."""
+    return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", briefing.target.dtype.lower())) or "quant" in _describe_op(
+        briefing
+    )
 
 
 def _on_amd(briefing: Briefing) -> bool:
@@ -587,15 +606,18 @@ def _on_gpu(briefing: Briefing) -> bool:
 
 
 def _has_groups(briefing: Briefing) -> bool:
-    return bool(re.search(r"group|moe|expert|batch", _op(briefing)))
+    """Whether the operator works on groups, experts or batches."""
+    return bool(re.search(r"group|moe|expert|batch", _describe_op(briefing)))
 
 
-def _product(briefing: Briefing) -> bool:
-    return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _op(briefing)))
+def _has_product(briefing: Briefing) -> bool:
+    """Whether the operator is or contains a matrix product."""
+    return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _describe_op(briefing)))
 
 
-def _flat(briefing: Briefing) -> bool:
-    return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _op(briefing))
+def _is_flat(briefing: Briefing) -> bool:
+    """Whether the operator has no rows, axes or columns."""
+    return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _describe_op(briefing))
 
 
 FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
@@ -614,10 +636,10 @@ FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
         ),
         (
             r"\b(?:block|packed|per-group)[ -]scal|\bFP8\b|\bFP4\b|\bMXFP\d|\bE8M0|\bW4A16\b|quanti[sz]|\bUE8M0",
-            _low_precision,
+            _is_low_precision,
         ),
-        (r"\boperand tiles?\b|\btiles? of the (?:operands?|product)\b", _product),
-        (r"look-?back|\bone-dimensional scan|\bCUB\b", _flat),
+        (r"\boperand tiles?\b|\btiles? of the (?:operands?|product)\b", _has_product),
+        (r"look-?back|\bone-dimensional scan|\bCUB\b", _is_flat),
     )
 )
 """What a text speaks of, and whether a campaign has to do with it."""
@@ -636,21 +658,23 @@ def relevant(hit: Hit, briefing: Briefing) -> Hit | None:
     if alien(hit.heading, briefing) or (folder and folder[1] not in operators(briefing.target.target_op)):
         return None
     lines = hit.excerpt.splitlines()
-    kept = [line for line in lines if not alien(line, briefing)]
-    if not any(line.strip() and line.strip() != "[...]" for line in kept) or 2 * len(kept) < len(lines):
+    fitting_lines = [line for line in lines if not alien(line, briefing)]
+    if not any(line.strip() and line.strip() != "[...]" for line in fitting_lines) or 2 * len(fitting_lines) < len(
+        lines
+    ):
         return None
-    return replace(hit, excerpt="\n".join(kept))
+    return replace(hit, excerpt="\n".join(fitting_lines))
 
 
 def for_machine(hits: Sequence[Hit], briefing: Briefing) -> tuple[Hit, ...]:
     """What a search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
     if _on_gpu(briefing):
         return tuple(hits)
-    said = (relevant(hit, briefing) for hit in hits if OF_GPUS not in hit.path)
-    return tuple(hit for hit in said if hit is not None)
+    trimmed_hits = (relevant(hit, briefing) for hit in hits if OF_GPUS not in hit.path)
+    return tuple(hit for hit in trimmed_hits if hit is not None)
 
 
 def of_other_dtype(metric: str, dtype: str) -> bool:
     """Whether a hardware number is the peak of another number format, such as `fp32_vector` for a bf16 kernel."""
-    first = metric.lower().replace("-", "_").split("_")[0]
-    return first in FORMATS and first != dtype.lower()
+    number_format = metric.lower().replace("-", "_").split("_")[0]
+    return number_format in FORMATS and number_format != dtype.lower()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.campaign.tape import Tape
-from ridgeline.agent.planner.checks import Tried, meant, summarize_round
+from ridgeline.agent.planner.checks import Tried, match_class, summarize_round
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.evals.recordings.recording import WORKSPACE, Folder
@@ -114,7 +114,7 @@ def _before(lines: Sequence[Line], round: int) -> History | None:
 def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
     """As it was tried, its class spelled as the benchmark does, whatever version recorded it."""
     found = find_proposal(closed.judged).hypothesis
-    return found.model_copy(update={"target_class": meant(found.target_class, classes)})
+    return found.model_copy(update={"target_class": match_class(found.target_class, classes)})
 
 
 def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from ridgeline.agent.planner.checks import Checks, find_repetition, same
+from ridgeline.agent.planner.checks import Checks, find_repetition, is_same_direction
 from ridgeline.agent.planner.conversation import Wrong, json_of
-from ridgeline.agent.planner.directions import MOST, Direction, check_directions, hypothesis, normalize_citation
+from ridgeline.agent.planner.directions import MOST, Direction, check_directions, make_hypothesis, normalize_citation
 from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.evals.decisions.points import Decision
@@ -148,7 +148,7 @@ def alike(one: Hypothesis, good: Hypothesis) -> bool:
     """
     first, second = (set(re.findall(r"[a-z_]{2,}|\d+", text.change.lower())) for text in (one, good))
     shared = len(first & second) / len(first | second) if first | second else 0.0
-    return same(one, good) or shared >= (LOOSELY if one.category == good.category else CLOSELY)
+    return is_same_direction(one, good) or shared >= (LOOSELY if one.category == good.category else CLOSELY)
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -173,7 +173,7 @@ def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
     directions: list[Hypothesis] = []
     for item in _list_directions(answer):
         try:
-            directions.append(hypothesis(Direction.model_validate(item), decision.classes))
+            directions.append(make_hypothesis(Direction.model_validate(item), decision.classes))
         except ValidationError:
             continue
     return tuple(directions)
@@ -207,7 +207,7 @@ def _cites(item: object) -> bool:
 def _prediction(decision: Decision, asked: Sequence[Hypothesis]) -> tuple[float | None, float | None]:
     came = decision.outcome
     predicted = asked[0].prediction.speedup
-    if came is None or came.speedup is None or predicted is None or not same(asked[0], came.hypothesis):
+    if came is None or came.speedup is None or predicted is None or not is_same_direction(asked[0], came.hypothesis):
         return None, None
     return predicted, came.speedup
 

@@ -128,7 +128,7 @@ class Asks(ScriptedPlanner):
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_stop_ends_a_campaign_that_waits_for_a_model_whatever_was_asked(tmp_path, kind, killed):
     asks = Asks(kind, tmp_path, "speed 90", "speed 80", "speed 70", "speed 60")
-    planner = FrugalPlanner(asks, heard=Cost)
+    planner = FrugalPlanner(asks, cost_so_far=Cost)
     made = campaign(tmp_path, planner=planner, stagnation_rollbacks=2)
     waits(made)
     request_stop(tmp_path)
@@ -150,7 +150,7 @@ def test_a_stop_after_a_partial_restart_ends_it_too(tmp_path):
 
     planner = Restarting("propose", tmp_path, "speed 90", "speed 80", after=3)
     planner.restarted = False
-    made = campaign(tmp_path, planner=FrugalPlanner(planner, heard=Cost), max_restarts=1)
+    made = campaign(tmp_path, planner=FrugalPlanner(planner, cost_so_far=Cost), max_restarts=1)
     waits(made)
     assert made.history().restarts
     request_stop(tmp_path)

@@ -68,17 +68,19 @@ CALLS = [
 @pytest.mark.parametrize(("name", "arguments", "field"), CALLS)
 def test_a_planner_that_may_ask_no_more_refuses_and_says_what_was_paid(name, arguments, field):
     meter = Meter()
-    found = getattr(FrugalPlanner(Paying(meter), heard=lambda: meter.cost), name)(*arguments)
+    found = getattr(FrugalPlanner(Paying(meter), cost_so_far=lambda: meter.cost), name)(*arguments)
     assert f"{OUT_OF_BUDGET}round-2 propose 2" in str(getattr(found, field))
     assert found.cost == Cost(tokens=10, dollars=0.25)
-    plain = FrugalPlanner(Paying(meter, refused=False), heard=lambda: meter.cost)
+    plain = FrugalPlanner(Paying(meter, refused=False), cost_so_far=lambda: meter.cost)
     assert OUT_OF_BUDGET not in str(getattr(plain, name)(*arguments))
 
 
 def test_an_unknown_price_stays_unknown():
     meter = Meter()
     meter.cost = Cost(tokens=1, dollars=None)
-    assert FrugalPlanner(Paying(meter), heard=lambda: meter.cost).propose(None).cost == Cost(tokens=10, dollars=None)
+    assert FrugalPlanner(Paying(meter), cost_so_far=lambda: meter.cost).propose(None).cost == Cost(
+        tokens=10, dollars=None
+    )
 
 
 def test_the_planners_budget_is_t7_and_its_ideas_are_t8():

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.planner import catalog
 from ridgeline.agent.planner.context import Context
-from ridgeline.agent.planner.directions import anyway, list_untouched_categories
+from ridgeline.agent.planner.directions import list_fallback_directions, list_untouched_categories
 from ridgeline.agent.planner.tools import BriefedReader, ShippedBooks, Toolbox, alien, for_machine
 from ridgeline.knowledge.search import Hit
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
@@ -41,7 +41,7 @@ def count(text):
 def test_no_section_of_a_page_speaks_of_gpus(books, task, bottleneck):
     briefing = told(task, bottleneck=bottleneck, bottleneck_evidence="too few loads in flight, shared tile, occupancy")
     context = Context(briefing, budget=24_000, count=count, books=books, reader=BriefedReader(briefing))
-    sections = context.planning(whole=True)
+    sections = context.planning(without_tools=True)
     assert sections["knowledge"].count("knowledge/") >= 2
     drafted = context.drafting(make_hypothesis(lever="register-tile"), naive(task))
     for name, text in (*sections.items(), *drafted.items()):
@@ -99,7 +99,7 @@ def test_a_processor_has_no_occupancy_to_explore():
     gpu = cpu.model_copy(update={"machine": make_machine(kind="amd", arch="gfx942")})
     assert list_untouched_categories(cpu) == "layout, pipelining, backend, algorithm, compiler"
     assert list_untouched_categories(gpu) == "layout, pipelining, occupancy, backend, algorithm, compiler"
-    for said in (anyway(cpu), catalog.directions([], cpu)):
+    for said in (list_fallback_directions(cpu), catalog.directions([], cpu)):
         assert len(said) >= 3
         assert not any("occupancy" in line or "shared memory" in line for line in said)
-    assert any(line.startswith("occupancy") for line in anyway(gpu))
+    assert any(line.startswith("occupancy") for line in list_fallback_directions(gpu))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ridgeline.agent.planner.checks import find_repetition, measured_names, of_planning, same
+from ridgeline.agent.planner.checks import find_repetition, is_same_direction, measured_names, of_planning
 from ridgeline.agent.planner.checks import summarize_round as known
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.directions import Chosen, check_directions
@@ -239,7 +239,7 @@ def test_repeats_are_known_by_name_or_by_words(rounds, why, name, change):
 )
 def test_other_numbers_words_or_classes_are_other_directions(fields, expected):
     one = make_hypothesis(id="pad-rows", change="pad each row by 16")
-    assert same(one, one.model_copy(update=fields)) is expected
+    assert is_same_direction(one, one.model_copy(update=fields)) is expected
 
 
 @pytest.mark.feature("F084")

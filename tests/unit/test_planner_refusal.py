@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.planner.checks import LOOKED_UP, Checks, of_edits, of_planning
-from ridgeline.agent.planner.directions import found_of, read_end
+from ridgeline.agent.planner.directions import assess_answer, read_end
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Asked, check_answer
@@ -55,13 +55,13 @@ def asked(ask: Ask) -> Checks:
 def test_directions_are_refused_for_what_the_planner_would_drop_them_for(fields, why):
     planner, model = questions(directions(direction()))
     planner.propose(BRIEF)
-    found = found_of(directions(direction(**fields)), asked(model.asks[0]), line)
+    found = assess_answer(directions(direction(**fields)), asked(model.asks[0]), line)
     assert why in found.why
     assert bool(found.why) == bool(why)
 
 
 def test_what_would_be_dropped_beside_a_usable_direction_is_told():
-    found = found_of(
+    found = assess_answer(
         directions(direction(), direction(id="cache", bucket="W3")),
         of_planning(BRIEF, ("kernel.c",), {"kernel.c": 13}.get),
         line,
@@ -73,8 +73,8 @@ def test_what_would_be_dropped_beside_a_usable_direction_is_told():
 def test_what_only_the_campaign_can_look_up_is_left_to_it():
     many = tuple(f"file{number}.c" for number in range(LOOKED_UP + 1))
     checks = of_planning(BRIEF, many, lambda path: 5)
-    assert found_of(directions(direction(citations=[f"{many[-1]}:3"])), checks, line).why == ""
-    assert "has 5 lines" in found_of(directions(direction(citations=["file0.c:6"])), checks, line).why
+    assert assess_answer(directions(direction(citations=[f"{many[-1]}:3"])), checks, line).why == ""
+    assert "has 5 lines" in assess_answer(directions(direction(citations=["file0.c:6"])), checks, line).why
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_only_the_campaign_can_look_up_is_left_to_it():
 def test_edits_are_tried_before_they_are_given(answer, why):
     planner, model = questions(WHOLE)
     planner.draft(BRIEF, Proposal(hypothesis=make_hypothesis()))
-    found = found_of(answer, asked(model.asks[0]), line)
+    found = assess_answer(answer, asked(model.asks[0]), line)
     assert why in found.why
     assert bool(found.why) == bool(why)
 
@@ -100,10 +100,10 @@ def test_reflections_and_reviews_are_checked_too():
     planner.reflect(BRIEF, judged)
     planner.review(BRIEF, "stagnation")
     learnt, review = (asked(ask) for ask in model.asks[:2])
-    assert found_of(LEARNT, learnt, line).why == ""
-    assert "attribution: Field required" in found_of("{}", learnt, line).why
+    assert assess_answer(LEARNT, learnt, line).why == ""
+    assert "attribution: Field required" in assess_answer("{}", learnt, line).why
     one = json.dumps({"directions": [{"category": "tile", "direction": "x"}]})
-    assert "only 1 different categories" in found_of(one, review, line).why
+    assert "only 1 different categories" in assess_answer(one, review, line).why
 
 
 def test_other_models_are_asked_without():

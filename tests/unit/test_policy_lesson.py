@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.planner.directions import learnt
+from ridgeline.agent.planner.directions import combine_reflection
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.reports.rounds import summary
 from ridgeline.graph.rules import history as fold
@@ -84,7 +84,7 @@ def test_a_rollback_is_no_help():
 
 def reflected(lesson):
     answer = json.dumps({"attribution": "fewer loads", "lesson": lesson, "applies": "rows", "does_not_apply": "-"})
-    found = learnt(answer, judged(), Reflection(attribution="plain"), ROUNDS)
+    found = combine_reflection(answer, judged(), Reflection(attribution="plain"), ROUNDS)
     assert isinstance(found, Reflection)
     return found
 
