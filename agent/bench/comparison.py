@@ -34,7 +34,7 @@ class Found(Value):
     pairs: tuple[Comparison, ...]
     looks: tuple[Estimate, ...]
     """After each pair."""
-    lost: tuple[BenchmarkFailed, ...]
+    failures: tuple[BenchmarkFailed, ...]
     """Pairs that the machine disturbed at every try; who was faster in them had no say in that."""
     ended: Ended
     seconds: float
@@ -75,13 +75,13 @@ class Course:
     """One comparison. Ctrl-C ends it with what is known by then."""
 
     def __init__(self, lab: Lab, request: Asked, watch: Watch, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lab, self._asked, self._watch, self._clock = lab, request, watch, clock
+        self._lab, self._request, self._watch, self._clock = lab, request, watch, clock
         self._began = clock()
         self._calibration: Comparison | None = None
         self._noise: Noise | None = None
         self._uncalibrated = ""
         self._pairs: list[Comparison] = []
-        self._lost: list[BenchmarkFailed] = []
+        self._failures: list[BenchmarkFailed] = []
         self._looks: list[Estimate] = []
 
     def run(self) -> Found:
@@ -98,53 +98,53 @@ class Course:
             uncalibrated=self._uncalibrated,
             pairs=tuple(self._pairs),
             looks=tuple(self._looks),
-            lost=tuple(self._lost),
+            failures=tuple(self._failures),
             ended=ended,
             seconds=self._clock() - self._began,
         )
 
     def _calibrate(self) -> None:
-        wanted = self._asked.calibration_pairs
-        if wanted == 0:
+        pairs = self._request.calibration_pairs
+        if pairs == 0:
             return
-        self._watch.say(f"timing A against itself: up to {wanted} pairs")
+        self._watch.say(f"timing A against itself: up to {pairs} pairs")
         timed = self._lab.calibrate(
-            pairs=wanted,
-            budget_s=CALIBRATION_SHARE * self._asked.max_seconds,
-            tell=lambda done: self._watch.say(f"A against itself: {done} of {wanted} pairs"),
+            pairs=pairs,
+            budget_s=CALIBRATION_SHARE * self._request.max_seconds,
+            tell=lambda count: self._watch.say(f"A against itself: {count} of {pairs} pairs"),
         )
         if isinstance(timed, BenchmarkFailed):
             self._uncalibrated = timed.detail
             self._watch.say(f"no calibration: {timed.detail}")
             return
         self._calibration, self._noise = timed, estimate_noise([timed])
-        self._watch.show_calibration(self._noise, self._asked.limits)
+        self._watch.show_calibration(self._noise, self._request.limits)
 
     def _compare(self) -> Ended:
         self._watch.say("timing A against B")
-        lost = 0
-        while len(self._pairs) < self._asked.max_pairs:
+        failures_in_a_row = 0
+        while len(self._pairs) < self._request.max_pairs:
             if self._expected_s() > self._left_s():
                 return "time"
-            pair = self._lab.pair(len(self._pairs) + len(self._lost))
+            pair = self._lab.pair(len(self._pairs) + len(self._failures))
             if isinstance(pair, BenchmarkFailed):
                 self._watch.say(f"a pair is left out: {pair.detail}")
-                self._lost.append(pair)
-                lost += 1
-                if lost == LOST_IN_A_ROW:
+                self._failures.append(pair)
+                failures_in_a_row += 1
+                if failures_in_a_row == LOST_IN_A_ROW:
                     return "unstable"
                 continue
-            lost = 0
-            seen = estimate_gain((*self._pairs, pair), self._noise, self._asked.limits)
+            failures_in_a_row = 0
+            estimate = estimate_gain((*self._pairs, pair), self._noise, self._request.limits)
             self._pairs.append(pair)
-            self._looks.append(seen)
-            self._watch.show_pair(pair, seen, left_s=max(0.0, self._left_s()))
-            if verdict_of(seen) != "undecided":
+            self._looks.append(estimate)
+            self._watch.show_pair(pair, estimate, left_s=max(0.0, self._left_s()))
+            if verdict_of(estimate) != "undecided":
                 return "decided"
         return "pairs"
 
     def _left_s(self) -> float:
-        return self._asked.max_seconds - (self._clock() - self._began)
+        return self._request.max_seconds - (self._clock() - self._began)
 
     def _expected_s(self) -> float:
         """What one more pair takes, by those before it; a pair that would not fit is not begun."""
@@ -225,64 +225,61 @@ class Answer(Value):
     raw: str | None = None
 
 
-def answer(found: Found, about: About, asked: Asked) -> Answer:
+def answer(outcome: Found, about: About, request: Asked) -> Answer:
     """Everything that is known at the end."""
-    seen = found.looks[-1] if found.looks else None
-    shapes = _shapes(found, about)
+    estimate = outcome.looks[-1] if outcome.looks else None
+    shapes = _shapes(outcome, about)
     return Answer(
-        verdict=found.verdict,
-        sentence=sentence(found, about, asked),
-        ratio=math.exp(seen.theta) if seen else None,
-        lower=_ratio(seen.lower) if seen else None,
-        upper=_ratio(seen.upper) if seen else None,
-        pairs=len(found.pairs),
-        alpha=asked.limits.alpha,
-        margin=asked.limits.margin,
-        required=math.exp(seen.required) if seen else None,
-        sigma=(seen.sd or None) if seen else found.noise.sd if found.noise else None,
+        verdict=outcome.verdict,
+        sentence=sentence(outcome, about, request),
+        ratio=math.exp(estimate.theta) if estimate else None,
+        lower=_ratio(estimate.lower) if estimate else None,
+        upper=_ratio(estimate.upper) if estimate else None,
+        pairs=len(outcome.pairs),
+        alpha=request.limits.alpha,
+        margin=request.limits.margin,
+        required=math.exp(estimate.required) if estimate else None,
+        sigma=(estimate.sd or None) if estimate else outcome.noise.sd if outcome.noise else None,
         engine=about.engine,
         a=about.a,
         b=about.b,
         machine=about.machine,
         unit=about.unit,
         shapes=shapes,
-        calibration=_calibration(found.noise, found, asked),
-        blocks=asked.blocks,
-        dropped_blocks=sum(pair.dropped_blocks for pair in found.pairs),
-        lost_pairs=len(found.lost),
-        ended=found.ended,
-        seconds=found.seconds,
-        seed=asked.seed,
-        notes=_notes(found, about),
+        calibration=_calibration(outcome.noise, outcome, request),
+        blocks=request.blocks,
+        dropped_blocks=sum(pair.dropped_blocks for pair in outcome.pairs),
+        lost_pairs=len(outcome.failures),
+        ended=outcome.ended,
+        seconds=outcome.seconds,
+        seed=request.seed,
+        notes=_notes(outcome, about),
     )
 
 
-def sentence(found: Found, about: About, request: Asked) -> str:
+def sentence(outcome: Found, about: About, request: Asked) -> str:
     """One sentence to quote: what is claimed, how surely, and what it rests on."""
-    if not found.looks:
-        return f"Undecided: {_why(found)} before one pair was timed."
-    seen = found.looks[-1]
+    if not outcome.looks:
+        return f"Undecided: {_why(outcome)} before one pair was timed."
+    estimate = outcome.looks[-1]
     surely = f"at alpha {percent(request.limits.alpha)}"
-    rests = f"{_basis(found)}, engine {about.engine}"
-    match found.verdict:
+    rests = f"{_basis(outcome)}, engine {about.engine}"
+    match outcome.verdict:
         case "faster":
-            claim = (
-                f"B is faster than A by {percent(_gain(seen.theta))} (at least {percent(_gain(seen.lower))} {surely}"
-            )
-        case "not_faster" if seen.upper < 0:
-            claim = (
-                f"B is slower than A by {percent(-_gain(seen.theta))} (at least {percent(-_gain(seen.upper))} {surely}"
-            )
+            claim = f"B is faster than A by {percent(_gain(estimate.theta))} (at least {percent(_gain(estimate.lower))} {surely}"
+        case "not_faster" if estimate.upper < 0:
+            claim = f"B is slower than A by {percent(-_gain(estimate.theta))} (at least {percent(-_gain(estimate.upper))} {surely}"
         case "not_faster":
-            least = percent(_gain(seen.required))
-            claim = f"B is not faster than A by {least} or more (at most {format_signed_percent(_gain(seen.upper))} {surely}"
+            least = percent(_gain(estimate.required))
+            claim = f"B is not faster than A by {least} or more (at most {format_signed_percent(_gain(estimate.upper))} {surely}"
         case "undecided":
             claim = (
-                f"Undecided, {_why(found)}: B against A is {format_signed_percent(_gain(seen.theta))}, between {_bound(seen.lower)}"
-                f" and {_bound(seen.upper)}, and more than {percent(_gain(seen.required))} is asked for ({surely[3:]}"
+                f"Undecided, {_why(outcome)}: B against A is {format_signed_percent(_gain(estimate.theta))},"
+                f" between {_bound(estimate.lower)} and {_bound(estimate.upper)},"
+                f" and more than {percent(_gain(estimate.required))} is asked for ({surely[3:]}"
             )
-    slower = [shape.label for shape in seen.shapes if shape.slower] if len(seen.shapes) > 1 else []
-    but = f", but slower on {', '.join(slower)}" if slower and found.verdict == "faster" else ""
+    slower = [shape.label for shape in estimate.shapes if shape.slower] if len(estimate.shapes) > 1 else []
+    but = f", but slower on {', '.join(slower)}" if slower and outcome.verdict == "faster" else ""
     return f"{claim}; {rests}){but}."
 
 
@@ -291,8 +288,8 @@ def percent(share: float) -> str:
     value = abs(100 * share)
     digits = 0 if value >= 99.95 else 1 if value >= 0.995 else 2
     text = f"{100 * share:.{digits}f}"
-    whole = text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{'0' if whole in ('-0', '') else whole} %"
+    short_text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{'0' if short_text in ('-0', '') else short_text} %"
 
 
 def format_signed_percent(share: float) -> str:
@@ -300,16 +297,16 @@ def format_signed_percent(share: float) -> str:
     return percent(share) if share < 0 else f"+{percent(share)}"
 
 
-def _basis(found: Found) -> str:
-    pairs = f"{len(found.pairs)} process pair{'s' if len(found.pairs) > 1 else ''}"
-    if found.noise:
-        return f"{pairs}, noise {percent(found.noise.sd)} a pair measured on identical versions"
-    sd = found.looks[-1].sd
+def _basis(outcome: Found) -> str:
+    pairs = f"{len(outcome.pairs)} process pair{'s' if len(outcome.pairs) > 1 else ''}"
+    if outcome.noise:
+        return f"{pairs}, noise {percent(outcome.noise.sd)} a pair measured on identical versions"
+    sd = outcome.looks[-1].sd
     return f"{pairs}, noise {percent(sd)} a pair by their own scatter" if sd else f"{pairs}, noise not known"
 
 
-def _why(found: Found) -> str:
-    match found.ended:
+def _why(outcome: Found) -> str:
+    match outcome.ended:
         case "interrupted":
             return "interrupted"
         case "time":
@@ -317,29 +314,29 @@ def _why(found: Found) -> str:
         case "unstable":
             return "the machine did not stay the same"
         case "pairs" | "decided":
-            return f"{len(found.pairs)} pairs do not settle it"
+            return f"{len(outcome.pairs)} pairs do not settle it"
 
 
-def _shapes(found: Found, about: About) -> tuple[ShapeAnswer, ...]:
-    if not found.looks:
+def _shapes(outcome: Found, about: About) -> tuple[ShapeAnswer, ...]:
+    if not outcome.looks:
         return ()
-    times = {shape.label: shape for shape in merge_comparisons(found.pairs).shapes}
+    times = {shape.label: shape for shape in merge_comparisons(outcome.pairs).shapes}
     return tuple(
         ShapeAnswer(
-            label=seen.label,
-            a=display_cost(times[seen.label].best_us, about),
-            b=display_cost(times[seen.label].candidate_us, about),
-            ratio=math.exp(seen.theta),
-            lower=_ratio(seen.lower),
-            upper=_ratio(seen.upper),
-            slower=seen.slower,
+            label=estimate.label,
+            a=display_cost(times[estimate.label].best_us, about),
+            b=display_cost(times[estimate.label].candidate_us, about),
+            ratio=math.exp(estimate.theta),
+            lower=_ratio(estimate.lower),
+            upper=_ratio(estimate.upper),
+            slower=estimate.slower,
         )
-        for seen in found.looks[-1].shapes
+        for estimate in outcome.looks[-1].shapes
     )
 
 
-def _calibration(noise: Noise | None, found: Found, request: Asked) -> Calibration | None:
-    if noise is None or found.calibration is None:
+def _calibration(noise: Noise | None, outcome: Found, request: Asked) -> Calibration | None:
+    if noise is None or outcome.calibration is None:
         return None
     return Calibration(
         pairs=noise.pairs,
@@ -347,28 +344,28 @@ def _calibration(noise: Noise | None, found: Found, request: Asked) -> Calibrati
         offset=math.expm1(noise.offset),
         allowance=math.expm1(noise.allowance),
         smallest_visible_gain=smallest_visible_gain(noise, request.limits),
-        seconds=found.calibration.seconds,
+        seconds=outcome.calibration.seconds,
     )
 
 
-def _notes(found: Found, about: About) -> tuple[str, ...]:
+def _notes(outcome: Found, about: About) -> tuple[str, ...]:
     notes = [*about.notes]
-    if found.noise is None:
-        why = f" ({found.uncalibrated})" if found.uncalibrated else ""
+    if outcome.noise is None:
+        why = f" ({outcome.uncalibrated})" if outcome.uncalibrated else ""
         notes.append(f"identical versions were not timed{why}: the pairs are judged by their own scatter alone")
-    elif found.noise.allowance:
+    elif outcome.noise.allowance:
         notes.append(
-            f"identical versions differ by {format_signed_percent(math.expm1(found.noise.offset))} systematically here:"
-            f" {percent(math.expm1(found.noise.allowance))} is added to the margin"
+            f"identical versions differ by {format_signed_percent(math.expm1(outcome.noise.offset))} systematically here:"
+            f" {percent(math.expm1(outcome.noise.allowance))} is added to the margin"
         )
-    if found.calibration:
-        notes += [f"A against itself: {note}" for note in found.calibration.notes]
-    notes += [note for pair in found.pairs for note in pair.notes]
-    if found.lost:
-        pairs = "1 pair was" if len(found.lost) == 1 else f"{len(found.lost)} pairs were"
-        notes.append(f"{pairs} left out: {found.lost[-1].detail}")
-    if found.looks:
-        notes += [_slower(shape) for shape in _slow(found.looks[-1])]
+    if outcome.calibration:
+        notes += [f"A against itself: {note}" for note in outcome.calibration.notes]
+    notes += [note for pair in outcome.pairs for note in pair.notes]
+    if outcome.failures:
+        pairs = "1 pair was" if len(outcome.failures) == 1 else f"{len(outcome.failures)} pairs were"
+        notes.append(f"{pairs} left out: {outcome.failures[-1].detail}")
+    if outcome.looks:
+        notes += [_slower(shape) for shape in _slow(outcome.looks[-1])]
     return tuple(dict.fromkeys(notes))
 
 

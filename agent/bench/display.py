@@ -43,14 +43,14 @@ class PlainWatch:
     """Lines for a log file or a pipe."""
 
     def __init__(self) -> None:
-        self._said = ""
+        self._kind = ""
 
     def say(self, text: str) -> None:
         """One line for each kind of work, not for each step of it."""
         kind = text.partition(":")[0]
-        if kind not in (self._said, "A against itself"):
+        if kind not in (self._kind, "A against itself"):
             note(text)
-        self._said = kind
+        self._kind = kind
 
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
         """What identical versions showed."""
@@ -180,28 +180,28 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(path: Path, found: Found, said: Answer) -> None:
+def draw(path: Path, outcome: Found, answer: Answer) -> None:
     """Write the picture; `.png` or `.svg` by the name. Vertical: how much faster B is in per cent."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.6), dpi=144, layout="constrained")
-    twins = _gains(found.calibration)
-    own = [value for pair in found.pairs for value in _gains(pair)]
-    low, high = _reach(found, twins, own)
+    twins = _gains(outcome.calibration)
+    pair_gains = [value for pair in outcome.pairs for value in _gains(pair)]
+    low, high = _reach(outcome, twins, pair_gains)
     if twins:
         left, axes = figure.subplots(1, 2, sharey=True, width_ratios=(1, 2.4))
         _twins(left, twins)
     else:
         left = axes = figure.subplots()
-    _pairs(axes, own, found, COLORS[said.verdict])
-    _bounds(axes, found, COLORS[said.verdict], low=low, high=high)
-    for one in {left, axes}:
-        _frame(one, found)
+    _pairs(axes, pair_gains, outcome, COLORS[answer.verdict])
+    _bounds(axes, outcome, COLORS[answer.verdict], low=low, high=high)
+    for panel in {left, axes}:
+        _frame(panel, outcome)
     left.set_ylim(low, high)
     left.set_ylabel("B faster than A by (t_A / t_B - 1)")
     axes.set_xlabel("pairs of A against B")
-    _words(figure, said)
-    figure.savefig(path, format=path.suffix[1:], metadata={"Title": said.sentence})
+    _words(figure, answer)
+    figure.savefig(path, format=path.suffix[1:], metadata={"Title": answer.sentence})
 
 
 def _gains(comparison: Comparison | None) -> list[float]:
@@ -213,11 +213,11 @@ def _percent(log_ratio: float) -> float:
     return 100 * math.expm1(log_ratio) if math.isfinite(log_ratio) else math.copysign(math.inf, log_ratio)
 
 
-def _reach(found: Found, twins: list[float], own: list[float]) -> tuple[float, float]:
+def _reach(outcome: Found, twins: list[float], pair_gains: list[float]) -> tuple[float, float]:
     """What must be seen: all pairs, the last bounds, zero and the margin. Early bounds may leave the picture."""
-    last = found.looks[-1:]
-    ends = [_percent(value) for seen in last for value in (seen.lower, seen.upper, seen.required)]
-    inside = [value for value in (*ends, *twins, *own, 0.0) if math.isfinite(value)]
+    last_look = outcome.looks[-1:]
+    ends = [_percent(value) for look in last_look for value in (look.lower, look.upper, look.required)]
+    inside = [value for value in (*ends, *twins, *pair_gains, 0.0) if math.isfinite(value)]
     middle, half = (max(inside) + min(inside)) / 2, (max(inside) - min(inside)) / 2 or 1.0
     return middle - ROOM * half, middle + ROOM * half
 
@@ -228,43 +228,45 @@ def _twins(axes: "Axes", twins: list[float]) -> None:
     axes.set_xlabel("pairs of A against itself")
 
 
-def _pairs(axes: "Axes", own: list[float], found: Found, color: str) -> None:
-    numbers = range(1, len(own) + 1)
-    axes.scatter(numbers, own, s=34, color=color, edgecolors="white", linewidths=0.7, label="A against B", zorder=5)
-    means = [_percent(seen.theta) for seen in found.looks]
+def _pairs(axes: "Axes", pair_gains: list[float], outcome: Found, color: str) -> None:
+    numbers = range(1, len(pair_gains) + 1)
+    axes.scatter(
+        numbers, pair_gains, s=34, color=color, edgecolors="white", linewidths=0.7, label="A against B", zorder=5
+    )
+    means = [_percent(look.theta) for look in outcome.looks]
     axes.plot(numbers, means, color=color, linewidth=1.6, label="mean so far", zorder=4)
-    axes.set_xlim(0.4, max(len(own), 2) * 1.16 + 0.4)
+    axes.set_xlim(0.4, max(len(pair_gains), 2) * 1.16 + 0.4)
 
 
-def _bounds(axes: "Axes", found: Found, color: str, *, low: float, high: float) -> None:
+def _bounds(axes: "Axes", outcome: Found, color: str, *, low: float, high: float) -> None:
     """The band of all looks, cut where it leaves the picture, and the last look in numbers."""
-    if not found.looks:
+    if not outcome.looks:
         return
-    numbers = [seen.pairs for seen in found.looks]
-    lower = [max(_percent(seen.lower), low) for seen in found.looks]
-    upper = [min(_percent(seen.upper), high) for seen in found.looks]
+    numbers = [look.pairs for look in outcome.looks]
+    lower = [max(_percent(look.lower), low) for look in outcome.looks]
+    upper = [min(_percent(look.upper), high) for look in outcome.looks]
     axes.fill_between(numbers, lower, upper, color=color, alpha=0.16, linewidth=0, label="bounds, valid at every look")
-    last, at = found.looks[-1], numbers[-1]
+    last_look, at = outcome.looks[-1], numbers[-1]
     axes.vlines(at, lower[-1], upper[-1], color=color, linewidth=1.4, zorder=4)
     place = at + 0.012 * (axes.get_xlim()[1] - axes.get_xlim()[0])
     texts = [
         (value, format_signed_percent(math.expm1(value)))
-        for value in (last.upper, last.theta, last.lower)
+        for value in (last_look.upper, last_look.theta, last_look.lower)
         if math.isfinite(value)
     ]
     if upper[-1] - lower[-1] < TIGHT * (high - low):  # three numbers in one place: one below the other
-        texts = [(last.theta, "\n".join(text for _, text in texts))]
+        texts = [(last_look.theta, "\n".join(text for _, text in texts))]
     for value, text in texts:
-        weight = "bold" if value == last.theta and len(texts) > 1 else "normal"
+        weight = "bold" if value == last_look.theta and len(texts) > 1 else "normal"
         axes.text(place, _percent(value), text, color=color, fontsize=9, fontweight=weight, va="center")
 
 
-def _frame(axes: "Axes", found: Found) -> None:
+def _frame(axes: "Axes", outcome: Found) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.axhline(0, color=GREY, linewidth=0.9, zorder=1)
-    if found.looks:
-        required = _percent(found.looks[-1].required)
+    if outcome.looks:
+        required = _percent(outcome.looks[-1].required)
         axes.axhline(required, color=DARK, linewidth=1.1, linestyle=(0, (5, 3)), label="required", zorder=2)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+.3g} %" if value else "0 %"))
@@ -274,15 +276,15 @@ def _frame(axes: "Axes", found: Found) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _words(figure: "Figure", said: Answer) -> None:
-    who = f"A: {_short(said.a)}\nB: {_short(said.b)}"
-    sentence = "\n".join(textwrap.wrap(said.sentence, LINE))
+def _words(figure: "Figure", answer: Answer) -> None:
+    who = f"A: {_short(answer.a)}\nB: {_short(answer.b)}"
+    sentence = "\n".join(textwrap.wrap(answer.sentence, LINE))
     figure.suptitle(f"{sentence}\n{who}", fontsize=9.5, x=0.01, ha="left", color=DARK, linespacing=1.4)
-    named = {
+    handles = {
         label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
-        named.values(), named.keys(), loc="outside lower center", ncols=len(named), fontsize=8.5, frameon=False
+        handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), fontsize=8.5, frameon=False
     )
 
 

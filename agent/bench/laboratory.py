@@ -138,7 +138,7 @@ class VersionLab:
         assert isinstance(workspace, GitWorkspace)
         gathering.lend(pairing.versions[1], workspace.repository())
         self._shapes: tuple[str, ...] = ()
-        self._taken: dict[str, list[Artifact]] = {"calibration": [], "pairs": []}
+        self._artifacts: dict[str, list[Artifact]] = {"calibration": [], "pairs": []}
 
     def prepare(self, say: Say) -> None:
         """Build both, run the benchmark of both once: what does not build or fails a Check has no speed."""
@@ -169,7 +169,7 @@ class VersionLab:
         )
 
     def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
-        found = self._ports.timer.calibrate(
+        timing = self._ports.timer.calibrate(
             self._a,
             shapes=self._shapes,
             pairs=pairs,
@@ -178,10 +178,10 @@ class VersionLab:
             fresh=False,
             purpose="bench-calibration",
         )
-        return self._usable(found, "calibration")
+        return self._usable(timing, "calibration")
 
     def pair(self, number: int) -> Comparison | BenchmarkFailed:
-        found = self._ports.timer.compare(
+        timing = self._ports.timer.compare(
             best=self._a,
             candidate=self._b,
             shapes=self._shapes,
@@ -190,22 +190,22 @@ class VersionLab:
             blocks=self._blocks,
             purpose=f"bench-{number}",
         )
-        return self._usable(found, "pairs")
+        return self._usable(timing, "pairs")
 
     def raw(self) -> dict[str, object]:
         store = ArtifactStore(self._campaign)
         return {
-            name: [pair for artifact in taken for pair in json.loads(store.get(artifact))]
-            for name, taken in self._taken.items()
+            name: [pair for artifact in artifacts for pair in json.loads(store.get(artifact))]
+            for name, artifacts in self._artifacts.items()
         }
 
-    def _usable(self, found: Comparison | BenchmarkFailed, kind: str) -> Comparison | BenchmarkFailed:
-        if isinstance(found, BenchmarkFailed):
-            if found.reason == "unstable":
-                return found
-            raise unusable(self._pairing.loaded, found)
-        self._taken[kind].append(found.raw)
-        return found
+    def _usable(self, timing: Comparison | BenchmarkFailed, kind: str) -> Comparison | BenchmarkFailed:
+        if isinstance(timing, BenchmarkFailed):
+            if timing.reason == "unstable":
+                return timing
+            raise unusable(self._pairing.loaded, timing)
+        self._artifacts[kind].append(timing.raw)
+        return timing
 
     def _check_version(self, name: str, commit: str) -> tuple[str, ...]:
         run = self._ports.timer.benchmark(
@@ -224,8 +224,8 @@ def _version(side: Side, gathering: Gathering, here: Path) -> Version:
 
 def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
     """A's; B's where A has none. Both must say the same of everything that changes a number."""
-    found = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
-    theirs, ours = found["B"], found["A"]
+    by_side = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
+    theirs, ours = by_side["B"], by_side["A"]
     if ours is None and theirs is None:
         raise UserError(f"neither A nor B has a {FILE_NAME} in its folder {a.folder}; commit one, or compare commands")
     if ours is None or theirs is None:
@@ -314,8 +314,8 @@ class CommandLab:
             empty = 1000 * self._runs.empty_s()
             self._notes = (f"times are of whole processes, {where}; {empty:.1f} ms of each is its start",)
         else:
-            said = f"the numbers are the commands' own, taken to be by engine {self._runs.engine}"
-            self._notes = (f"{said}; the processes are {where}",)
+            origin = f"the numbers are the commands' own, taken to be by engine {self._runs.engine}"
+            self._notes = (f"{origin}; the processes are {where}",)
 
     @property
     def about(self) -> About:

@@ -44,8 +44,8 @@ def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
 
     Raises UserError naming the option, variable or contract field of a value that cannot be.
     """
-    found = settings.resolve(layers).limits
-    return found.model_copy(update={"looks": tuple(range(1, max_pairs + 1)), "screen_pairs": max_pairs + 1})
+    limits = settings.resolve(layers).limits
+    return limits.model_copy(update={"looks": tuple(range(1, max_pairs + 1)), "screen_pairs": max_pairs + 1})
 
 
 def positive(numbers: Mapping[str, float | None]) -> None:
@@ -66,8 +66,8 @@ def metric(*, regex: str | None, column: str | None, label: str | None, higher: 
     if regex is not None and column is not None:
         raise UserError("--metric-regex and --csv: give one of them")
     if regex is None and column is None:
-        given = {"--label": label is not None, "--higher-is-better": higher, "--engine": engine is not None}
-        if unfit := [option for option, there in given.items() if there]:
+        options = {"--label": label is not None, "--higher-is-better": higher, "--engine": engine is not None}
+        if unfit := [option for option, there in options.items() if there]:
             raise UserError(
                 f"{unfit[0]}: says something of numbers that the commands report; add --metric-regex or --csv"
             )
@@ -98,14 +98,14 @@ def _engine(word: str) -> Engine:
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
-        found = re.compile(text, re.MULTILINE)
+        pattern = re.compile(text, re.MULTILINE)
     except re.error as error:
         raise UserError(f"--metric-regex: {text!r}: {error}; correct the pattern") from None
-    if found.groups != 1:
+    if pattern.groups != 1:
         raise UserError(
-            f"--metric-regex: {text!r} has {found.groups} groups; put one around the number: 'time: ([0-9.]+)'"
+            f"--metric-regex: {text!r} has {pattern.groups} groups; put one around the number: 'time: ([0-9.]+)'"
         )
-    return found
+    return pattern
 
 
 class Request(Value):
@@ -155,25 +155,27 @@ class Side(Value):
         try:
             words = tuple(shlex.split(self.text))
         except ValueError as error:
-            said = str(error)
-            raise UserError(f"{self.name}: {self.text!r}: {said[:1].lower()}{said[1:]}; correct the quotes") from None
-        if found := sorted(SHELL_WORDS & set(words)):
+            reason = str(error)
             raise UserError(
-                f"{self.name}: {self.text!r} uses the shell ({' '.join(found)});"
+                f"{self.name}: {self.text!r}: {reason[:1].lower()}{reason[1:]}; correct the quotes"
+            ) from None
+        if shell_words := sorted(SHELL_WORDS & set(words)):
+            raise UserError(
+                f"{self.name}: {self.text!r} uses the shell ({' '.join(shell_words)});"
                 " put it into a script and give the script"
             )
         return words
 
 
-def understood(a: str, b: str, here: Path) -> tuple[Side, Side]:
+def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
     """Both words. Raises UserError, one line, for one that is nothing or several things, and for a mixture."""
-    first, second = _side("A", a, here), _side("B", b, here)
-    if (first.kind == "command") != (second.kind == "command"):
+    side_a, side_b = _side("A", a, here), _side("B", b, here)
+    if (side_a.kind == "command") != (side_b.kind == "command"):
         raise UserError(
-            f"A is a {first.kind} and B is a {second.kind}: they would be timed in two ways, and are never compared;"
+            f"A is a {side_a.kind} and B is a {side_b.kind}: they would be timed in two ways, and are never compared;"
             " give two commands, or two commits or folders"
         )
-    return first, second
+    return side_a, side_b
 
 
 def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
@@ -183,22 +185,22 @@ def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
         if not _READINGS[side.kind](side.text, here):
             raise UserError(f"{name}: {_no_such(side, here)}")
         return side
-    found = [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here)]
-    if not found:
+    kinds = [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here)]
+    if not kinds:
         raise UserError(f"{name}: {_nothing(name, word, here)}")
-    if len(found) > 1:
-        meanings = " and ".join(f"a {kind}" for kind in found)
-        ways = " or ".join(f"{WRITTEN[kind]}{word}" for kind in found)
+    if len(kinds) > 1:
+        meanings = " and ".join(f"a {kind}" for kind in kinds)
+        ways = " or ".join(f"{WRITTEN[kind]}{word}" for kind in kinds)
         raise UserError(f"{name}: {word!r} is {meanings}; write {ways}")
-    return Side(name=name, kind=found[0], text=word)
+    return Side(name=name, kind=kinds[0], text=word)
 
 
 def _runs(text: str, here: Path) -> bool:
     """Whether the first word is a program."""
-    first = first_line(text)
-    if "/" in first:
-        return shutil.which(here / first) is not None
-    return bool(first) and shutil.which(first) is not None
+    program = first_line(text)
+    if "/" in program:
+        return shutil.which(here / program) is not None
+    return bool(program) and shutil.which(program) is not None
 
 
 def first_line(text: str) -> str:

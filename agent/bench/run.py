@@ -19,8 +19,8 @@ from ridgeline.agent.bench.request import (
     metric,
     output_file,
     positive,
+    read_sides,
     require_at_least,
-    understood,
 )
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
@@ -40,16 +40,16 @@ COMMAND_BLOCKS = 1
 def compare_versions(request: Request, here: Path) -> Answer:
     """The whole of it. Raises UserError and the errors of the adapters, each one line with its mend."""
     check_request(request)
-    sides = understood(request.a, request.b, here)
-    drawn = find_picture_path(request)
+    sides = read_sides(request.a, request.b, here)
+    plot_path = find_picture_path(request)
     watch = watcher(quiet=request.quiet)
     try:
-        with _lab(request, sides, here) as (lab, asked):
-            found = Course(lab, asked, watch).run()
-            said = answer(found, lab.about, asked)
+        with _lab(request, sides, here) as (lab, bench_settings):
+            outcome = Course(lab, bench_settings, watch).run()
+            result = answer(outcome, lab.about, bench_settings)
             if request.raw:
-                said = said.model_copy(update={"raw": str(request.raw)})
-                _keep(request.raw, found, said, asked, lab)
+                result = result.model_copy(update={"raw": str(request.raw)})
+                _keep(request.raw, outcome, result, bench_settings, lab)
     except KeyboardInterrupt:
         raise UserError("interrupted before anything was timed", INTERRUPTED) from None
     except (MixedEvidence, PairedError) as error:
@@ -61,7 +61,7 @@ def compare_versions(request: Request, here: Path) -> Answer:
         raise
     finally:
         watch.close()
-    return _with_plot(drawn, found, said)
+    return _with_plot(plot_path, outcome, result)
 
 
 def check_request(request: Request) -> None:
@@ -91,14 +91,14 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
         return
     from ridgeline.agent.bench.laboratory import VersionLab, gather_sides
 
-    given = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
-    given |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
-    if unfit := [option for option, value in given.items() if value is not None]:
+    options = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
+    options |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
+    if unfit := [option for option, value in options.items() if value is not None]:
         raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
     with gather_sides(sides, here) as (pairing, gathering, folder):
         contract = settings.from_contract(pairing.loaded.contract, pairing.loaded.path.name)
-        asked = make_bench_settings(request, (contract,), blocks=request.blocks)
-        yield VersionLab(pairing, gathering, folder, blocks=asked.blocks), asked
+        bench_settings = make_bench_settings(request, (contract,), blocks=request.blocks)
+        yield VersionLab(pairing, gathering, folder, blocks=bench_settings.blocks), bench_settings
 
 
 def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
@@ -111,11 +111,11 @@ def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
         higher=request.higher_is_better,
         engine=request.engine,
     )
-    asked = make_bench_settings(request, (), blocks=None).model_copy(
+    bench_settings = make_bench_settings(request, (), blocks=None).model_copy(
         update={"blocks": request.blocks or COMMAND_BLOCKS}
     )
     how = conduct(threads=request.threads, timeout_s=request.timeout, gpu=request.gpu)
-    return CommandLab(sides, what, how, asked), asked
+    return CommandLab(sides, what, how, bench_settings), bench_settings
 
 
 def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> Asked:
@@ -139,24 +139,24 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     )
 
 
-def _keep(path: Path, found: Found, said: Answer, request: Asked, lab: Lab) -> None:
+def _keep(path: Path, outcome: Found, result: Answer, request: Asked, lab: Lab) -> None:
     """Everything that a program needs to judge again without measuring."""
     document = {
         "schema_version": SCHEMA,
-        "answer": said.model_dump(mode="json"),
+        "answer": result.model_dump(mode="json"),
         "limits": request.limits.model_dump(mode="json"),
-        "calibration": found.calibration.model_dump(mode="json") if found.calibration else None,
-        "comparisons": [pair.model_dump(mode="json") for pair in found.pairs],
+        "calibration": outcome.calibration.model_dump(mode="json") if outcome.calibration else None,
+        "comparisons": [pair.model_dump(mode="json") for pair in outcome.pairs],
         "timings": lab.raw(),
     }
     write_whole(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
 
-def _with_plot(path: Path | None, found: Found, said: Answer) -> Answer:
+def _with_plot(path: Path | None, outcome: Found, result: Answer) -> Answer:
     if path is None:
-        return said
+        return result
     from ridgeline.agent.bench.display import draw
 
-    said = said.model_copy(update={"plot": str(path)})
-    draw(path, found, said)
-    return said
+    result = result.model_copy(update={"plot": str(path)})
+    draw(path, outcome, result)
+    return result

@@ -85,7 +85,7 @@ def _kernel(told: "Section") -> dict[str, object]:
     """Reports whole, listings left out: `--listing` and `--html` are for people."""
     return {
         "kernel": told.kernel,
-        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in told.found},
+        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in told.inspections},
         "findings": [finding.model_dump(mode="json") for finding in told.findings],
         "hot": {
             one.report.target.arch: [_line(one, *at) for at in (hot.shares if hot else ())] for one, hot in told.placed
@@ -109,7 +109,7 @@ def _tell_all(told: "Sequence[Section]", *, whole: bool) -> None:
 def _tell(told: "Section", *, whole: bool) -> None:
     from ridgeline.agent.isa.report import header, hot_loop, launches, rows
 
-    reports = [one.report for one in told.found]
+    reports = [one.report for one in told.inspections]
     console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
     console.table(header(reports), rows(reports))
     if looks := [text for report in reports if (text := hot_loop(report))]:

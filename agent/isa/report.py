@@ -33,24 +33,24 @@ def hotspots(path: Path) -> tuple[Hotspot, ...]:
         recording = att.read(path) if att.sniff(path) else ncu.read(path)
     except RecordingError as error:
         raise UserError(f"--trace: {error}") from None
-    found = recording.hotspots or (recording.att.hotspots if recording.att else ())
-    if not found:
+    spots = recording.hotspots or (recording.att.hotspots if recording.att else ())
+    if not spots:
         raise UserError(f"--trace: {path}: tells no instructions; give a thread trace or ncu's source page")
-    return found
+    return spots
 
 
-def place_hotspots(code: Code, found: Sequence[Hotspot]) -> Placed:
+def place_hotspots(code: Code, spots: Sequence[Hotspot]) -> Placed:
     """Each by its text, and by its source line where several instructions read the same."""
     where: dict[str, list[int]] = {}
     for index, instruction in enumerate(code.instructions):
         where.setdefault(_plain(instruction.text), []).append(index)
     shares: dict[int, float] = {}
     missed = []
-    for hot in found:
+    for hot in spots:
         same = where.get(_plain(hot.isa), [])
         line = hot.source.rpartition("/")[2]
-        named = [index for index in same if line and code.instructions[index].source == line]
-        fitting = named or same
+        same_line = [index for index in same if line and code.instructions[index].source == line]
+        fitting = same_line or same
         if len(fitting) == 1:
             shares[fitting[0]] = shares.get(fitting[0], 0.0) + hot.share
         else:
@@ -66,47 +66,47 @@ def _plain(text: str) -> str:
 class Section(Value):
     """One kernel of a file."""
 
-    found: tuple[Inspected, ...]
+    inspections: tuple[Inspected, ...]
     """One for each target."""
     findings: tuple[IsaFinding, ...]
     """Differences to the earlier version."""
     hot: tuple[Placed | None, ...]
-    """For each of `found`; None without a trace, and where there are no instructions to place it on."""
+    """For each of `inspections`; None without a trace, and where there are no instructions to place it on."""
     compared: bool
     """Whether the earlier version has this kernel on a target of these."""
 
     @property
     def kernel(self) -> str:
         """Its name in the code."""
-        return self.found[0].report.kernel
+        return self.inspections[0].report.kernel
 
     @property
     def placed(self) -> tuple[tuple[Inspected, Placed | None], ...]:
         """Each target's code with what is hot in it."""
-        return tuple(zip(self.found, self.hot, strict=True))
+        return tuple(zip(self.inspections, self.hot, strict=True))
 
 
 def sections(
-    found: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]], spots: Sequence[Hotspot]
+    kernels: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]], spots: Sequence[Hotspot]
 ) -> tuple[Section, ...]:
     """One for each kernel. Kernels of an earlier version are found by name; a single one whatever its name is now."""
-    return tuple(_section(one, _earlier(one, found, before), spots) for one in found)
+    return tuple(_section(kernel, _earlier(kernel, kernels, before), spots) for kernel in kernels)
 
 
 def _earlier(
-    one: tuple[Inspected, ...], found: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]]
+    kernel: tuple[Inspected, ...], kernels: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]]
 ) -> tuple[Inspected, ...]:
-    if len(found) == len(before) == 1:
+    if len(kernels) == len(before) == 1:
         return before[0]
-    return next((old for old in before if old[0].report.kernel == one[0].report.kernel), ())
+    return next((old for old in before if old[0].report.kernel == kernel[0].report.kernel), ())
 
 
-def _section(one: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequence[Hotspot]) -> Section:
-    then, now = ([inspected.report for inspected in version] for version in (old, one))
+def _section(kernel: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequence[Hotspot]) -> Section:
+    then, now = ([inspected.report for inspected in version] for version in (old, kernel))
     return Section(
-        found=one,
+        inspections=kernel,
         findings=compare_reports(then, now),
-        hot=tuple(place_hotspots(inspected.code, spots) if spots and inspected.code else None for inspected in one),
+        hot=tuple(place_hotspots(inspected.code, spots) if spots and inspected.code else None for inspected in kernel),
         compared=bool({report.target for report in then} & {report.target for report in now}),
     )
 
@@ -206,8 +206,8 @@ def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
 
 
 def _total(report: Report) -> int | None:
-    held = report.resources
-    return held.vgpr_total if held.vgpr_total is not None else held.arch_vgpr
+    resources = report.resources
+    return resources.vgpr_total if resources.vgpr_total is not None else resources.arch_vgpr
 
 
 def _waves(report: Report) -> str:
@@ -218,14 +218,14 @@ def _waves(report: Report) -> str:
 
 def _next(report: Report) -> str:
     """Only where registers are what stops it."""
-    found = report.occupancy
-    return number(found.registers_for_next) if found and found.limiter == "registers" else UNKNOWN
+    occupancy = report.occupancy
+    return number(occupancy.registers_for_next) if occupancy and occupancy.limiter == "registers" else UNKNOWN
 
 
 def _matrix(report: Report) -> str:
     if report.shape is None:
         return UNKNOWN
-    return ", ".join(f"{found.count} {found.name}" for found in report.shape.matrix) or "0"
+    return ", ".join(f"{entry.count} {entry.name}" for entry in report.shape.matrix) or "0"
 
 
 def _moves(kind: Kind) -> Callable[[Report], str]:
@@ -250,9 +250,11 @@ def hot_loop(report: Report) -> str:
     where = f" at {loop.source[0]}" if loop.source else ""
     main = {"matrix", "global_load", "lds_read", "wait", "barrier", "scratch"}
     words = SAID if report.target.vendor == "nvidia" else {}
-    named = ((found.count, NAMES[found.name]) for found in loop.counts if found.name in main)
-    told = ", ".join(f"{count} {words.get(name, name)}" for count, name in named)
-    return f"{report.target.arch}: {loop.last - loop.first + 1} instructions{where}" + (f": {told}" if told else "")
+    class_counts = ((entry.count, NAMES[entry.name]) for entry in loop.counts if entry.name in main)
+    summary = ", ".join(f"{count} {words.get(name, name)}" for count, name in class_counts)
+    return f"{report.target.arch}: {loop.last - loop.first + 1} instructions{where}" + (
+        f": {summary}" if summary else ""
+    )
 
 
 # The report as one self-contained page. Everything in it is escaped: kernel names and sources are hostile.
@@ -265,22 +267,22 @@ STYLE = (
 )
 
 
-def page(told: Sequence[Section]) -> str:
+def page(kernel_sections: Sequence[Section]) -> str:
     """HTML of each kernel's table, differences, notes and listings."""
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        f"<title>{escape(', '.join(one.kernel for one in told))}</title>"
-        f"<style>{STYLE}</style></head><body>{''.join(_kernel(one) for one in told)}</body></html>\n"
+        f"<title>{escape(', '.join(section.kernel for section in kernel_sections))}</title>"
+        f"<style>{STYLE}</style></head><body>{''.join(_kernel(section) for section in kernel_sections)}</body></html>\n"
     )
 
 
-def _kernel(told: Section) -> str:
-    reports = [one.report for one in told.found]
-    listings = "".join(_listing(one, hot) for one, hot in told.placed)
+def _kernel(section: Section) -> str:
+    reports = [inspected.report for inspected in section.inspections]
+    listings = "".join(_listing(inspected, hot) for inspected, hot in section.placed)
     return (
-        f"<h1>{escape(f'{told.kernel}: {reports[0].compiler}')}</h1>"
+        f"<h1>{escape(f'{section.kernel}: {reports[0].compiler}')}</h1>"
         f"<table>{_line(header(reports), 'th')}{''.join(_line(row, 'td') for row in rows(reports))}</table>"
-        f"{_findings(told.findings)}{''.join(_notes(one) for one in told.found)}{listings}"
+        f"{_findings(section.findings)}{''.join(_notes(inspected) for inspected in section.inspections)}{listings}"
     )
 
 
@@ -296,20 +298,22 @@ def _findings(findings: Sequence[IsaFinding]) -> str:
     return f"<h2>Against the other version</h2><table>{lines}</table>"
 
 
-def _notes(one: Inspected) -> str:
-    notes = [one.report.compiler, *one.report.notes]
-    if one.report.occupancy is not None:
-        notes.append(f"waves: {one.report.occupancy.source}")
-    return f"<h2>{escape(one.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
+def _notes(inspected: Inspected) -> str:
+    notes = [inspected.report.compiler, *inspected.report.notes]
+    if inspected.report.occupancy is not None:
+        notes.append(f"waves: {inspected.report.occupancy.source}")
+    return f"<h2>{escape(inspected.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
 
 
-def _listing(one: Inspected, hot: Placed | None) -> str:
-    if one.code is None or one.report.shape is None:
+def _listing(inspected: Inspected, hot: Placed | None) -> str:
+    if inspected.code is None or inspected.report.shape is None:
         return ""
     shares = dict(hot.shares) if hot else {}
     lines = "".join(
         _line(row, "td", "time" if row[0] else "hot" if "*" in row[1] else "")
-        for row in listing(one.code, one.report.shape.loops, shares)
+        for row in listing(inspected.code, inspected.report.shape.loops, shares)
     )
-    head = f"<summary>{escape(one.report.target.arch)}: {one.report.shape.instructions} instructions</summary>"
+    head = (
+        f"<summary>{escape(inspected.report.target.arch)}: {inspected.report.shape.instructions} instructions</summary>"
+    )
     return f"<details>{head}<table class='code'>{lines}</table></details>"

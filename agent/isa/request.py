@@ -49,13 +49,16 @@ def _jits(function: ast.FunctionDef) -> Iterator[bool]:
 
 
 def _outline(function: ast.FunctionDef) -> Outline:
-    given = [*function.args.posonlyargs, *function.args.args]
-    bare = len(given) - len(function.args.defaults)
-    marked = [argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation) for argument in given]
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    bare = len(parameters) - len(function.args.defaults)
+    marked = [
+        parameter.annotation is not None and "constexpr" in ast.unparse(parameter.annotation)
+        for parameter in parameters
+    ]
     return Outline(
         name=function.name,
-        passed=tuple(one.arg for one, constant in zip(given, marked, strict=True) if not constant),
-        constant=tuple(one.arg for at, one in enumerate(given) if marked[at] and at < bare),
+        passed=tuple(parameter.arg for parameter, constant in zip(parameters, marked, strict=True) if not constant),
+        constant=tuple(parameter.arg for at, parameter in enumerate(parameters) if marked[at] and at < bare),
     )
 
 
@@ -93,34 +96,36 @@ def resolve_targets(request: InspectionRequest) -> CompileRequest:
     if is_compiled(path) or not is_triton(path):
         warps = () if request.num_warps is None else (("num_warps", request.num_warps),)
         return CompileRequest(file=path, kernel=request.kernel, options=warps)
-    kernel, noted = (
+    kernel, entry = (
         request.kernel,
         LaunchEntry.model_validate(request.model_dump(include=set(LaunchEntry.model_fields))),
     )
-    if noted.signature is None and noted.call is None:
-        kernel, found = _from_file(path, request)
-        noted = found.model_copy(update=noted.model_dump(exclude_none=True))
-    if noted.signature is not None and noted.call is not None:
+    if entry.signature is None and entry.call is None:
+        kernel, file_entry = _from_file(path, request)
+        entry = file_entry.model_copy(update=entry.model_dump(exclude_none=True))
+    if entry.signature is not None and entry.call is not None:
         raise UserError("--signature: not together with --call; leave one of them out")
-    own = {"num_warps": noted.num_warps, "num_stages": noted.num_stages}
+    compile_options = {"num_warps": entry.num_warps, "num_stages": entry.num_stages}
     return CompileRequest(
         file=path,
         kernel=kernel,
-        signature=split_words(noted.signature or ""),
-        constants=_constants(noted.constants or ""),
-        call=_call(noted.call) if noted.call is not None else None,
-        options=tuple((name, value) for name, value in own.items() if value is not None),
+        signature=split_words(entry.signature or ""),
+        constants=_constants(entry.constants or ""),
+        call=_call(entry.call) if entry.call is not None else None,
+        options=tuple((name, value) for name, value in compile_options.items() if value is not None),
     )
 
 
-def each(request: InspectionRequest) -> tuple[InspectionRequest, ...]:
+def list_kernel_requests(request: InspectionRequest) -> tuple[InspectionRequest, ...]:
     """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
     path = _source(request.file)
     if request.kernel is not None or request.signature is not None or request.call is not None or not is_triton(path):
         return (request,)
-    known, inside = _entries(path), {one.name for one in outlines(path)}
-    own = [kernel for kernel in known if kernel in inside] or known  # the notes may be of other files here as well
-    return tuple(request.model_copy(update={"kernel": kernel}) for kernel in own) or (request,)
+    entries, inside = _entries(path), {outline.name for outline in outlines(path)}
+    kernels = [
+        kernel for kernel in entries if kernel in inside
+    ] or entries  # the notes may be of other files here as well
+    return tuple(request.model_copy(update={"kernel": kernel}) for kernel in kernels) or (request,)
 
 
 def is_triton(path: Path) -> bool:
@@ -130,8 +135,8 @@ def is_triton(path: Path) -> bool:
 
 def command(request: InspectionRequest, kernel: str, **more: str) -> str:
     """What to type for one kernel of a file, with the options that were given and `more`."""
-    given = {name: value for name in WORDS if (value := getattr(request, name)) is not None} | more
-    options = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    arguments = {name: value for name in WORDS if (value := getattr(request, name)) is not None} | more
+    options = [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return shlex.join(("ridgeline", "isa", str(request.file), "--kernel", kernel, *options))
 
 
@@ -167,12 +172,12 @@ def _from_file(path: Path, request: InspectionRequest) -> tuple[str, LaunchEntry
         raise UserError(
             f"--signature: missing, and {notes} is not there either; give {EXAMPLE}{_commands(path, request)}"
         )
-    found = _entries(path)
-    if kernel is None and len(found) == 1:
-        return next(iter(found.items()))
-    if kernel is None or kernel not in found:
-        raise UserError(f"--kernel: {notes} knows {', '.join(found) or 'none'}; name one, or give {EXAMPLE}")
-    return kernel, found[kernel]
+    entries = _entries(path)
+    if kernel is None and len(entries) == 1:
+        return next(iter(entries.items()))
+    if kernel is None or kernel not in entries:
+        raise UserError(f"--kernel: {notes} knows {', '.join(entries) or 'none'}; name one, or give {EXAMPLE}")
+    return kernel, entries[kernel]
 
 
 def _entries(path: Path) -> Mapping[str, LaunchEntry]:
@@ -185,32 +190,32 @@ def _entries(path: Path) -> Mapping[str, LaunchEntry]:
 def _commands(path: Path, request: InspectionRequest) -> str:
     """A command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
     typed = [
-        command(request, one.name, signature=",".join(one.passed), **_preset(one))
-        for one in outlines(path)
-        if request.kernel in (None, one.name)
+        command(request, outline.name, signature=",".join(outline.passed), **_preset(outline))
+        for outline in outlines(path)
+        if request.kernel in (None, outline.name)
     ]
     return f". Put a type for each name in: {'; or '.join(typed)}" if typed else ""
 
 
-def _preset(one: Outline) -> dict[str, str]:
-    return {"constants": ",".join(f"{name}=VALUE" for name in one.constant)} if one.constant else {}
+def _preset(outline: Outline) -> dict[str, str]:
+    return {"constants": ",".join(f"{name}=VALUE" for name in outline.constant)} if outline.constant else {}
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
+    constants = []
     for word in split_words(text):
         name, equals, value = word.partition("=")
         if not equals or not name.strip().isidentifier():
             raise UserError(f"--constants: {word!r} is not NAME=VALUE; for example --constants BLOCK=128,EVEN=true")
-        found.append((name.strip(), value.strip()))
-    return tuple(found)
+        constants.append((name.strip(), value.strip()))
+    return tuple(constants)
 
 
 def _call(text: str) -> Call:
-    found = CALL.fullmatch(text)
-    if found is None:
+    match = CALL.fullmatch(text)
+    if match is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
-    return Call(name=found[1], arguments=split_words(found[2]))
+    return Call(name=match[1], arguments=split_words(match[2]))
 
 
 # Every kernel of a file: inspected one by one where it is known how they are launched, else listed with commands.
@@ -226,13 +231,13 @@ def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspected, ...], 
         UserError: what was given does not say how the file's kernels are launched; names the commands that would.
         NotCompiled, CompilerMissing: as `inspect`.
     """
-    return tuple(found for one in each(request) for found in _split(one))
+    return tuple(targets for single in list_kernel_requests(request) for targets in _split(single))
 
 
 def _split(request: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
     """One kernel, or all that a file turns out to hold."""
     try:
-        found = _inspect_kernel(request)
+        inspected = _inspect_kernel(request)
     except NotCompiled as error:
         if not error.several or len(error.several) > MOST:
             raise
@@ -240,7 +245,7 @@ def _split(request: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
             raise UserError(_list_kernels(request, error.several)) from None
         names = error.several
     else:
-        yield found
+        yield inspected
         return
     for name in names:
         yield _inspect_kernel(request.model_copy(update={"kernel": name}))

@@ -131,14 +131,14 @@ def classify_profiles(profiles: Sequence[KernelProfile]) -> tuple[Judged, ...]:
 
 def document(recordings: Sequence[Recording], profiles: Sequence[Judged]) -> Document:
     """One object for at least one recording. A thread trace among the others is shown with the first too."""
-    first, *others = recordings
-    top = recording_row(first)
-    traced = next((one.att for one in recordings if one.att is not None), None)
+    main, *rest = recordings
+    top = recording_row(main)
+    traced = next((recording.att for recording in recordings if recording.att is not None), None)
     return Document(
         **{name: getattr(top, name) for name in RecordingRow.model_fields if name != "att"},
         att=None if traced is None else trace_row(traced),
         profiles=tuple(profiles),
-        others=tuple(recording_row(other) for other in others),
+        others=tuple(recording_row(recording) for recording in rest),
     )
 
 
@@ -157,9 +157,9 @@ def recording_row(recording: Recording) -> RecordingRow:
 
 def kernel_row(kernel: KernelCalls) -> KernelRow:
     """A kernel as it is printed."""
-    last = {name: getattr(kernel.last, name) for name in Launched.model_fields if name in KernelRow.model_fields}
-    own = {name: getattr(kernel, name) for name in KernelCalls.model_fields if name in KernelRow.model_fields}
-    return KernelRow(**{**last, **own, "metrics": _by_name(kernel.metrics)})
+    last_call = {name: getattr(kernel.last, name) for name in Launched.model_fields if name in KernelRow.model_fields}
+    totals = {name: getattr(kernel, name) for name in KernelCalls.model_fields if name in KernelRow.model_fields}
+    return KernelRow(**{**last_call, **totals, "metrics": _by_name(kernel.metrics)})
 
 
 def trace_row(trace: ThreadTrace) -> TraceRow:
@@ -184,48 +184,50 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     """Everything that the files and folders hold. Raises `UserError` for a path that is missing or cannot be read."""
     from ridgeline.sandbox.profiles.readers.detect import read
 
-    found: list[Recording] = []
+    rows: list[Recording] = []
     for path in paths:
         if not path.exists():
             raise UserError(
                 f"{path}: no such file or folder; give a recording of rocprofv3, ncu, rocprof-compute or torch"
             )
         try:
-            found.extend(read(path))
+            rows.extend(read(path))
         except RecordingError as error:
             raise UserError(str(error)) from error
-    return tuple(found)
+    return tuple(rows)
 
 
-def kernels(found: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[Judged, ...]:
+def kernels(recordings: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[Judged, ...]:
     """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex."""
     from ridgeline.sandbox.profiles.readers.profiles import PROFILES, profile
 
     try:
-        profiles = profile(found, target=kernel, most=sys.maxsize if every else PROFILES, bandwidths=_bandwidths(found))
+        profiles = profile(
+            recordings, target=kernel, most=sys.maxsize if every else PROFILES, bandwidths=_bandwidths(recordings)
+        )
     except re.error as error:
         raise UserError(f"--kernel: {kernel!r} is no regular expression ({error}); escape its signs") from error
     if kernel is not None and not profiles:
-        names = list(dict.fromkeys(one.display for recording in found for one in recording.kernels))
-        told = ", ".join(names[:NAMES_TOLD]) + (
+        names = list(dict.fromkeys(call.display for recording in recordings for call in recording.kernels))
+        names_text = ", ".join(names[:NAMES_TOLD]) + (
             f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
         )
-        raise UserError(f"--kernel: no kernel matches {kernel!r}; recorded are {told or 'none'}")
+        raise UserError(f"--kernel: no kernel matches {kernel!r}; recorded are {names_text or 'none'}")
     return classify_profiles(profiles)
 
 
-def _bandwidths(found: Sequence[Recording]) -> dict[str, Named]:
+def _bandwidths(recordings: Sequence[Recording]) -> dict[str, Named]:
     """The stated memory bandwidth in GB/s of each device that the recordings name and the knowledge base knows."""
     from ridgeline.agent.roofline.roofline import products
 
-    known: dict[str, Named] = {}
-    devices = {one.device for one in found if one.device and one.vendor == "amd"}
+    by_device: dict[str, Named] = {}
+    devices = {recording.device for recording in recordings if recording.device and recording.vendor == "amd"}
     library = products() if devices else None
     for device in devices:
         spec = library.spec(device, "hbm_bandwidth") if library is not None else None
         if spec is not None and spec.value is not None and spec.unit in GBPS:
-            known[device] = Named(name=spec.place, value=spec.value * GBPS[spec.unit])
-    return known
+            by_device[device] = Named(name=spec.place, value=spec.value * GBPS[spec.unit])
+    return by_device
 
 
 # What changed between two profiles: matched kernels, and for each number whether the change can be believed.
@@ -298,23 +300,23 @@ def difference(a: Sequence[Judged], b: Sequence[Judged], *, one_each: bool = Fal
     matched_a, matched_b = ({id(pair[side]) for pair in pairs} for side in (0, 1))
     return Difference(
         kernels=tuple(_compare_kernel(*pair) for pair in pairs),
-        only_a=tuple(one.profile.display for one in a if id(one) not in matched_a),
-        only_b=tuple(one.profile.display for one in b if id(one) not in matched_b),
+        only_a=tuple(judged.profile.display for judged in a if id(judged) not in matched_a),
+        only_b=tuple(judged.profile.display for judged in b if id(judged) not in matched_b),
     )
 
 
 def _pairs(a: Sequence[Judged], b: Sequence[Judged]) -> list[tuple[Judged, Judged]]:
     rest = list(b)
     pairs = []
-    for one in a:
-        same = [other for other in rest if other.profile.kernel == one.profile.kernel]
-        base = own_name(one.profile.kernel)
-        if not same and sum(own_name(other.profile.kernel) == base for other in a) == 1:
-            named = [other for other in rest if own_name(other.profile.kernel) == base]
-            same = named if len(named) == 1 else []
+    for judged in a:
+        same = [candidate for candidate in rest if candidate.profile.kernel == judged.profile.kernel]
+        base = own_name(judged.profile.kernel)
+        if not same and sum(own_name(candidate.profile.kernel) == base for candidate in a) == 1:
+            namesakes = [candidate for candidate in rest if own_name(candidate.profile.kernel) == base]
+            same = namesakes if len(namesakes) == 1 else []
         if same:
-            pairs.append((one, same[0]))
-            rest = [other for other in rest if other is not same[0]]
+            pairs.append((judged, same[0]))
+            rest = [candidate for candidate in rest if candidate is not same[0]]
     return pairs
 
 
@@ -326,7 +328,7 @@ def _compare_kernel(a: Judged, b: Judged) -> KernelMoved:
         b=b.profile.display,
         time=_time(a.profile, b.profile),
         bound=(a.bound.bound, b.bound.bound),
-        numbers=tuple(moved for moved in numbers if moved.a != moved.b),
+        numbers=tuple(change for change in numbers if change.a != change.b),
         stalls=_stalls(a.profile, b.profile) if basis and basis[0] == basis[1] else (),
         stall_basis=basis,
     )
@@ -347,8 +349,8 @@ def _time(a: KernelProfile, b: KernelProfile) -> TimeMoved:
     else:
         answer = "faster" if after < before else "slower"
         why = f"more than {resolution:.4g} ns apart; two recordings are no A/B test: confirm with `ridgeline bench`"
-    moved = _number("time.median_ns", before, after)
-    return TimeMoved(a_ns=before, b_ns=after, ratio=moved.ratio, resolution_ns=resolution, answer=answer, why=why)
+    change = _number("time.median_ns", before, after)
+    return TimeMoved(a_ns=before, b_ns=after, ratio=change.ratio, resolution_ns=resolution, answer=answer, why=why)
 
 
 def _noise(profile: KernelProfile) -> float:
@@ -362,10 +364,10 @@ def _noise(profile: KernelProfile) -> float:
 
 def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[Moved, ...]:
     before, after = ({item.stall: item.share for item in side.stalls} for side in (a, b))
-    moved = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
+    changes = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
     return tuple(
         sorted(
-            (item for item in moved if abs((item.b or 0.0) - (item.a or 0.0)) >= STALL_POINTS),
+            (item for item in changes if abs((item.b or 0.0) - (item.a or 0.0)) >= STALL_POINTS),
             key=lambda item: -abs((item.b or 0.0) - (item.a or 0.0)),
         )
     )

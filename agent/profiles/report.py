@@ -32,8 +32,8 @@ GROUPS = ("time", "mem", "comp", "sol", "occ", "regs", "shared", "shm", "issue",
 
 def plain(text: str, limit: int = 200) -> str:
     """Foreign text for one line of a terminal."""
-    kept = _CONTROL.sub(" ", text[: 4 * limit])
-    return kept if len(kept) <= limit else f"{kept[: limit - 3]}..."
+    printable = _CONTROL.sub(" ", text[: 4 * limit])
+    return printable if len(printable) <= limit else f"{printable[: limit - 3]}..."
 
 
 def headline(recording: Recording) -> str:
@@ -55,15 +55,15 @@ def rows(recording: Recording) -> list[tuple[str, ...]]:
 
 def verdicts(kernels: Sequence[Judged], *, detailed: int = DETAILED) -> Iterator[str]:
     """Lines about each kernel: class, evidence, what next, stalls, hotspots, numbers."""
-    for one in kernels[:detailed]:
-        yield from _verdict(one)
-    for one in kernels[detailed:]:
-        yield f"{plain(one.profile.display, NAME)}: {_class(one)}"
+    for judged in kernels[:detailed]:
+        yield from _verdict(judged)
+    for judged in kernels[detailed:]:
+        yield f"{plain(judged.profile.display, NAME)}: {_class(judged)}"
 
 
-def _verdict(one: Judged) -> Iterator[str]:
-    profile, bound = one.profile, one.bound
-    yield f"{plain(profile.display, 100)}: {_class(one)}"
+def _verdict(judged: Judged) -> Iterator[str]:
+    profile, bound = judged.profile, judged.bound
+    yield f"{plain(profile.display, 100)}: {_class(judged)}"
     yield from (f"  because  {plain(text, 300)}" for text in bound.evidence)
     if bound.flags:
         yield f"  flags    {', '.join(bound.flags)}"
@@ -81,26 +81,26 @@ def _verdict(one: Judged) -> Iterator[str]:
 
 def _numbers(profile: KernelProfile) -> Iterator[str]:
     for group in GROUPS:
-        told = [
-            f"{said.name.partition('.')[2]} {plain_number(said.value)}{'*' if said.corrected else ''}"
-            for said in profile.numbers
-            if said.name.startswith(f"{group}.")
+        metrics = [
+            f"{metric.name.partition('.')[2]} {plain_number(metric.value)}{'*' if metric.corrected else ''}"
+            for metric in profile.numbers
+            if metric.name.startswith(f"{group}.")
         ]
-        if told:
-            yield f"  {group:<8} {', '.join(told)}"
-    for note in dict.fromkeys(said.corrected for said in profile.numbers if said.corrected):
+        if metrics:
+            yield f"  {group:<8} {', '.join(metrics)}"
+    for note in dict.fromkeys(metric.corrected for metric in profile.numbers if metric.corrected):
         yield f"  *        {plain(note)}"
 
 
-def _class(one: Judged) -> str:
-    bound = one.bound
+def _class(judged: Judged) -> str:
+    bound = judged.bound
     name = bound.bound.replace("_", "-") + (f" ({bound.subclass})" if bound.subclass else "")
     return f"{name}, {bound.confidence} confidence"
 
 
 def _stalls(stalls: Sequence[StallShare]) -> str:
-    told = ", ".join(f"{item.stall} {item.share:.1%}" for item in stalls[:STALLS])
-    return f"{told} of {stalls[0].basis.replace('_', ' ')}"
+    shares = ", ".join(f"{item.stall} {item.share:.1%}" for item in stalls[:STALLS])
+    return f"{shares} of {stalls[0].basis.replace('_', ' ')}"
 
 
 def _spot(spot: Hotspot) -> str:
@@ -110,8 +110,8 @@ def _spot(spot: Hotspot) -> str:
 
 
 def _row(place: int, kernel: KernelCalls) -> tuple[str, ...]:
-    last = kernel.last
-    registers = kernel.vgpr_total if kernel.vgpr_total is not None else last.arch_vgpr
+    last_call = kernel.last
+    registers = kernel.vgpr_total if kernel.vgpr_total is not None else last_call.arch_vgpr
     return (
         str(place),
         plain(kernel.display, NAME),
@@ -121,10 +121,10 @@ def _row(place: int, kernel: KernelCalls) -> tuple[str, ...]:
         number(kernel.median_ns, 1e3),
         number(kernel.total_ns, 1e3),
         number(registers) + ("*" if kernel.corrected else ""),
-        number(last.lds_bytes) + ("+" if last.lds_static_only and last.lds_bytes is not None else ""),
-        number(last.scratch_bytes),
-        axes(last.blocks),
-        axes(last.workgroup),
+        number(last_call.lds_bytes) + ("+" if last_call.lds_static_only and last_call.lds_bytes is not None else ""),
+        number(last_call.scratch_bytes),
+        axes(last_call.blocks),
+        axes(last_call.workgroup),
     )
 
 
@@ -142,10 +142,10 @@ def axes(value: tuple[int, int, int] | None) -> str:
     """`512` or `32x128`: trailing ones left out; a dash for what is not known."""
     if value is None:
         return "-"
-    kept = list(value)
-    while len(kept) > 1 and kept[-1] == 1:
-        kept.pop()
-    return "x".join(str(size) for size in kept)
+    sizes = list(value)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return "x".join(str(size) for size in sizes)
 
 
 # A profile as one self-contained HTML page: no script, no network, every foreign word escaped.
@@ -205,5 +205,5 @@ def render(title: str, recordings: Sequence[Recording], kernels: Sequence[Judged
         title=title,
         columns=HEADER,
         tables=[(recording, headline(recording), rows(recording)) for recording in recordings],
-        kernels=[(one, "\n".join(verdicts((one,)))) for one in kernels],
+        kernels=[(judged, "\n".join(verdicts((judged,)))) for judged in kernels],
     )

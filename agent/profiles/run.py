@@ -42,21 +42,21 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
             f"{loaded.path}: target_gpu: this is a contract of the processor, whose counters campaigns read themselves;"
             " name a GPU to profile a kernel on it"
         )
-    wanted = kernel if kernel is not None else _kernel_name(loaded)
-    if wanted is not None:
-        _expression(wanted)
+    pattern = kernel if kernel is not None else _kernel_name(loaded)
+    if pattern is not None:
+        _expression(pattern)
     vendor: Vendor = kind
-    kept = _choose_folder(out, loaded.contract.target_op)
+    folder = _choose_folder(out, loaded.contract.target_op)
     with card_for(loaded.contract, wait_s=WAIT_S, say=progress) as bound, scratch_copy(loaded.root) as copy:
         environment = {**select_variables(loaded.contract.pass_environment), **bound}
         _build(loaded, copy, environment)
         session = Session(
-            program=_program(loaded, kept),
+            program=_program(loaded, folder),
             cwd=copy,
-            out=kept,
+            out=folder,
             env=environment,
             timeout_s=loaded.contract.timeouts.benchmark_s,
-            kernel=wanted,
+            kernel=pattern,
             progress=progress,
         )
         failed = record_with(session, vendor)
@@ -71,23 +71,23 @@ def _kernel_name(loaded: LoadedContract) -> str | None:
     return re.escape(profile.kernel) if profile is not None and profile.kernel is not None else None
 
 
-def _expression(wanted: str) -> None:
+def _expression(pattern: str) -> None:
     try:
-        re.compile(wanted)
+        re.compile(pattern)
     except re.error as error:
-        raise UserError(f"--kernel: {wanted!r} is no regular expression ({error}); escape its signs") from error
+        raise UserError(f"--kernel: {pattern!r} is no regular expression ({error}); escape its signs") from error
 
 
 def _field(loaded: LoadedContract) -> str:
     return "profile.command" if loaded.contract.profile is not None else "benchmark_command"
 
 
-def _program(loaded: LoadedContract, kept: Path) -> tuple[str, ...]:
+def _program(loaded: LoadedContract, folder: Path) -> tuple[str, ...]:
     """The profile command, one short representative call; without it the benchmark over every shape."""
     profile = loaded.contract.profile
     if profile is not None:
         return profile.command
-    return fill(loaded.contract.benchmark_command, {"csv": str(kept / "benchmark.csv"), "shapes": ""})
+    return fill(loaded.contract.benchmark_command, {"csv": str(folder / "benchmark.csv"), "shapes": ""})
 
 
 def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> None:

@@ -43,7 +43,7 @@ class Picture(Value):
     """All of it."""
 
     title: str
-    said: str
+    sentence: str
     """The sentence below the title."""
     ceilings: Ceilings | None
     series: tuple[Series, ...]
@@ -51,13 +51,13 @@ class Picture(Value):
     @property
     def placed(self) -> bool:
         """Whether every point has an intensity; else only its traffic can be drawn."""
-        points = [point for one in self.series for point in one.points]
+        points = [point for version in self.series for point in version.points]
         return bool(points) and all(point.intensity and point.gflops for point in points)
 
     @property
     def drawable(self) -> bool:
         """Whether there is anything to draw."""
-        points = [point for one in self.series for point in one.points]
+        points = [point for version in self.series for point in version.points]
         return self.placed or (bool(points) and all(point.gbps and point.bytes for point in points))
 
 
@@ -85,7 +85,7 @@ def series(
     return Series(name=name, points=points, accepted=accepted)
 
 
-def of_campaign(history: History, said: str) -> Picture:
+def of_campaign(history: History, sentence: str) -> Picture:
     """Original, every measured round, and the best version last."""
     from ridgeline.graph.reports import figures
     from ridgeline.graph.rules.roofline import compute_shape_roofs
@@ -99,13 +99,18 @@ def of_campaign(history: History, said: str) -> Picture:
         )
 
     runs = [(closed, run) for closed in history.rounds if (run := figures.candidate(closed)) is not None]
-    found = [make_series("original", history.baseline.quick.rows)] if history.baseline else []
-    found += [make_series(f"round {closed.round}", run.rows, closed.accepted) for closed, run in runs]
+    versions = [make_series("original", history.baseline.quick.rows)] if history.baseline else []
+    versions += [make_series(f"round {closed.round}", run.rows, closed.accepted) for closed, run in runs]
     best = figures.best(history)
     if best is not None and best[0] > 1:
-        found.append(make_series(f"best (round {best[0]})", best[1].rows))
+        versions.append(make_series(f"best (round {best[0]})", best[1].rows))
     title = f"{contract.target_op} on {history.opened.machine.name}, {history.opened.target.campaign}"
-    return Picture(title=title, said=said, ceilings=ceilings, series=tuple(one for one in found if one.points))
+    return Picture(
+        title=title,
+        sentence=sentence,
+        ceilings=ceilings,
+        series=tuple(version for version in versions if version.points),
+    )
 
 
 # The roofline of a campaign: original, rounds and best version under the ceilings that its ledger holds.
@@ -145,10 +150,10 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
     """Read from the ledger; nothing is measured."""
     roof, best = history.roofline, best_round(history)
     original = history.model_copy(update={"rounds": ()})
-    first, last = compute_best_headroom(original), compute_best_headroom(history)
-    said = check_hardware(history).description
+    original_headroom, best_headroom = compute_best_headroom(original), compute_best_headroom(history)
+    sentence = check_hardware(history).description
     shapes = _shapes(history)
-    found = Stands(
+    position = Stands(
         campaign=history.opened.target.campaign,
         dir=str(folder),
         machine=history.opened.machine.name,
@@ -156,13 +161,13 @@ def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
         ceilings=roof.ceilings if roof else None,
         note=roof.note if roof else "",
         bound=bound_of(shapes),
-        original=first if isinstance(first, Headroom) else None,
-        best=last if isinstance(last, Headroom) else None,
+        original=original_headroom if isinstance(original_headroom, Headroom) else None,
+        best=best_headroom if isinstance(best_headroom, Headroom) else None,
         best_round=best.round if best else 1,
-        said=said,
+        said=sentence,
         shapes=shapes,
     )
-    return found, of_campaign(history, said)
+    return position, of_campaign(history, sentence)
 
 
 def _shapes(history: History) -> tuple[ShapeStands, ...]:
@@ -178,14 +183,14 @@ def _shapes(history: History) -> tuple[ShapeStands, ...]:
         (_times(rows, contract), compute_shares(rows, roofs, contract.scoring))
         for rows in (baseline.quick.rows, best[1].rows)
     ]
-    (first, first_share), (last, last_share) = sides
+    (original_times, original_shares), (best_times, best_shares) = sides
     return tuple(
         ShapeStands(
             **roof.model_dump(),
-            original_us=first.get(roof.label),
-            original_share=first_share.get(roof.label),
-            best_us=last.get(roof.label),
-            best_share=last_share.get(roof.label),
+            original_us=original_times.get(roof.label),
+            original_share=original_shares.get(roof.label),
+            best_us=best_times.get(roof.label),
+            best_share=best_shares.get(roof.label),
         )
         for roof in roofs
     )
@@ -235,9 +240,9 @@ def draw(path: Path, picture: Picture) -> None:
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
-    places = [_places(one, picture) for one in picture.series]
-    for index, (one, points) in enumerate(zip(picture.series, places, strict=True)):
-        _version(axes, one, points, last=index == len(picture.series) - 1)
+    places = [_places(version, picture) for version in picture.series]
+    for index, (version, points) in enumerate(zip(picture.series, places, strict=True)):
+        _version(axes, version, points, is_last=index == len(picture.series) - 1)
     _moves(axes, picture, places)
     _limits(axes, picture, [point for points in places for point in points])
     _roofs(axes, picture)
@@ -246,22 +251,24 @@ def draw(path: Path, picture: Picture) -> None:
     figure.savefig(path, format=path.suffix[1:], metadata={"Title": picture.title})
 
 
-def _places(one: Series, picture: Picture) -> list[tuple[float, float]]:
+def _places(version: Series, picture: Picture) -> list[tuple[float, float]]:
     if picture.placed:
-        return [(point.intensity or 0.0, point.gflops or 0.0) for point in one.points]
-    return [((point.bytes or 0.0) / 1e6, point.gbps or 0.0) for point in one.points]
+        return [(point.intensity or 0.0, point.gflops or 0.0) for point in version.points]
+    return [((point.bytes or 0.0) / 1e6, point.gbps or 0.0) for point in version.points]
 
 
-def _version(axes: "Axes", one: Series, points: list[tuple[float, float]], *, last: bool) -> None:
+def _version(axes: "Axes", version: Series, points: list[tuple[float, float]], *, is_last: bool) -> None:
     """Original hollow, rounds small, the best version filled."""
     across, up = [x for x, _ in points], [y for _, y in points]
-    if one.accepted is not None:
-        color, label = (KEPT, "rounds, kept") if one.accepted else (GREY, "rounds, rolled back")
+    if version.accepted is not None:
+        color, label = (KEPT, "rounds, kept") if version.accepted else (GREY, "rounds, rolled back")
         axes.scatter(across, up, s=16, color=color, linewidths=0, alpha=0.9, label=label, zorder=4)
-    elif last and one.name.startswith("best"):
-        axes.scatter(across, up, s=52, color=BEST, edgecolors="white", linewidths=0.8, label=one.name, zorder=6)
+    elif is_last and version.name.startswith("best"):
+        axes.scatter(across, up, s=52, color=BEST, edgecolors="white", linewidths=0.8, label=version.name, zorder=6)
     else:
-        axes.scatter(across, up, s=46, facecolors="white", edgecolors=DARK, linewidths=1.3, label=one.name, zorder=5)
+        axes.scatter(
+            across, up, s=46, facecolors="white", edgecolors=DARK, linewidths=1.3, label=version.name, zorder=5
+        )
 
 
 def _moves(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]]]) -> None:
@@ -343,8 +350,15 @@ def _frame(figure: "Figure", axes: "Axes", picture: Picture) -> None:
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    sentence = "\n".join(textwrap.wrap(picture.said, LINE))
+    sentence = "\n".join(textwrap.wrap(picture.sentence, LINE))
     figure.suptitle(f"{picture.title}\n{sentence}", fontsize=9.5, x=0.01, ha="left", color=DARK, linespacing=1.4)
     handles, labels = axes.get_legend_handles_labels()
-    named = dict(zip(labels, handles, strict=True))
-    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    handle_by_label = dict(zip(labels, handles, strict=True))
+    figure.legend(
+        handle_by_label.values(),
+        handle_by_label.keys(),
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8.5,
+        frameon=False,
+    )

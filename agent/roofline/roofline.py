@@ -73,15 +73,15 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
     """Measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
     with measuring(loaded) as (ports, commit):
         say("measuring the ceilings of this machine")
-        device, note = known_of(ports, loaded)
+        device, note = measure_device(ports, loaded)
         say("running the benchmark once")
         run = ports.timer.benchmark(commit, level="full", source="project", shapes=(), repeat=0, purpose="roofline")
         if isinstance(run, BenchmarkFailed):
             raise unusable(loaded, run)
-        device, note = sure(ports, loaded, limits, rows=run.rows, known=(device, note))
+        device, note = confirm_ceilings(ports, loaded, limits, rows=run.rows, basis=(device, note))
     roofs = compute_shape_roofs(run.rows, loaded.contract.work, device.ceilings)
-    found = compute_headroom(run.rows, loaded.contract, device)
-    nothing, said = verdict(found, loaded.contract, limits)
+    headroom = compute_headroom(run.rows, loaded.contract, device)
+    nothing, sentence = verdict(headroom, loaded.contract, limits)
     measured = Measured(
         contract=str(loaded.path),
         machine=device.machine,
@@ -90,49 +90,49 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         note=note,
         bound=bound_of(roofs),
         shapes=_display_shapes(run.rows, roofs, loaded.contract),
-        reach=found if isinstance(found, Headroom) else None,
+        reach=headroom if isinstance(headroom, Headroom) else None,
         nothing_to_gain=nothing,
-        said=said,
+        said=sentence,
     )
-    drawn = Picture(
+    picture = Picture(
         title=f"{loaded.contract.target_op} on {device.machine.name}",
-        said=said,
+        sentence=sentence,
         ceilings=device.ceilings,
         series=(series("now", run.rows, roofs, loaded.contract.scoring),),
     )
-    return measured, drawn
+    return measured, picture
 
 
-def known_of(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tuple[Device, str]:
+def measure_device(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tuple[Device, str]:
     """What bounds the contract's device, measured and stated, with its registered numbers; and what there is to say."""
     machine, dtype = ports.device.machine(), loaded.contract.dtype
     stated: tuple[Spec, ...] = of_machine(machine, loaded.contract, roots(loaded.contract, loaded.root))
     measured = ports.device.ceilings(dtype, fresh=True) if fresh else ports.device.ceilings(dtype)
-    found = choose_ceilings(measured, stated, machine.fingerprint)
-    registered = list_specs(found.measured, machine, stated)
-    return Device(ceilings=found.ceilings, machine=machine, specs=registered), found.note
+    choice = choose_ceilings(measured, stated, machine.fingerprint)
+    registered = list_specs(choice.measured, machine, stated)
+    return Device(ceilings=choice.ceilings, machine=machine, specs=registered), choice.note
 
 
-def sure(
-    ports: Ports, loaded: LoadedContract, limits: Limits, *, rows: Sequence[Row], known: tuple[Device, str]
+def confirm_ceilings(
+    ports: Ports, loaded: LoadedContract, limits: Limits, *, rows: Sequence[Row], basis: tuple[Device, str]
 ) -> tuple[Device, str]:
     """What is known, measured again where a kept measurement would say that there is nothing to gain."""
-    (device, _), contract = known, loaded.contract
-    kept = device.ceilings is not None and device.ceilings.kept
-    if not kept or not verdict(compute_headroom(rows, contract, device), contract, limits)[0]:
-        return known
-    return known_of(ports, loaded, fresh=True)
+    (device, _), contract = basis, loaded.contract
+    from_store = device.ceilings is not None and device.ceilings.kept
+    if not from_store or not verdict(compute_headroom(rows, contract, device), contract, limits)[0]:
+        return basis
+    return measure_device(ports, loaded, fresh=True)
 
 
-def verdict(found: Headroom | str, contract: Contract, limits: Limits) -> tuple[bool, str]:
+def verdict(headroom: Headroom | str, contract: Contract, limits: Limits) -> tuple[bool, str]:
     """Whether a campaign would end before its first round, and the sentence that says so or what is left."""
-    if isinstance(found, str):
-        return False, f"what is left to gain cannot be said: {found}"
+    if isinstance(headroom, str):
+        return False, f"what is left to gain cannot be said: {headroom}"
     fraction = ends.peak_fraction(limits, _goal(contract))
-    said = describe_nothing_left(found, fraction) if fraction is not None else ""
-    if said:
-        return True, f"{said}; --set target_peak_fraction=none searches all the same"
-    return False, f"the kernel reaches {found.text}: at most {found.left:.3g}x is left"
+    sentence = describe_nothing_left(headroom, fraction) if fraction is not None else ""
+    if sentence:
+        return True, f"{sentence}; --set target_peak_fraction=none searches all the same"
+    return False, f"the kernel reaches {headroom.text}: at most {headroom.left:.3g}x is left"
 
 
 def _goal(contract: Contract) -> Goal | None:
@@ -171,25 +171,25 @@ def products(wikis: tuple[Path, ...] = ()) -> "Products":
     return Products(Library(wikis))
 
 
-def documented_specs(found: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
+def documented_specs(library: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
     """Compute peak of `dtype` on `units`, bandwidth, and the sizes that matter; UNKNOWN where no line gives one.
 
     The peak is the dense one: rates with structured sparsity are never taken for it.
     """
     peak = next(
-        (spec for name in peaks(dtype, units) if (spec := found.spec(product, name)).value is not None),
-        found.spec(product, f"{_plain(dtype)}_dense"),
+        (spec for name in peaks(dtype, units) if (spec := library.spec(product, name)).value is not None),
+        library.spec(product, f"{_plain(dtype)}_dense"),
     )
-    others = (spec for name in OTHERS if (spec := found.spec(product, name)).value is not None)
-    return tuple(map(to_spec, (peak, found.spec(product, "hbm_bandwidth"), *others)))
+    sizes = (spec for name in OTHERS if (spec := library.spec(product, name)).value is not None)
+    return tuple(map(to_spec, (peak, library.spec(product, "hbm_bandwidth"), *sizes)))
 
 
 def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:
     """For the device that a contract runs on; none for a processor, whose ceilings are measured."""
     if machine.kind == "cpu":
         return ()
-    known = products(wikis)
-    return documented_specs(known, _product(known, machine, contract), contract.dtype)
+    library = products(wikis)
+    return documented_specs(library, _product(library, machine, contract), contract.dtype)
 
 
 def peaks(dtype: str, units: Units) -> Iterator[str]:
@@ -208,11 +208,15 @@ def to_spec(spec: "Known") -> Spec:
     return Spec(metric=spec.metric, value=spec.value, unit=spec.unit, source=source)
 
 
-def _product(known: "Products", machine: Machine, contract: Contract) -> str:
+def _product(library: "Products", machine: Machine, contract: Contract) -> str:
     """The device's own name; the contract's where that is masked and the architectures agree."""
-    named = contract.target_gpu
-    if known.find(machine.name) is None and named is not None and known.spec(named, "arch").written == machine.arch:
-        return named
+    target = contract.target_gpu
+    if (
+        library.find(machine.name) is None
+        and target is not None
+        and library.spec(target, "arch").written == machine.arch
+    ):
+        return target
     return machine.name
 
 
@@ -274,21 +278,21 @@ class Placed(Value):
 
 def place(request: Asked) -> Placed:
     """Work of the call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
-    found, types, sizes = _read(request)
+    family, types, sizes = _parse_request(request)
     try:
-        call = families.amount(found, sizes, types)
+        call = families.amount(family, sizes, types)
     except SizeError as error:
         raise UserError(f"--shape: {error}") from error
-    specs, notes = _specs(request, found, types)
+    specs, notes = _specs(request, family, types)
     ceilings = choose_ceilings(None, specs, request.gpu or "").ceilings
-    at = compute_roof(found.name, call.flops, call.bytes, ceilings)
+    at = compute_roof(family.name, call.flops, call.bytes, ceilings)
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     target, unit = _target(at.bound, specs)
     notes += _warn_of_cache(call, specs)
     if request.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
     return Placed(
-        op=found.name,
+        op=family.name,
         shape=sizes,
         dtype=types.main,
         out_dtype=types.out,
@@ -302,23 +306,23 @@ def place(request: Asked) -> Placed:
         target=target,
         target_unit=unit,
         sources=tuple(spec.text for spec in specs),
-        wave=_wave(request, found, types, sizes, call, specs),
+        wave=_wave(request, family, types, sizes, call, specs),
         notes=tuple(notes),
-        formula=found.formula,
+        formula=family.formula,
     )
 
 
-def _read(request: Asked) -> tuple[Family, Types, dict[str, int]]:
+def _parse_request(request: Asked) -> tuple[Family, Types, dict[str, int]]:
     try:
-        found = families.family(request.op)
+        family = families.family(request.op)
     except SizeError as error:
         raise UserError(f"--op: {error}; `ridgeline roofline --list-ops` explains them") from error
     try:
-        types = families.types(found, request.dtype, request.out_dtype)
+        types = families.types(family, request.dtype, request.out_dtype)
     except SizeError as error:
         raise UserError(f"{'--dtype' if request.out_dtype is None else '--dtype, --out-dtype'}: {error}") from error
     try:
-        return found, types, families.sizes(found, [word for word in request.shape.split(",") if word.strip()])
+        return family, types, families.sizes(family, [word for word in request.shape.split(",") if word.strip()])
     except SizeError as error:
         raise UserError(f"--shape: {error}") from error
 
@@ -329,18 +333,18 @@ def _specs(request: Asked, family: Family, types: Types) -> tuple[tuple[Spec, ..
         return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
     pass
 
-    known = products(request.wikis)
-    specs = documented_specs(known, request.gpu, types.main, units=family.units)
-    missing = [known.spec(request.gpu, spec.metric).note for spec in specs if spec.value is None]
+    library = products(request.wikis)
+    specs = documented_specs(library, request.gpu, types.main, units=family.units)
+    missing = [library.spec(request.gpu, spec.metric).note for spec in specs if spec.value is None]
     return specs, [f"--gpu: {note}" for note in dict.fromkeys(missing) if note]
 
 
 def _warn_of_cache(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
     """The floor rests on memory bandwidth, which a repeated call on data that a cache holds does not need."""
-    held = [spec for spec in specs if spec.metric in CACHES and spec.value and call.bytes <= spec.value * MIB]
-    if not held:
+    caches = [spec for spec in specs if spec.metric in CACHES and spec.value and call.bytes <= spec.value * MIB]
+    if not caches:
         return []
-    where = ", ".join(spec.metric for spec in held)
+    where = ", ".join(spec.metric for spec in caches)
     return [f"{call.bytes / MIB:.4g} MiB fit {where}: on warm data memory bandwidth does not bound the call"]
 
 

@@ -82,9 +82,9 @@ def write(folder: Path, *, test: str | None = None, benchmark: str | None = None
 def guess(folder: Path) -> tuple[tuple[str, ...], str]:
     """Kernel files and backend: all files of the most telling extension that look like kernels."""
     for extension, backend in SOURCES.items():
-        found = sorted(path for path in folder.glob(f"*{extension}") if _is_kernel(path))
-        if found:
-            return tuple(path.name for path in found), backend
+        files = sorted(path for path in folder.glob(f"*{extension}") if _is_kernel(path))
+        if files:
+            return tuple(path.name for path in files), backend
     return (), "C"
 
 
@@ -128,10 +128,10 @@ def copy(name: str, destination: Path) -> Path:
 
     Raises `UserError` for an unknown task or a folder that is not empty.
     """
-    known = tasks()
-    if name not in known:
-        raise UserError(f"--task: unknown task {name!r}; {nearest(name, known)}")
-    return compose(name, known[name], destination)
+    folders_by_task = tasks()
+    if name not in folders_by_task:
+        raise UserError(f"--task: unknown task {name!r}; {nearest(name, folders_by_task)}")
+    return compose(name, folders_by_task[name], destination)
 
 
 def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
@@ -154,6 +154,6 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
 
 def _git(folder: Path, *arguments: str) -> None:
     argv = ("git", *IDENTITY, "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", *arguments)
-    done = run(argv, cwd=folder, timeout_s=GIT_S)
-    if not done.ok:
-        raise GitFailed(f"git {arguments[0]} in {folder}: {done.output.strip() or f'exit code {done.returncode}'}")
+    result = run(argv, cwd=folder, timeout_s=GIT_S)
+    if not result.ok:
+        raise GitFailed(f"git {arguments[0]} in {folder}: {result.output.strip() or f'exit code {result.returncode}'}")

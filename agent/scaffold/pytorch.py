@@ -85,7 +85,7 @@ class Plan:
     @property
     def inputs(self) -> tuple[Argument, ...]:
         """Arrays that a kernel reads."""
-        return tuple(one for one in self.arguments if one.literal is None)
+        return tuple(argument for argument in self.arguments if argument.literal is None)
 
     @property
     def function(self) -> str:
@@ -95,12 +95,12 @@ class Plan:
 
 def texts(plan: Plan, source: str) -> dict[str, str]:
     """All files by name."""
-    given = source.rstrip() + "\n"
+    text = source.rstrip() + "\n"
     return {
         "task.yaml": _task(plan),
-        "reference.py": given
+        "reference.py": text
         + _write_call(plan, "reference", "The outputs for these inputs; asked by the judge alone."),
-        "kernel.py": given + _write_call(plan, plan.function, "The version to beat: PyTorch, as it was given."),
+        "kernel.py": text + _write_call(plan, plan.function, "The version to beat: PyTorch, as it was given."),
         "ridgeline.yaml": _contract(plan),
         "README.md": _readme(plan),
     }
@@ -117,9 +117,9 @@ def _task(plan: Plan) -> str:
         "reference: reference.py",
         "convention: return          # the kernel returns its outputs",
         "inputs:",
-        *(f"  - {_array(one)}" for one in plan.inputs),
+        *(f"  - {_array(argument)}" for argument in plan.inputs),
         "outputs:",
-        *(f"  - {_array(one)}" for one in plan.outputs),
+        *(f"  - {_array(argument)}" for argument in plan.outputs),
         "shapes:",
         f"  - {{label: given, dims: {_mapping(plan.dims)}}}",
     ]
@@ -140,13 +140,13 @@ def _task(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _array(one: Argument) -> str:
-    shape = ", ".join(extent if SIMPLE.fullmatch(extent) else f'"{extent}"' for extent in one.shape)
-    words = [f"name: {one.name}", f"shape: [{shape}]", f"dtype: {one.dtype}"]
-    words += [f"constness: {one.constness}"] if one.constness != "per_call" else []
-    words += [f"values: {one.values}"] if one.values != "normal" else []
-    words += [f"low: {one.bounds[0]}, high: {one.bounds[1]}"] if one.bounds else []
-    words += [f"within: [{one.within[0]!r}, {one.within[1]!r}]"] if one.within else []
+def _array(argument: Argument) -> str:
+    shape = ", ".join(extent if SIMPLE.fullmatch(extent) else f'"{extent}"' for extent in argument.shape)
+    words = [f"name: {argument.name}", f"shape: [{shape}]", f"dtype: {argument.dtype}"]
+    words += [f"constness: {argument.constness}"] if argument.constness != "per_call" else []
+    words += [f"values: {argument.values}"] if argument.values != "normal" else []
+    words += [f"low: {argument.bounds[0]}, high: {argument.bounds[1]}"] if argument.bounds else []
+    words += [f"within: [{argument.within[0]!r}, {argument.within[1]!r}]"] if argument.within else []
     return f"{{{', '.join(words)}}}"
 
 
@@ -159,7 +159,7 @@ def _write_call(plan: Plan, name: str, meaning: str) -> str:
     body = "\n".join(_module_call(plan) if plan.is_module else _plain_call(plan))
     head = _making(plan) if plan.is_module else f"_given = {plan.entry}\n"
     needs = "import functools as _functools\n" if plan.is_module else ""
-    parameters = ", ".join(one.name for one in plan.inputs)
+    parameters = ", ".join(argument.name for argument in plan.inputs)
     return (
         f"\n\n# Added by `ridgeline init`: the same as a function of arrays alone.\n"
         f"{needs}import torch as _torch\n\n{head}\n\n"
@@ -206,13 +206,13 @@ def _making(plan: Plan) -> str:
     names = plan.made_with
     parameters = "".join(f", {name}" for name in names)
     update = f"    globals().update({', '.join(f'{name}={name}' for name in names)})\n" if names else ""
-    made = f"{plan.entry}({'*get_init_inputs()' if plan.has_init else ''})"
+    construction = f"{plan.entry}({'*get_init_inputs()' if plan.has_init else ''})"
     made_so = f".to(device, dtype){'' if plan.training else '.eval()'}\n"
     head = f"\n@_functools.lru_cache(maxsize=8)\ndef _module(device, dtype{parameters}):\n{update}"
     if not plan.random_parts:
-        return f"{head}    _torch.manual_seed(0)\n    return {made}{made_so}"
+        return f"{head}    _torch.manual_seed(0)\n    return {construction}{made_so}"
     return (
-        f"{MADE.format(made=made)}{head}"
+        f"{MADE.format(made=construction)}{head}"
         "    module = _made()\n"
         "    for part in module.modules():\n"
         "        for name, value in list(vars(part).items()):\n"
@@ -223,21 +223,23 @@ def _making(plan: Plan) -> str:
 
 
 def _module_call(plan: Plan) -> Iterator[str]:
-    first = next((one for one in plan.inputs if one.dtype in SHORT), plan.inputs[0])
-    dtype = f"{first.name}.dtype" if first.dtype in SHORT else "_torch.float32"
-    yield f"module = _module(\n    {first.name}.device,"
+    float_input = next((argument for argument in plan.inputs if argument.dtype in SHORT), plan.inputs[0])
+    dtype = f"{float_input.name}.dtype" if float_input.dtype in SHORT else "_torch.float32"
+    yield f"module = _module(\n    {float_input.name}.device,"
     yield f"    {dtype},"
     yield from (f"    {name}={_locate_size(plan, name)}," for name in plan.made_with)
     yield ")"
-    state = [f'    "{one.state}": {one.name},' for one in plan.arguments if one.state]
+    state = [f'    "{argument.state}": {argument.name},' for argument in plan.arguments if argument.state]
     yield from ("state = {", *state, "}") if state else ("state = {}",)
-    given = _write_arguments(plan)
-    yield f"result = _torch.func.functional_call(module, state, ({given}{'' if ', ' in given else ','}))"
+    call_arguments = _write_arguments(plan)
+    yield f"result = _torch.func.functional_call(module, state, ({call_arguments}{'' if ', ' in call_arguments else ','}))"
 
 
 def _locate_size(plan: Plan, dim: str) -> str:
     """Where a size can be read: the extent of an array that is equal to it."""
-    return next((f"{one.name}.shape[{one.shape.index(dim)}]" for one in plan.inputs if dim in one.shape), "")
+    return next(
+        (f"{argument.name}.shape[{argument.shape.index(dim)}]" for argument in plan.inputs if dim in argument.shape), ""
+    )
 
 
 def _plain_call(plan: Plan) -> Iterator[str]:
@@ -246,13 +248,13 @@ def _plain_call(plan: Plan) -> Iterator[str]:
 
 def _write_arguments(plan: Plan) -> str:
     """What the file's own function is called with."""
-    return ", ".join(one.literal or one.name for one in plan.arguments if one.state is None)
+    return ", ".join(argument.literal or argument.name for argument in plan.arguments if argument.state is None)
 
 
 def _contract(plan: Plan) -> str:
     columns = ", ".join(["label", *plan.dims, "class", "Check", "Time (ms)"])
     work = [f'{kind}: "{formula}"' for kind, formula in (("flops", plan.flops), ("bytes", plan.bytes)) if formula]
-    dtype = next((SHORT[one.dtype] for one in plan.outputs if one.dtype in SHORT), plan.outputs[0].dtype)
+    dtype = next((SHORT[argument.dtype] for argument in plan.outputs if argument.dtype in SHORT), plan.outputs[0].dtype)
     judge = "ridgeline judge"
     lines = [
         f"# Made from {plan.file} by `ridgeline init`. The harness is Ridgeline's own: see task.yaml.",
@@ -284,9 +286,12 @@ def _contract(plan: Plan) -> str:
 
 def _readme(plan: Plan) -> str:
     notes = _list_lines(plan.notes or ("nothing out of the ordinary was met",))
-    call = f"{plan.function}({', '.join(one.name for one in plan.inputs)})"
+    call = f"{plan.function}({', '.join(argument.name for argument in plan.inputs)})"
     inputs = _list_lines(
-        [f"`{one.name}` [{', '.join(one.shape)}], {one.dtype}, {one.constness}" for one in plan.inputs]
+        [
+            f"`{argument.name}` [{', '.join(argument.shape)}], {argument.dtype}, {argument.constness}"
+            for argument in plan.inputs
+        ]
     )
     return f"""# {plan.name}
 
@@ -318,10 +323,12 @@ def _list_lines(lines: Sequence[str]) -> str:
 def least_bytes(arrays: tuple[Argument, ...]) -> str | None:
     """Each array once that a call reads or writes all of: the least that it can move."""
     terms: dict[str, int] = {}
-    for one in arrays:
-        if one.literal is None and not one.partly:
-            product = "*".join(extent if SIMPLE.fullmatch(extent) else f"({extent})" for extent in one.shape) or "1"
-            terms[product] = terms.get(product, 0) + ITEM_BYTES[one.dtype] * (2 if one.constness == "mutated" else 1)
+    for array in arrays:
+        if array.literal is None and not array.partly:
+            product = "*".join(extent if SIMPLE.fullmatch(extent) else f"({extent})" for extent in array.shape) or "1"
+            terms[product] = terms.get(product, 0) + ITEM_BYTES[array.dtype] * (
+                2 if array.constness == "mutated" else 1
+            )
     formula = " + ".join(f"{count}*{product}" for product, count in terms.items())
     return formula if len(formula) <= LONGEST_FORMULA else None
 
@@ -350,36 +357,40 @@ class Found:
 def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str, ...]]:
     """Extents of each tensor as arithmetic, in the order of inputs, state, outputs."""
     at = 0
-    for one in (*shapes.inputs, *shapes.state, *shapes.outputs):
-        yield sizes.extents[at : at + len(one.shape)]
-        at += len(one.shape)
+    for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs):
+        yield sizes.extents[at : at + len(tensor.shape)]
+        at += len(tensor.shape)
 
 
-def fixed_buffers(found: Found) -> tuple[str, ...]:
+def fixed_buffers(analysis: Found) -> tuple[str, ...]:
     """Buffers that keep the values that the module makes; none where a size can only be read off one of them."""
-    own, base = set(found.facts.kept), found.base
-    names = [*(one.name for one in base.inputs), *(one.name for one in base.state)]
-    shapes = zip(names, shapes_of(found.sized, base), strict=False)
-    told = {extent for name, shape in shapes if name not in own for extent in shape}
-    return found.facts.kept if {name for name in found.sized.dims if name in found.used} <= told else ()
+    buffers, base = set(analysis.facts.kept), analysis.base
+    names = [*(tensor.name for tensor in base.inputs), *(tensor.name for tensor in base.state)]
+    shapes = zip(names, shapes_of(analysis.sized, base), strict=False)
+    readable_extents = {extent for name, shape in shapes if name not in buffers for extent in shape}
+    return (
+        analysis.facts.kept
+        if {name for name in analysis.sized.dims if name in analysis.used} <= readable_extents
+        else ()
+    )
 
 
-def arguments(found: Found) -> Iterator[Argument]:
+def arguments(analysis: Found) -> Iterator[Argument]:
     """Inputs, then the parameters and buffers that the result depends on."""
-    base, facts = found.base, found.facts
-    shapes, taken, own = shapes_of(found.sized, base), set(found.sized.dims), fixed_buffers(found)
-    for place, one in enumerate(base.inputs):
-        drawn = _choose_distribution(one, place, facts)
+    base, facts = analysis.base, analysis.facts
+    shapes, used_names, buffers = shapes_of(analysis.sized, base), set(analysis.sized.dims), fixed_buffers(analysis)
+    for place, tensor in enumerate(base.inputs):
+        distribution = _choose_distribution(tensor, place, facts)
         yield Argument(
-            name=_free(one.name, taken), shape=next(shapes), dtype=one.dtype, values=drawn.values, bounds=drawn.bounds,
-            within=drawn.within, constness="mutated" if place in facts.mutated else "per_call", literal=one.literal,
-            partly=one.name in facts.partial,
+            name=_free(tensor.name, used_names), shape=next(shapes), dtype=tensor.dtype, values=distribution.values,
+            bounds=distribution.bounds, within=distribution.within, literal=tensor.literal,
+            constness="mutated" if place in facts.mutated else "per_call", partly=tensor.name in facts.partial,
         )  # fmt: skip
     for state in base.state:
         shape = next(shapes)
-        if state.name not in own and (not state.buffer or state.name in facts.buffers):
+        if state.name not in buffers and (not state.buffer or state.name in facts.buffers):
             values = facts.buffers[state.name] if state.buffer else "normal"
-            name = _free(state.name.replace(".", "_"), taken)
+            name = _free(state.name.replace(".", "_"), used_names)
             yield Argument(
                 name=name, shape=shape, dtype=state.dtype, values=values, constness="const", state=state.name,
                 partly=state.name in facts.partial,
@@ -392,12 +403,12 @@ class _Drawn(NamedTuple):
     within: tuple[float, float] | None = None
 
 
-def _choose_distribution(one: InputFacts, place: int, facts: RunFacts) -> _Drawn:
+def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Drawn:
     """How an input is drawn: from N(0,1) where that has finite results, else as get_inputs() does."""
-    if one.dtype == "bool" or place in facts.masks:
+    if tensor.dtype == "bool" or place in facts.masks:
         return _Drawn("mask")
-    if one.dtype.startswith(("int", "uint")):
-        bounds = one.bounds or facts.inputs[place].bounds or (0, 2)
+    if tensor.dtype.startswith(("int", "uint")):
+        bounds = tensor.bounds or facts.inputs[place].bounds or (0, 2)
         return _Drawn("integers", (bounds[0], max(bounds[1], bounds[0] + 2)))
     if facts.normal or (facts.inside and place not in facts.inside):
         return _Drawn("normal")
@@ -405,88 +416,90 @@ def _choose_distribution(one: InputFacts, place: int, facts: RunFacts) -> _Drawn
     return _Drawn("uniform" if ends and ends[0] < 0 else "positive", within=ends)
 
 
-def outputs(found: Found, taken: set[str]) -> Iterator[Argument]:
+def outputs(analysis: Found, argument_names: set[str]) -> Iterator[Argument]:
     """What comes out."""
-    base = found.base
-    shapes = [*shapes_of(found.sized, base)][len(base.inputs) + len(base.state) :]
-    names = {*taken, *found.sized.dims}
-    for place, (one, shape) in enumerate(zip(base.outputs, shapes, strict=True)):
-        wanted = "out" if len(shapes) == 1 else f"out{place}"
-        yield Argument(name=_free(wanted, names), shape=shape, dtype=one.dtype)
+    base = analysis.base
+    shapes = [*shapes_of(analysis.sized, base)][len(base.inputs) + len(base.state) :]
+    names = {*argument_names, *analysis.sized.dims}
+    for place, (tensor, shape) in enumerate(zip(base.outputs, shapes, strict=True)):
+        name = "out" if len(shapes) == 1 else f"out{place}"
+        yield Argument(name=_free(name, names), shape=shape, dtype=tensor.dtype)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used_names: set[str]) -> str:
     """A name for an array that nothing else has."""
     plain = re.sub(r"\W", "_", name)
     plain = f"p{plain}" if plain[:1].isdigit() else plain
-    while plain in taken or keyword.iskeyword(plain):
+    while plain in used_names or keyword.iskeyword(plain):
         plain += "_"
-    taken.add(plain)
+    used_names.add(plain)
     return plain
 
 
-def notes(source: TorchSource, found: Found) -> Iterator[str]:
+def notes(source: TorchSource, analysis: Found) -> Iterator[str]:
     """What was assumed, one line each."""
-    facts, held = found.facts, found.sized
-    if held.dims == {"one": 1}:
+    facts, sizing = analysis.facts, analysis.sized
+    if sizing.dims == {"one": 1}:
         yield "no size of it can be chosen: unseen sizes cannot be tried, so a kernel for this one size alone passes"
     else:
-        yield from _find_fixed_extents(found)
-    yield from _ranges(found)
+        yield from _find_fixed_extents(analysis)
+    yield from _ranges(analysis)
     if not facts.training:
         yield "its result is random in training mode, so it is judged in eval mode"
-    yield from _constants(found)
-    if partly := [one.name for one in arguments(found) if one.partly and one.literal is None]:
+    yield from _constants(analysis)
+    if partly := [argument.name for argument in arguments(analysis) if argument.partly and argument.literal is None]:
         yield f"{', '.join(partly)}: a call reads only a part, or may; `bytes` leaves it out"
     if not source.is_module:
         yield "all inputs change at every call; write `constness: const` for weights in task.yaml"
-    elements = sum(elements_of(one) for one in (*found.base.inputs, *found.base.state, *found.base.outputs))
+    elements = sum(
+        elements_of(tensor) for tensor in (*analysis.base.inputs, *analysis.base.state, *analysis.base.outputs)
+    )
     if elements > LARGE_ELEMENTS:
         yield f"{elements:.2g} elements: on a processor each judged call takes minutes; lower the sizes in task.yaml"
 
 
-def _find_fixed_extents(found: Found) -> Iterator[str]:
+def _find_fixed_extents(analysis: Found) -> Iterator[str]:
     """Extents of inputs that no unseen size changes."""
-    for one, shape in zip(found.base.inputs, shapes_of(found.sized, found.base), strict=False):
+    for tensor, shape in zip(analysis.base.inputs, shapes_of(analysis.sized, analysis.base), strict=False):
         if same := [extent for extent in shape if extent.isdecimal() and int(extent) >= FIXED_EXTENT]:
             yield (
-                f"{one.name}: {' and '.join(same)} stays at all sizes: a kernel for that extent alone passes; "
+                f"{tensor.name}: {' and '.join(same)} stays at all sizes: a kernel for that extent alone passes; "
                 "if it may vary, name it as a number of the file that sets shapes alone"
             )
 
 
-def _ranges(found: Found) -> Iterator[str]:
+def _ranges(analysis: Found) -> Iterator[str]:
     """Where inputs are drawn otherwise than get_inputs() does, or than usual."""
-    facts = found.facts
+    facts = analysis.facts
     if not facts.normal and not facts.inside:
         yield "its result is not finite for N(0,1), nor for what get_inputs() gives: inputs are drawn from (0.1, 1)"
-    for one, ends, place in zip(found.base.inputs, facts.seen, range(len(facts.seen)), strict=True):
+    for tensor, ends, place in zip(analysis.base.inputs, facts.seen, range(len(facts.seen)), strict=True):
         if place in facts.inside:
-            drawn = f"[{ends[0]:g}, {ends[1]:g}], as get_inputs() draws it" if ends else "(0.1, 1)"
-            yield f"{one.name}: its result is not finite for N(0,1): it is drawn from {drawn}"
+            interval = f"[{ends[0]:g}, {ends[1]:g}], as get_inputs() draws it" if ends else "(0.1, 1)"
+            yield f"{tensor.name}: its result is not finite for N(0,1): it is drawn from {interval}"
         elif ends is not None and max(abs(ends[0]), abs(ends[1])) > FAR:
             yield (
-                f"{one.name}: get_inputs() gives [{ends[0]:g}, {ends[1]:g}]; it is drawn from N(0,1), and "
+                f"{tensor.name}: get_inputs() gives [{ends[0]:g}, {ends[1]:g}]; it is drawn from N(0,1), and "
                 "sometimes from further out; `values: uniform` with `within` keeps it to a range"
             )
 
 
-def _constants(found: Found) -> Iterator[str]:
-    facts, own = found.facts, fixed_buffers(found)
-    if own:
-        yield f"{', '.join(own)}: a constant that the module makes, and so no input: a kernel makes it itself"
+def _constants(analysis: Found) -> Iterator[str]:
+    facts, buffers = analysis.facts, fixed_buffers(analysis)
+    if buffers:
+        yield f"{', '.join(buffers)}: a constant that the module makes, and so no input: a kernel makes it itself"
     if facts.parts:
         yield (
             f"{', '.join(facts.parts)}: made by chance, neither parameter nor buffer: a constant now, made with "
             "seed 0 in reference and kernel alike"
         )
-    if any(state.buffer and state.name not in facts.buffers for state in found.base.state):
+    if any(state.buffer and state.name not in facts.buffers for state in analysis.base.state):
         yield "buffers that do not change the result are no inputs"
 
 
-def elements_of(one: InputFacts | StateFacts | TensorFacts) -> int:
+def elements_of(tensor: InputFacts | StateFacts | TensorFacts) -> int:
     """How many numbers it holds."""
-    return math.prod(one.shape)
+    return math.prod(tensor.shape)
 
 
 if TYPE_CHECKING:
@@ -514,8 +527,8 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
 
     `kernelbench`: the file keeps to KernelBench's convention, with `Model`, `get_inputs` and `get_init_inputs`.
     """
-    if taken := [name for name in FILES if (folder / name).exists()]:
-        raise UserError(f"{folder}: has {taken[0]} already; give a new folder, or move it away first")
+    if conflicts := [name for name in FILES if (folder / name).exists()]:
+        raise UserError(f"{folder}: has {conflicts[0]} already; give a new folder, or move it away first")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no folder; give one, or a name that is free")
     with TorchSource(file, entry or ("Model" if kernelbench else None)) as source:
@@ -527,8 +540,8 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
         (folder / name).write_text(text, encoding="utf-8")
     return Written(
         folder=folder,
-        notes=(*plan.notes, *(f"{one.rule}: {one.text}" for one in holes if one not in stops)),
-        wrong=tuple(f"{one.rule}: {one.text}" for one in stops),
+        notes=(*plan.notes, *(f"{hole.rule}: {hole.text}" for hole in holes if hole not in stops)),
+        wrong=tuple(f"{hole.rule}: {hole.text}" for hole in stops),
     )
 
 
@@ -538,28 +551,28 @@ def _make_plan(source: TorchSource, file: Path) -> Plan:
     fixed = range(len(_extents(base)), len(_numbers(base)))
     used = _list_used_names(file.read_text(encoding="utf-8"))
     while True:
-        found = infer_sizes(lambda sizes: _probe_shape(source, sizes), knobs, fixed=fixed)
-        if found is None:
+        sizing = infer_sizes(lambda sizes: _probe_shape(source, sizes), knobs, fixed=fixed)
+        if sizing is None:
             raise SourceError(f"{file.name}: cannot be run twice")
-        lost = _inside(found, base, used if source.is_module else set())
-        if not lost:
+        non_sizes = _inside(sizing, base, used if source.is_module else set())
+        if not non_sizes:
             break
-        for name in lost:
+        for name in non_sizes:
             del knobs[name]
-    found = found if found.dims else _one_size(base, found)
-    small = _small(source, found)
+    sizing = sizing if sizing.dims else _one_size(base, sizing)
+    small = _small(source, sizing)
     # what a call reads of its inputs hangs on their sizes, so where that is cheap the file's own are looked at
-    elements = sum(elements_of(one) for one in (*base.inputs, *base.state, *base.outputs))
+    elements = sum(elements_of(tensor) for tensor in (*base.inputs, *base.state, *base.outputs))
     facts = source.read_facts({} if elements <= AFFORDED else small)
-    return _plan(source, file, Found(base=base, facts=facts, sized=found, small=small, used=used))
+    return _plan(source, file, Found(base=base, facts=facts, sized=sizing, small=small, used=used))
 
 
 def _list_used_names(text: str) -> set[str]:
     """Names that are used anywhere but in get_inputs(): sizes among them matter to how a module is made."""
     tree = ast.parse(text)
-    kept = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "get_inputs")]
-    names = (one for node in kept for one in ast.walk(node) if isinstance(one, ast.Name))
-    return {one.id for one in names if isinstance(one.ctx, ast.Load)}
+    nodes = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "get_inputs")]
+    names = (name for node in nodes for name in ast.walk(node) if isinstance(name, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
 def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
@@ -570,27 +583,27 @@ def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ..
 
 
 def _extents(shapes: SourceShapes) -> tuple[int, ...]:
-    tensors = [one.shape for one in (*shapes.inputs, *shapes.state, *shapes.outputs)]
+    tensors = [tensor.shape for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs)]
     return tuple(extent for shape in tensors for extent in shape)
 
 
 def _numbers(shapes: SourceShapes) -> tuple[int, ...]:
     """Extents, then what may not depend on a size: ranks and bounds."""
-    ranks = [len(one.shape) for one in (*shapes.inputs, *shapes.state, *shapes.outputs)]
-    bounds = [bound for one in shapes.inputs for bound in one.bounds or ()]
+    ranks = [len(tensor.shape) for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs)]
+    bounds = [bound for tensor in shapes.inputs for bound in tensor.bounds or ()]
     return (*_extents(shapes), *ranks, *bounds)
 
 
-def _inside(sizes: InferredSizes, seen: SourceShapes, used: set[str]) -> list[str]:
+def _inside(sizes: InferredSizes, source_shapes: SourceShapes, used: set[str]) -> list[str]:
     """Numbers that are no size of the problem, such as a kernel's width, or that the reference could not tell.
 
     A size is the extent of an input or output; one that a module is made with must be one of what goes in.
     """
-    shapes = [*shapes_of(sizes, seen)]
-    inputs, state = len(seen.inputs), len(seen.state)
+    shapes = [*shapes_of(sizes, source_shapes)]
+    inputs, state = len(source_shapes.inputs), len(source_shapes.state)
     outside = {extent for shape in (*shapes[:inputs], *shapes[inputs + state :]) for extent in shape}
-    given = {extent for shape in shapes[: inputs + state] for extent in shape}
-    return [name for name in sizes.dims if name not in outside or (name in used and name not in given)]
+    input_extents = {extent for shape in shapes[: inputs + state] for extent in shape}
+    return [name for name in sizes.dims if name not in outside or (name in used and name not in input_extents)]
 
 
 def _one_size(shapes: SourceShapes, sizes: InferredSizes) -> InferredSizes:
@@ -608,36 +621,40 @@ def _small(source: TorchSource, sizes: InferredSizes) -> dict[str, int]:
     return small if changed and _probe_shape(source, changed) is not None else {}
 
 
-def _plan(source: TorchSource, file: Path, found: Found) -> Plan:
-    base, facts = found.base, found.facts
-    for one in (*base.inputs, *base.state, *base.outputs):
-        if one.dtype and one.dtype not in get_args(DType):
-            raise SourceError(f"{file.name}: has a tensor of {one.dtype}; tasks know {', '.join(get_args(DType))}")
-    given = [*arguments(found)]
-    if not any(one.literal is None for one in given):
+def _plan(source: TorchSource, file: Path, analysis: Found) -> Plan:
+    base, facts = analysis.base, analysis.facts
+    for tensor in (*base.inputs, *base.state, *base.outputs):
+        if tensor.dtype and tensor.dtype not in get_args(DType):
+            raise SourceError(f"{file.name}: has a tensor of {tensor.dtype}; tasks know {', '.join(get_args(DType))}")
+    call_arguments = [*arguments(analysis)]
+    if not any(argument.literal is None for argument in call_arguments):
         raise SourceError(f"{file.name}: get_inputs() gives no tensor")
-    results = [*outputs(found, {one.name for one in given})]
-    held = found.sized
+    results = [*outputs(analysis, {argument.name for argument in call_arguments})]
+    sizing = analysis.sized
     return Plan(
         name=_slug(file.stem),
         file=file.name,
         entry=source.entry,
         is_module=source.is_module,
         training=facts.training,
-        arguments=tuple(given),
+        arguments=tuple(call_arguments),
         outputs=tuple(results),
-        dims=held.dims,
-        made_with=tuple(name for name in held.dims if name in found.used) if source.is_module else (),
+        dims=sizing.dims,
+        made_with=tuple(name for name in sizing.dims if name in analysis.used) if source.is_module else (),
         has_init=source.has_init,
         random_parts=bool(facts.parts),
-        small=found.small,
-        ranges={name: (held.low[name], _highest(held, name)) for name in held.dims if held.low[name] < held.dims[name]},
-        step=held.step,
-        bytes=least_bytes((*given, *results)),
-        flops=fit_power_law(lambda sizes: _flops(source, sizes), held.dims)
-        if set(held.dims) <= set(source.knobs)
+        small=analysis.small,
+        ranges={
+            name: (sizing.low[name], _highest(sizing, name))
+            for name in sizing.dims
+            if sizing.low[name] < sizing.dims[name]
+        },
+        step=sizing.step,
+        bytes=least_bytes((*call_arguments, *results)),
+        flops=fit_power_law(lambda sizes: _flops(source, sizes), sizing.dims)
+        if set(sizing.dims) <= set(source.knobs)
         else None,
-        notes=tuple(notes(source, found)),
+        notes=tuple(notes(source, analysis)),
     )
 
 
@@ -671,7 +688,7 @@ def _try_task(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[LintFindin
         for name, text in written.items():
             (Path(place) / name).write_text(text, encoding="utf-8")
         task, folder = load_task(Path(place))
-        shape = min(task.shapes, key=lambda one: sum(one.dims.values()))
+        shape = min(task.shapes, key=lambda task_shape: sum(task_shape.dims.values()))
         inputs = draw(task, shape.dims, "normal", np.random.default_rng(1))
         with Reference(task, folder) as reference:
             reference.trusted(inputs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.roofline.roofline import known_of, sure, verdict
+from ridgeline.agent.roofline.roofline import confirm_ceilings, measure_device, verdict
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Ports
@@ -113,17 +113,17 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
         return None
     from ridgeline.graph.rules.headroom import compute_headroom
 
-    device, _ = sure(ports, loaded, limits, rows=full.rows, known=known_of(ports, loaded))
+    device, _ = confirm_ceilings(ports, loaded, limits, rows=full.rows, basis=measure_device(ports, loaded))
     return verdict(compute_headroom(full.rows, contract, device), contract, limits)
 
 
 def _apparent(compared: Comparison) -> tuple[float, ...]:
     """Per process pair: mean over shapes of the mean log-ratio, as per cent."""
-    found = []
+    gains = []
     for pair in range(min(len(shape.pairs) for shape in compared.shapes)):
         means = [sum(shape.pairs[pair]) / len(shape.pairs[pair]) for shape in compared.shapes]
-        found.append(100 * (math.exp(sum(means) / len(means)) - 1))
-    return tuple(found)
+        gains.append(100 * (math.exp(sum(means) / len(means)) - 1))
+    return tuple(gains)
 
 
 def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[float, float]:
@@ -132,8 +132,8 @@ def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[
 
 
 def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
-    if said := note_silent_test(test.printed):
-        yield f"test_command: {said}"
+    if remark := note_silent_test(test.printed):
+        yield f"test_command: {remark}"
     if loaded.contract.paired_command is None:
         yield "paired_command: not given; runs of two processes are compared, which needs more of them"
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
