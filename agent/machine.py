@@ -12,9 +12,9 @@ from typing import Literal
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, rank_idle, visible
+from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, rank_idle, visible_cards
 from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, parse, series, tools_of
-from ridgeline.sandbox.devices.values import MIB, GpuProcess, Judged, State, Told, Vendor
+from ridgeline.sandbox.devices.values import MIB, CardVerdict, GpuProcess, State, ToolAnswer, Vendor
 from ridgeline.sandbox.isolation.confinement import has_own_memory, has_own_table, network_isolation
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.timing.observation import sources
@@ -246,10 +246,12 @@ class GateReport(Value):
     """What could not be read or asked."""
 
 
-def report(judged: Sequence[Judged], *, environment: Mapping[str, str] | None = None, problem: str = "") -> GateReport:
+def report(
+    judged: Sequence[CardVerdict], *, environment: Mapping[str, str] | None = None, problem: str = ""
+) -> GateReport:
     """`environment`: where the variables stand that leave only some cards to programs."""
     idle = rank_idle(judged)
-    left = visible([one.card for one in judged], environment or {})
+    left = visible_cards([one.card for one in judged], environment or {})
     free = [one for one in idle if one.card in left]
     states = {one.state for one in judged}
     vendors = {one.card.vendor for one in judged}
@@ -268,7 +270,7 @@ def decide_from_files(paths: Sequence[Path]) -> GateReport:
 
     Raises Unreadable for text that is no whole answer of a known tool, UserError for a file that cannot be read.
     """
-    told: list[Told] = []
+    told: list[ToolAnswer] = []
     for path in paths:
         told += parse(_text(path), str(path))
     settings = gate_settings()
@@ -278,11 +280,11 @@ def decide_from_files(paths: Sequence[Path]) -> GateReport:
 def present(*, samples: int | None = None, interval_s: float | None = None) -> GateReport:
     """Decided from this machine's cards, now; numbers that are not given are the gate's own."""
     settings = gate_settings()
-    found: list[Judged] = []
+    found: list[CardVerdict] = []
     for vendor in VENDORS:
         if is_installed(vendor):
             cards = Cards(tools_of(vendor), settings=settings)
-            found += cards.judged(
+            found += cards.judge(
                 samples=settings.samples if samples is None else samples,
                 interval_s=settings.interval_s if interval_s is None else interval_s,
             )
@@ -306,7 +308,7 @@ def _text(path: Path) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def _view(judged: Judged) -> CardView:
+def _view(judged: CardVerdict) -> CardView:
     card = judged.card
     return CardView(
         index=_index(judged),
@@ -327,7 +329,7 @@ def _process(one: GpuProcess) -> ProcessView:
     return ProcessView(pid=one.pid, name=one.name, memory_mb=_mb(one.bytes))
 
 
-def _index(judged: Judged) -> int | str | None:
+def _index(judged: CardVerdict) -> int | str | None:
     index = judged.card.index
     return int(index) if index is not None and index.isdigit() else index
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ridgeline.sandbox.devices.tools import parse
-from ridgeline.sandbox.devices.values import Told, Vendor
+from ridgeline.sandbox.devices.values import ToolAnswer, Vendor
 
 UUID = "GPU-0000000{0}-0000-0000-0000-000000000000"
 CARDS_HEADER = (
@@ -90,7 +90,7 @@ class ReplayedTools:
         self.asked = 0
         self._moments = moments
 
-    def moment(self) -> tuple[Told, ...]:
+    def moment(self) -> tuple[ToolAnswer, ...]:
         text = self._moments[min(self.asked, len(self._moments) - 1)]
         self.asked += 1
         return parse(text, "recorded") if text else ()

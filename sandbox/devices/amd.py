@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, pci, percent, text
-from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
+from ridgeline.sandbox.devices.values import (
+    CardSample,
+    GpuProcess,
+    Listed,
+    Reading,
+    ToolAnswer,
+    Unreadable,
+    gpu_machine,
+)
 
 METRIC = ("--clock", "--temperature", "--power", "--throttle", "--json")
 """`--throttle` is there for ROCm 6.4 and later; without it amd-smi is asked again."""
@@ -50,7 +58,7 @@ def parse_metric(text: str, *, at_us: float | None = None) -> Reading | None:
         at_us=at_us,
         sm_mhz=number(_group(clock, "gfx_0").get("clk")),
         memory_mhz=number(_group(clock, "mem_0").get("clk")),
-        celsius=next((found for key in TEMPERATURES if (found := number(temperature.get(key))) is not None), None),
+        celsius=next((celsius for key in TEMPERATURES if (celsius := number(temperature.get(key))) is not None), None),
         watts=number(power.get("socket_power")),
         slowdowns=_active(throttle),
         counts=tuple(Named(name=name, value=value) for name, value in counted if value is not None),
@@ -66,39 +74,41 @@ def parse_processes(text: str) -> tuple[str, ...] | None:
     listed = card.get("process_list") if card else None
     if not isinstance(listed, list):
         return None
-    found: list[str] = []
+    users: list[str] = []
     for entry in listed:
-        told = _group(entry, "process_info") if isinstance(entry, dict) else {}  # else `No running processes detected`
-        if _memory(told):
-            found.append(f"{told.get('name', 'N/A')} ({told.get('pid', 'N/A')})")
-    return tuple(found)
+        process = (
+            _group(entry, "process_info") if isinstance(entry, dict) else {}
+        )  # else `No running processes detected`
+        if _memory(process):
+            users.append(f"{process.get('name', 'N/A')} ({process.get('pid', 'N/A')})")
+    return tuple(users)
 
 
 def parse_rocm_smi(text: str, *, card: str, at_us: float | None = None) -> Reading | None:
     """One card of `rocm-smi --json`, whose values are all strings; None when it is not there."""
-    found = _document(text)
-    told = found.get(card) if isinstance(found, dict) else None
-    if not isinstance(told, dict):
+    document = _document(text)
+    values = document.get(card) if isinstance(document, dict) else None
+    if not isinstance(values, dict):
         return None
     return Reading(
         at_us=at_us,
-        sm_mhz=number(told.get("sclk clock speed:")),
-        memory_mhz=number(told.get("mclk clock speed:")),
-        celsius=next((value for name in ROCM_TEMPERATURES if (value := number(told.get(name))) is not None), None),
-        watts=next((value for name in ROCM_POWER if (value := number(told.get(name))) is not None), None),
+        sm_mhz=number(values.get("sclk clock speed:")),
+        memory_mhz=number(values.get("mclk clock speed:")),
+        celsius=next((value for name in ROCM_TEMPERATURES if (value := number(values.get(name))) is not None), None),
+        watts=next((value for name in ROCM_POWER if (value := number(values.get(name))) is not None), None),
     )
 
 
 def parse_rocm_smi_processes(text: str) -> tuple[str, ...] | None:
     """Processes of `rocm-smi --showpids --json` that use a card; None with several cards, as it does not say which."""
-    found = _document(text)
-    if not isinstance(found, dict) or len([name for name in found if re.fullmatch(r"card\d+", name)]) > 1:
+    document = _document(text)
+    if not isinstance(document, dict) or len([name for name in document if re.fullmatch(r"card\d+", name)]) > 1:
         return None
-    system = _group(found, "system")
-    named = {key.removeprefix("PID"): str(value) for key, value in system.items() if re.fullmatch(r"PID\d+", key)}
+    system = _group(document, "system")
+    by_pid = {key.removeprefix("PID"): str(value) for key, value in system.items() if re.fullmatch(r"PID\d+", key)}
     using: list[str] = []
-    for pid, told in named.items():  # name, cards, bytes, sdma, compute units
-        words = [word.strip() for word in told.rsplit(",", 4)]
+    for pid, fields in by_pid.items():  # name, cards, bytes, sdma, compute units
+        words = [word.strip() for word in fields.rsplit(",", 4)]
         if len(words) == 5 and (words[1] != "0" or words[2] != "0"):
             using.append(f"{words[0]} ({pid})")
     return tuple(using)
@@ -108,18 +118,20 @@ def _document(text: str) -> object:
     """The first object, or list of them; None without one. Warnings come before it, and it may be printed twice."""
     for match in re.finditer(r"[\[{]", text):
         try:
-            found: object = json.JSONDecoder().raw_decode(text, match.start())[0]
+            document: object = json.JSONDecoder().raw_decode(text, match.start())[0]
         except json.JSONDecodeError:
             continue
-        if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(item, dict) for item in found)):
-            return found
+        if isinstance(document, dict) or (
+            isinstance(document, list) and all(isinstance(item, dict) for item in document)
+        ):
+            return document
     return None
 
 
 def _group(card: object, name: str) -> dict[str, object]:
     """A whole group may be the string `N/A`."""
-    found = card.get(name) if isinstance(card, dict) else None
-    return found if isinstance(found, dict) else {}
+    group = card.get(name) if isinstance(card, dict) else None
+    return group if isinstance(group, dict) else {}
 
 
 def _active(throttle: dict[str, object]) -> tuple[str, ...] | None:
@@ -129,8 +141,8 @@ def _active(throttle: dict[str, object]) -> tuple[str, ...] | None:
     return tuple(name for key, name in SLOWDOWNS.items() if states[key] == "ACTIVE")
 
 
-def _memory(told: dict[str, object]) -> float:
-    cell = _group(told, "memory_usage").get("vram_mem", told.get("mem_usage"))
+def _memory(process: dict[str, object]) -> float:
+    cell = _group(process, "memory_usage").get("vram_mem", process.get("mem_usage"))
     return number(cell) or 0.0
 
 
@@ -150,31 +162,31 @@ def is_amd_smi_answer(document: object) -> bool:
     return bool(cards) and all("gpu" in card for card in cards)
 
 
-def read_amd_smi(document: object, source: str) -> Told:
+def read_amd_smi(document: object, source: str) -> ToolAnswer:
     """Whatever the document tells of its cards. Raises Unreadable for a card without a number."""
     cards, listed, listing = [], [], False
-    for told in _amd_smi_cards(document):
-        index = integer(told.get("gpu"))
+    for values in _amd_smi_cards(document):
+        index = integer(values.get("gpu"))
         if index is None:
-            raise Unreadable(source, line=1, why=f"a card's number is {told.get('gpu')!r}")
-        cards.append(_card(str(index), told))
-        if "process_list" in told:
+            raise Unreadable(source, line=1, why=f"a card's number is {values.get('gpu')!r}")
+        cards.append(_card(str(index), values))
+        if "process_list" in values:
             listing = True
-            listed += [Listed(owner=str(index), process=one) for one in _processes(told["process_list"])]
+            listed += [Listed(owner=str(index), process=process) for process in _processes(values["process_list"])]
     processes = tuple(listed) if listing else None
-    return Told(source=source, vendor="amd", cards=tuple(cards), processes=processes)
+    return ToolAnswer(source=source, vendor="amd", cards=tuple(cards), processes=processes)
 
 
-def is_amd_smi_monitor(said: str) -> bool:
+def is_amd_smi_monitor(output: str) -> bool:
     """Whether a line is the header of `amd-smi monitor`."""
-    return _header(said) is not None
+    return _header(output) is not None
 
 
-def read_amd_smi_monitor(said: str, source: str) -> tuple[Told, ...]:
+def read_amd_smi_monitor(output: str, source: str) -> tuple[ToolAnswer, ...]:
     """One moment per card's reappearance. Raises Unreadable for a line that does not fit the header."""
-    at = _header(said)
+    at = _header(output)
     assert at is not None
-    lines = said.splitlines()
+    lines = output.splitlines()
     names = lines[at].split()
     moments: list[list[CardSample]] = [[]]
     for place, line in enumerate(lines[at + 1 :], start=at + 2):
@@ -184,32 +196,32 @@ def read_amd_smi_monitor(said: str, source: str) -> tuple[Told, ...]:
         if len(cells) != len(names):
             raise Unreadable(source, line=place, why=f"{len(cells)} values under {len(names)} names")
         card = _read_monitor_row(dict(zip(names, cells, strict=True)))
-        if any(card.index == other.index for other in moments[-1]):
+        if any(card.index == earlier.index for earlier in moments[-1]):
             moments.append([])
         moments[-1].append(card)
     if not moments[0]:
         raise Unreadable(source, line=at + 1, why="no card below the header")
-    return tuple(Told(source=source, vendor="amd", cards=tuple(cards)) for cards in moments)
+    return tuple(ToolAnswer(source=source, vendor="amd", cards=tuple(cards)) for cards in moments)
 
 
-def _header(said: str) -> int | None:
-    lines = enumerate(said.splitlines())
+def _header(output: str) -> int | None:
+    lines = enumerate(output.splitlines())
     return next((at for at, line in lines if line.split()[:1] == ["GPU"] and {"POWER", "GFX%"} & {*line.split()}), None)
 
 
-def _read_monitor_row(told: Mapping[str, str]) -> CardSample:
-    used, _, total = told.get("VRAM_USAGE", "N/A").partition("/")
+def _read_monitor_row(row: Mapping[str, str]) -> CardSample:
+    used, _, total = row.get("VRAM_USAGE", "N/A").partition("/")
     unit = (re.findall(r"[KMG]B", total) or [""])[0]
     return CardSample(
         vendor="amd",
         tool="amd-smi",
-        index=told["GPU"].strip(),
-        utilization_pct=percent(told.get("GFX%", told.get("GFX_UTIL"))),
-        memory_activity_pct=percent(told.get("MEM%", told.get("MEM_UTIL"))),
-        memory_used_bytes=memory(told.get("VRAM_USED", used), unit=unit),
-        memory_total_bytes=memory(told.get("VRAM_TOTAL", total)),
-        power_w=amount(told.get("POWER", told.get("POWER_USAGE"))),
-        clock_mhz=amount(told.get("GFX_CLK", told.get("GFX_CLOCK"))),
+        index=row["GPU"].strip(),
+        utilization_pct=percent(row.get("GFX%", row.get("GFX_UTIL"))),
+        memory_activity_pct=percent(row.get("MEM%", row.get("MEM_UTIL"))),
+        memory_used_bytes=memory(row.get("VRAM_USED", used), unit=unit),
+        memory_total_bytes=memory(row.get("VRAM_TOTAL", total)),
+        power_w=amount(row.get("POWER", row.get("POWER_USAGE"))),
+        clock_mhz=amount(row.get("GFX_CLK", row.get("GFX_CLOCK"))),
     )
 
 
@@ -219,51 +231,51 @@ def _amd_smi_cards(document: object) -> Iterator[dict[str, object]]:
     yield from (card for card in listed if isinstance(card, dict)) if isinstance(listed, list) else ()
 
 
-def _card(index: str, told: dict[str, object]) -> CardSample:
-    usage, used, power = _group(told, "usage"), _group(told, "mem_usage"), _group(told, "power")
-    asic, clock = _group(told, "asic"), _group(_group(told, "clock"), "gfx_0")
+def _card(index: str, values: dict[str, object]) -> CardSample:
+    usage, used, power = _group(values, "usage"), _group(values, "mem_usage"), _group(values, "power")
+    asic, clock = _group(values, "asic"), _group(_group(values, "clock"), "gfx_0")
     return CardSample(
         vendor="amd",
         tool="amd-smi",
         index=index,
-        pci=pci(told.get("bdf")) or pci(_group(told, "bus").get("bdf")),
-        uuid=text(told.get("hip_uuid")) or _unique(asic.get("asic_serial")),
+        pci=pci(values.get("bdf")) or pci(_group(values, "bus").get("bdf")),
+        uuid=text(values.get("hip_uuid")) or _unique(asic.get("asic_serial")),
         name=text(asic.get("market_name")),
         arch=text(asic.get("target_graphics_version")),
         utilization_pct=percent(usage.get("gfx_activity")),
         memory_activity_pct=percent(usage.get("umc_activity")),
         memory_used_bytes=memory(used.get("used_vram")),
         memory_total_bytes=memory(used.get("total_vram")),
-        power_w=next((found for name in POWERS if (found := amount(power.get(name))) is not None), None),
-        power_limit_w=_limit(told),
+        power_w=next((watts for name in POWERS if (watts := amount(power.get(name))) is not None), None),
+        power_limit_w=_limit(values),
         clock_mhz=amount(clock.get("clk")),
-        partition=text(_group(told, "partition").get("compute_partition")),
+        partition=text(_group(values, "partition").get("compute_partition")),
     )
 
 
 def _unique(serial: object) -> str | None:
     """ROCr names a card by its serial number; amd-smi's own `uuid` is another thing."""
-    found = re.fullmatch(r"0x([0-9a-fA-F]{1,16})", text(serial) or "")
-    return f"GPU-{found[1].lower().zfill(16)}" if found else None
+    match = re.fullmatch(r"0x([0-9a-fA-F]{1,16})", text(serial) or "")
+    return f"GPU-{match[1].lower().zfill(16)}" if match else None
 
 
-def _limit(told: dict[str, object]) -> float | None:
+def _limit(values: dict[str, object]) -> float | None:
     """`limit` holds the numbers themselves, and from 26.2.1 on one table per limit."""
-    limit = _group(told, "limit")
+    limit = _group(values, "limit")
     for group in (limit, _group(limit, "ppt0")):
         for name in ("max_power", "max_power_limit", "socket_power_limit", "socket_power"):
-            if (found := amount(group.get(name))) is not None:
-                return found
+            if (watts := amount(group.get(name))) is not None:
+                return watts
     return None
 
 
 def _processes(listed: object) -> Iterator[GpuProcess]:
     """`No running processes detected` stands where a table would."""
     for entry in listed if isinstance(listed, list) else ():
-        told = _group(entry, "process_info")
-        if told:
-            held = memory(_group(told, "memory_usage").get("vram_mem", told.get("mem_usage")))
-            yield GpuProcess(pid=integer(told.get("pid")), name=text(told.get("name")) or "", bytes=held)
+        values = _group(entry, "process_info")
+        if values:
+            used_bytes = memory(_group(values, "memory_usage").get("vram_mem", values.get("mem_usage")))
+            yield GpuProcess(pid=integer(values.get("pid")), name=text(values.get("name")) or "", bytes=used_bytes)
 
 
 # What rocm-smi of ROCm 5 to 7 prints: JSON whose values are all strings, CSV, and two kinds of text. Pure.
@@ -295,56 +307,56 @@ def is_rocm_smi_answer(document: object) -> bool:
     return isinstance(document, dict) and any(CARD.fullmatch(key) or key == "system" for key in document)
 
 
-def read_rocm_smi(document: object, source: str) -> Told:
+def read_rocm_smi(document: object, source: str) -> ToolAnswer:
     """Raises Unreadable where a card is not a table of names and values."""
     assert isinstance(document, dict)
     cards = []
-    for key, told in document.items():
-        if (named := CARD.fullmatch(key)) is None:
+    for key, values in document.items():
+        if (match := CARD.fullmatch(key)) is None:
             continue
-        if not isinstance(told, dict):
+        if not isinstance(values, dict):
             raise Unreadable(source, line=1, why=f"{key} holds no values")
-        cards.append(_rocm_smi_card(named[1], told))
+        cards.append(_rocm_smi_card(match[1], values))
     system = document.get("system")
     listed = [_process(key, value) for key, value in system.items()] if isinstance(system, dict) else []
-    found = tuple(one for one in listed if one is not None)
-    return Told(source=source, vendor="amd", cards=tuple(cards), processes=found or None)
+    processes = tuple(entry for entry in listed if entry is not None)
+    return ToolAnswer(source=source, vendor="amd", cards=tuple(cards), processes=processes or None)
 
 
-def read_rocm_smi_csv(said: str, source: str) -> tuple[Told, ...]:
+def read_rocm_smi_csv(output: str, source: str) -> tuple[ToolAnswer, ...]:
     """`--csv`: a line per card, with names as in the JSON."""
-    lines = said.splitlines()
+    lines = output.splitlines()
     at = next(place for place, line in enumerate(lines) if line.startswith("device,"))
     cards = []
     for place, row in enumerate(csv.reader(io.StringIO("\n".join(lines[at:])))):
         if place == 0:
             names = row
-        elif row and (named := CARD.fullmatch(row[0].strip())):
+        elif row and (match := CARD.fullmatch(row[0].strip())):
             if len(row) != len(names):
                 raise Unreadable(source, line=at + place + 1, why=f"{len(row)} cells under {len(names)} names")
-            cards.append(_rocm_smi_card(named[1], dict(zip(names, row, strict=True))))
+            cards.append(_rocm_smi_card(match[1], dict(zip(names, row, strict=True))))
     if not cards:
         raise Unreadable(source, line=at + 1, why="no card below the header")
-    return (Told(source=source, vendor="amd", cards=tuple(cards)),)
+    return (ToolAnswer(source=source, vendor="amd", cards=tuple(cards)),)
 
 
-def is_rocm_smi_text(said: str) -> bool:
+def is_rocm_smi_text(output: str) -> bool:
     """The table that rocm-smi prints without options, or its answers to single questions."""
-    return "ROCm System Management Interface" in said or LINE.search(said) is not None
+    return "ROCm System Management Interface" in output or LINE.search(output) is not None
 
 
-def read_rocm_smi_text(said: str, source: str) -> tuple[Told, ...]:
+def read_rocm_smi_text(output: str, source: str) -> tuple[ToolAnswer, ...]:
     """Raises Unreadable where no card stands in it."""
-    told: dict[str, dict[str, str]] = {}
-    for index, key, value in LINE.findall(said):
-        told.setdefault(index, {})[key] = value
-    cards = [_rocm_smi_card(index, values) for index, values in told.items()]
-    for found in ROW.finditer(said):
-        line = said[found.start() : said.find("\n", found.end()) if "\n" in said[found.end() :] else len(said)]
-        cards.append(_row(found[1], line.strip()))
+    values_by_index: dict[str, dict[str, str]] = {}
+    for index, key, value in LINE.findall(output):
+        values_by_index.setdefault(index, {})[key] = value
+    cards = [_rocm_smi_card(index, values) for index, values in values_by_index.items()]
+    for row in ROW.finditer(output):
+        line = output[row.start() : output.find("\n", row.end()) if "\n" in output[row.end() :] else len(output)]
+        cards.append(_row(row[1], line.strip()))
     if not cards:
         raise Unreadable(source, line=1, why="no card in rocm-smi's text")
-    return (Told(source=source, vendor="amd", cards=tuple(cards)),)
+    return (ToolAnswer(source=source, vendor="amd", cards=tuple(cards)),)
 
 
 def _row(index: str, line: str) -> CardSample:
@@ -365,25 +377,25 @@ def _row(index: str, line: str) -> CardSample:
     )
 
 
-def _rocm_smi_card(index: str, told: Mapping[str, object]) -> CardSample:
-    unique = text(told.get("Unique ID"))
+def _rocm_smi_card(index: str, values: Mapping[str, object]) -> CardSample:
+    unique = text(values.get("Unique ID"))
     return CardSample(
         vendor="amd",
         tool="rocm-smi",
         index=index,
         uuid=f"GPU-{unique.lower().removeprefix('0x')}" if unique else None,
-        pci=pci(told.get("PCI Bus")),
-        name=next((said for name in NAMES if (said := text(told.get(name))) and not said.startswith("0x")), None),
-        arch=text(told.get("GFX Version")),
-        utilization_pct=percent(told.get("GPU use (%)")),
-        memory_activity_pct=percent(told.get("GPU Memory Read/Write Activity (%)")),
-        memory_used_bytes=memory(told.get("VRAM Total Used Memory (B)")),
-        memory_total_bytes=memory(told.get("VRAM Total Memory (B)")),
-        memory_share_pct=next((value for key in SHARES if (value := percent(told.get(key))) is not None), None),
-        power_w=next((watts for key in ROCM_POWERS if (watts := amount(told.get(key))) is not None), None),
-        power_limit_w=amount(told.get("Max Graphics Package Power (W)")),
-        clock_mhz=amount(told.get("sclk clock speed:")),
-        partition=text(told.get("Compute Partition")),
+        pci=pci(values.get("PCI Bus")),
+        name=next((label for name in NAMES if (label := text(values.get(name))) and not label.startswith("0x")), None),
+        arch=text(values.get("GFX Version")),
+        utilization_pct=percent(values.get("GPU use (%)")),
+        memory_activity_pct=percent(values.get("GPU Memory Read/Write Activity (%)")),
+        memory_used_bytes=memory(values.get("VRAM Total Used Memory (B)")),
+        memory_total_bytes=memory(values.get("VRAM Total Memory (B)")),
+        memory_share_pct=next((value for key in SHARES if (value := percent(values.get(key))) is not None), None),
+        power_w=next((watts for key in ROCM_POWERS if (watts := amount(values.get(key))) is not None), None),
+        power_limit_w=amount(values.get("Max Graphics Package Power (W)")),
+        clock_mhz=amount(values.get("sclk clock speed:")),
+        partition=text(values.get("Compute Partition")),
     )
 
 
@@ -395,8 +407,8 @@ def _process(key: str, value: object) -> Listed | None:
     words = [word.strip() for word in str(value).rsplit(",", 4)]
     if len(words) != 5:
         return Listed(owner=None, process=GpuProcess(pid=int(pid[1]), name=str(value)[:80], bytes=None))
-    held = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=integer(words[1]))
-    return Listed(owner=None, process=held)
+    process = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=integer(words[1]))
+    return Listed(owner=None, process=process)
 
 
 # The first card as a machine's name: what does not change from day to day.

@@ -60,7 +60,7 @@ class Multiplied(Value):
     spread: float
 
 
-class Found(Value):
+class CeilingResult(Value):
     """What the script prints when it could measure; meanings and units in its own docstring."""
 
     ok: bool
@@ -78,7 +78,7 @@ class Found(Value):
     skipped: dict[str, str]
 
 
-class Kept(Value):
+class CachedCeilings(Value):
     """One file of the cache."""
 
     schema_version: int
@@ -86,10 +86,10 @@ class Kept(Value):
     """Seconds since the epoch when it had been measured."""
     machine: str
     """Fingerprint."""
-    found: Found
+    found: CeilingResult
 
 
-Held = Callable[[], AbstractContextManager[Mapping[str, str]]]
+HoldCard = Callable[[], AbstractContextManager[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class GpuCeilings:
     """Measures on an idle card. What cannot be measured is said in `Ceilings.method`, never guessed."""
 
     contract: Contract
-    held: Held
+    hold_card: HoldCard
     """Called for a card to itself; yields the environment that binds a process to it."""
     root: Path = Path("/")
     """The contract's folder: a relative interpreter such as `.venv/bin/python` lies in it."""
@@ -108,7 +108,7 @@ class GpuCeilings:
     def measure(self, machine: Machine, dtype: str, *, fresh: bool = False) -> Ceilings:
         """Copy bandwidth and the peak of matrix products of `dtype`; `fresh` never answers from the cache.
 
-        Raises what `held` raises: `DeviceBusy`, `DeviceLost`. Whatever else goes wrong is a reason in `method`.
+        Raises what `hold_card` raises: `DeviceBusy`, `DeviceLost`. Whatever else goes wrong is a reason in `method`.
         """
         interpreter = interpreter_of(self.contract, self.root)
         if interpreter is None:
@@ -127,48 +127,50 @@ class GpuCeilings:
         if isinstance(version, str):
             return _no_ceilings(machine, version)
         path = self._path(machine, str(version.get("torch")))
-        kept = None if fresh else self._read(path, machine)
-        if kept is not None:
-            return _ceilings(kept, machine, dtype, kept=True)
-        first = ("--first", dtype) if dtype in DTYPES else ()
-        with self.held() as bound:
-            printed = _answer(self._run((*argv, "--seconds", str(MEASURING_S), *first), LIMIT_S, bound))
+        cached = None if fresh else self._read_cache(path, machine)
+        if cached is not None:
+            return _ceilings(cached, machine, dtype, from_cache=True)
+        options = ("--first", dtype) if dtype in DTYPES else ()
+        with self.hold_card() as bound:
+            printed = _answer(self._run((*argv, "--seconds", str(MEASURING_S), *options), LIMIT_S, bound))
         if isinstance(printed, str):
             return _no_ceilings(machine, printed)
         try:
-            found = Found.model_validate(printed)
+            result = CeilingResult.model_validate(printed)
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             return _no_ceilings(machine, f"{SCRIPT}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}")
-        fresh_one = Kept(schema_version=SCHEMA, at=self.now(), machine=machine.fingerprint, found=found)
+        fresh_one = CachedCeilings(schema_version=SCHEMA, at=self.now(), machine=machine.fingerprint, found=result)
         _keep(path, fresh_one)
-        return _ceilings(fresh_one, machine, dtype, kept=False)
+        return _ceilings(fresh_one, machine, dtype, from_cache=False)
 
     def _run(self, argv: tuple[str, ...], timeout_s: float, bound: Mapping[str, str]) -> Exit:
         """In the environment of the contract's own commands: where torch and the driver are found."""
-        told = select_variables(self.contract.pass_environment)
-        return run(argv, cwd=Path("/"), timeout_s=timeout_s, env={**unbound(told), **bound} if bound else told)
+        environment = select_variables(self.contract.pass_environment)
+        return run(
+            argv, cwd=Path("/"), timeout_s=timeout_s, env={**unbound(environment), **bound} if bound else environment
+        )
 
     def _path(self, machine: Machine, torch: str) -> Path | None:
         if self.cache is None:
             return None
-        asked = [SCHEMA, machine.fingerprint, platform.node(), torch, hashlib.sha256(_source()).hexdigest()]
-        asked.append(sorted(unbound(select_variables(self.contract.pass_environment)).items()))
-        return self.cache / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}.json"
+        key = [SCHEMA, machine.fingerprint, platform.node(), torch, hashlib.sha256(_source()).hexdigest()]
+        key.append(sorted(unbound(select_variables(self.contract.pass_environment)).items()))
+        return self.cache / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.json"
 
-    def _read(self, path: Path | None, machine: Machine) -> Kept | None:
+    def _read_cache(self, path: Path | None, machine: Machine) -> CachedCeilings | None:
         """What was measured not too long ago; None where there is nothing that can be used."""
         if path is None:
             return None
         try:
-            kept = Kept.model_validate_json(path.read_bytes())
+            cached = CachedCeilings.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
             logger.info("%s: cannot be used, so it is measured again: %s", path, str(error).splitlines()[0])
             return None
-        ours = kept.schema_version == SCHEMA and kept.machine == machine.fingerprint
-        return kept if ours and 0 <= self.now() - kept.at <= KEPT_S else None
+        ours = cached.schema_version == SCHEMA and cached.machine == machine.fingerprint
+        return cached if ours and 0 <= self.now() - cached.at <= KEPT_S else None
 
 
 def interpreter_of(contract: Contract, root: Path) -> tuple[str, ...] | None:
@@ -181,8 +183,8 @@ def interpreter_of(contract: Contract, root: Path) -> tuple[str, ...] | None:
     for argv in (*commands, contract.test_command):
         for place, word in enumerate(argv[:LEADING]):
             if INTERPRETER.fullmatch(Path(word).name):
-                found = str(root / word) if "/" in word else word
-                return (*argv[:place], found)
+                interpreter = str(root / word) if "/" in word else word
+                return (*argv[:place], interpreter)
     return None
 
 
@@ -197,22 +199,22 @@ def _answer(ended: Exit) -> dict[str, object] | str:
         if not text.startswith("{"):
             continue
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except json.JSONDecodeError:
             continue
-        if isinstance(found, dict) and "ok" in found:
-            return found if found["ok"] is True else str(found.get("why", "no reason given"))
+        if isinstance(document, dict) and "ok" in document:
+            return document if document["ok"] is True else str(document.get("why", "no reason given"))
     how = f"timed out after {ended.seconds:.0f} s" if ended.timed_out else f"exit code {ended.returncode}"
-    last = [text.strip() for text in ended.output.splitlines() if text.strip()][-1:]
-    return ": ".join((SCRIPT, how, *last))
+    last_line = [text.strip() for text in ended.output.splitlines() if text.strip()][-1:]
+    return ": ".join((SCRIPT, how, *last_line))
 
 
-def _keep(path: Path | None, kept: Kept) -> None:
+def _keep(path: Path | None, cached: CachedCeilings) -> None:
     """Remember an answer; a folder that cannot be written is no error."""
     if path is None:
         return
     try:
-        write_whole(path, kept.model_dump_json(by_alias=True).encode())
+        write_whole(path, cached.model_dump_json(by_alias=True).encode())
     except (OSError, DiskFull) as error:
         logger.info("%s: not kept: %s", path, error)
 
@@ -222,33 +224,33 @@ def _no_ceilings(machine: Machine, why: str) -> Ceilings:
     return Ceilings(copy_gbps=None, flops_gflops=None, method=method, machine=machine.fingerprint)
 
 
-def _ceilings(measured: Kept, machine: Machine, dtype: str, *, kept: bool) -> Ceilings:
-    found = measured.found
-    product = found.matmul.get(dtype)
-    mib = max(found.copies, key=lambda one: one.gbps).mib
+def _ceilings(measured: CachedCeilings, machine: Machine, dtype: str, *, from_cache: bool) -> Ceilings:
+    result = measured.found
+    product = result.matmul.get(dtype)
+    mib = max(result.copies, key=lambda copy: copy.gbps).mib
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(measured.at))
     method = (
-        f"{SCRIPT}, torch {found.torch}, {at}, medians of {found.samples} samples each: "
-        f"copy of {mib} MiB counting {found.factor}; "
+        f"{SCRIPT}, torch {result.torch}, {at}, medians of {result.samples} samples each: "
+        f"copy of {mib} MiB counting {result.factor}; "
     )
     if product is None:
-        method += f"no operation peak for {dtype}: {found.skipped.get(dtype, 'torch has no matrix product of it')}"
+        method += f"no operation peak for {dtype}: {result.skipped.get(dtype, 'torch has no matrix product of it')}"
     else:
         method += f"{dtype} matrix product of {' x '.join(map(str, product.shape))}"
     return Ceilings(
-        copy_gbps=found.copy_gbps,
+        copy_gbps=result.copy_gbps,
         flops_gflops=1e3 * product.tflops if product else None,
-        method=f"{method}; kept from an earlier measurement" if kept else method,
+        method=f"{method}; kept from an earlier measurement" if from_cache else method,
         machine=machine.fingerprint,
-        kept=kept,
-        others=tuple(_other_rates(found)),
+        kept=from_cache,
+        others=tuple(_other_rates(result)),
     )
 
 
-def _other_rates(found: Found) -> list[Rate]:
-    one_way = (("read bandwidth", found.read_gbps), ("write bandwidth", found.write_gbps))
+def _other_rates(result: CeilingResult) -> list[Rate]:
+    one_way = (("read bandwidth", result.read_gbps), ("write bandwidth", result.write_gbps))
     rates = [Rate(name=name, value=value, unit="GB/s") for name, value in one_way if value is not None]
-    for dtype, product in found.matmul.items():
+    for dtype, product in result.matmul.items():
         unit = "TOPS" if dtype == "int8" else "TFLOPS"
         rates.append(Rate(name=f"{dtype} matrix product", value=product.tflops, unit=unit))
     return rates

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
-from ridgeline.sandbox.devices.idle import Cards, binding, fitting, gate_settings, rank_idle, visible
+from ridgeline.sandbox.devices.idle import Cards, binding, gate_settings, matching_cards, rank_idle, visible_cards
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, tools_of
-from ridgeline.sandbox.devices.values import CardSample, GateSettings, Judged, Vendor, device_kind
+from ridgeline.sandbox.devices.values import CardSample, CardVerdict, GateSettings, Vendor, device_kind
 
 ON = "nothing is lost: free a card and go on with `ridgeline resume`"
 
@@ -43,7 +43,7 @@ class Waiting:
 class Choice:
     """Which cards a campaign may use."""
 
-    wanted: str | None = None
+    target: str | None = None
     """Product or architecture that the contract names."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Where the variables stand that leave only some cards visible."""
@@ -82,7 +82,7 @@ class CardGate:
         return self._bound.environment if self._bound else {}
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[Bound]:
+    def hold(self) -> Iterator[Bound]:
         """An idle card for the `with` block, under its lease.
 
         Raises DeviceBusy when none became idle in time, StopAsked when a stop was asked for meanwhile, and DeviceLost
@@ -104,19 +104,19 @@ class CardGate:
         began = waiting.clock()
         card = self._used_before(stack)
         while card is None:
-            judged = self._look()
-            card = self._first_free(stack, judged)
+            verdicts = self._look()
+            card = self._first_free(stack, verdicts)
             if card is not None:
                 break
             waited = waiting.clock() - began
             if waited >= waiting.max_s:
-                raise DeviceBusy(self._nothing(judged))
+                raise DeviceBusy(self._nothing(verdicts))
             pause = min(waiting.retry_s, waiting.max_s - waited)
             self._say(
-                f"GPU gate: no idle card ({_why(judged)}); looking again in {_minutes(pause)},"
+                f"GPU gate: no idle card ({_why(verdicts)}); looking again in {_minutes(pause)},"
                 f" waited {_minutes(waited)} of {_minutes(waiting.max_s)}"
             )
-            card = self._after(stack, judged, pause)
+            card = self._after(stack, verdicts, pause)
         return card
 
     def _used_before(self, stack: contextlib.ExitStack) -> CardSample | None:
@@ -125,20 +125,22 @@ class CardGate:
             return None
         return self._take_card(stack, self._used[0])
 
-    def _look(self) -> tuple[Judged, ...]:
+    def _look(self) -> tuple[CardVerdict, ...]:
         if not is_installed(self._vendor):
             names = " nor ".join(PROGRAMS[self._vendor])
             raise DeviceLost(f"no {names} on PATH, so no GPU can be known to be idle; run `ridgeline doctor`")
-        judged = self._cards.judged(samples=self._settings.samples, interval_s=self._settings.interval_s)
-        left = fitting(visible([one.card for one in judged], self._choice.environment), self._choice.wanted)
-        return tuple(one for card in left for one in judged if one.card == card)
+        verdicts = self._cards.judge(samples=self._settings.samples, interval_s=self._settings.interval_s)
+        left = matching_cards(
+            visible_cards([verdict.card for verdict in verdicts], self._choice.environment), self._choice.target
+        )
+        return tuple(verdict for card in left for verdict in verdicts if verdict.card == card)
 
-    def _first_free(self, stack: contextlib.ExitStack, judged: Sequence[Judged]) -> CardSample | None:
+    def _first_free(self, stack: contextlib.ExitStack, verdicts: Sequence[CardVerdict]) -> CardSample | None:
         """The best idle card whose lease can be had now, and which is idle still when it is."""
         before = self._used[0] if self._used else None
-        order = sorted(rank_idle(judged), key=lambda one: one.card.key != before)
-        taken = (self._take_card(stack, one.card.key) for one in order)
-        return next((card for card in taken if card is not None), None)
+        order = sorted(rank_idle(verdicts), key=lambda verdict: verdict.card.key != before)
+        leased_cards = (self._take_card(stack, verdict.card.key) for verdict in order)
+        return next((card for card in leased_cards if card is not None), None)
 
     def _take_card(self, stack: contextlib.ExitStack, key: str, *, wait_s: float = 0) -> CardSample | None:
         """The card with its lease, which goes with the stack; None when somebody has it or it is not idle."""
@@ -164,9 +166,9 @@ class CardGate:
         settings, waiting = self._settings, self._waiting
         began, in_a_row = waiting.clock(), 0
         while True:
-            judged = self._cards.judged(samples=1, interval_s=0)
-            mine = [one for one in judged if one.card.key == key]
-            idle = bool(mine) and all(one.state == "idle" for one in mine)
+            verdicts = self._cards.judge(samples=1, interval_s=0)
+            mine = [verdict for verdict in verdicts if verdict.card.key == key]
+            idle = bool(mine) and all(verdict.state == "idle" for verdict in mine)
             in_a_row = in_a_row + 1 if idle else 0
             if in_a_row >= settings.repeat_samples:
                 return mine[0].card
@@ -174,16 +176,16 @@ class CardGate:
                 return None
             waiting.sleep(settings.repeat_interval_s)
 
-    def _after(self, stack: contextlib.ExitStack, judged: Sequence[Judged], pause: float) -> CardSample | None:
+    def _after(self, stack: contextlib.ExitStack, verdicts: Sequence[CardVerdict], pause: float) -> CardSample | None:
         """Wait; for the lease where another of our commands has it, which is sooner than the next look.
 
         In steps, between which a request to stop is noticed.
         """
-        ours = next((one.card.key for one in judged if not self._free(one.card.key)), None)
+        ours = next((verdict.card.key for verdict in verdicts if not self._free(verdict.card.key)), None)
         left = pause
         while left > 0:
             if self._waiting.stopped():
-                raise StopAsked(f"asked to stop while no GPU was idle: {_why(judged)}; {ON}")
+                raise StopAsked(f"asked to stop while no GPU was idle: {_why(verdicts)}; {ON}")
             step, began = min(left, self._waiting.step_s), self._waiting.clock()
             if ours is not None:
                 card = self._take_card(stack, ours, wait_s=step)
@@ -202,17 +204,19 @@ class CardGate:
         except DeviceBusy:
             return False
 
-    def _nothing(self, judged: Sequence[Judged]) -> str:
+    def _nothing(self, verdicts: Sequence[CardVerdict]) -> str:
         waited = _minutes(self._waiting.max_s)
-        return f"no idle GPU within {waited}: {_why(judged)}; nothing was run on a busy card and {ON}"
+        return f"no idle GPU within {waited}: {_why(verdicts)}; nothing was run on a busy card and {ON}"
 
 
-def _why(judged: Sequence[Judged]) -> str:
-    told = (
-        f"{_describe_card(one.card)} {one.state}: {'; '.join(one.reasons)}" for one in judged if one.state != "idle"
+def _why(verdicts: Sequence[CardVerdict]) -> str:
+    busy = (
+        f"{_describe_card(verdict.card)} {verdict.state}: {'; '.join(verdict.reasons)}"
+        for verdict in verdicts
+        if verdict.state != "idle"
     )
-    leased = (f"{_describe_card(one.card)} was taken meanwhile" for one in judged if one.state == "idle")
-    return " | ".join((*told, *leased)) or "no visible card is told of"
+    leased = (f"{_describe_card(verdict.card)} was taken meanwhile" for verdict in verdicts if verdict.state == "idle")
+    return " | ".join((*busy, *leased)) or "no visible card is told of"
 
 
 def _describe_card(card: CardSample) -> str:
@@ -239,7 +243,7 @@ def card_for(contract: Contract, *, wait_s: float, say: Callable[[str], None]) -
         with lease("cpu", wait_s=wait_s):
             yield {}
         return
-    with gate.held() as bound:
+    with gate.hold() as bound:
         yield bound.environment
 
 
@@ -263,7 +267,7 @@ def gate_of(
         vendor = "amd"  # Triton without a named device runs on either
     return _gate(
         vendor,
-        wanted=contract.target_gpu,
+        target=contract.target_gpu,
         waiting=Waiting(retry_s=retry_s, max_s=max_s, stopped=stopped),
         say=say,
     )
@@ -275,19 +279,19 @@ def any_gate(*, retry_s: float, max_s: float, say: Callable[[str], None]) -> Car
     Raises DeviceLost where no vendor's tool is installed, and BadSetting.
     """
     vendors: tuple[Vendor, ...] = ("nvidia", "amd")
-    vendor = next((one for one in vendors if is_installed(one)), None)
+    vendor = next((name for name in vendors if is_installed(name)), None)
     if vendor is None:
         raise DeviceLost("neither nvidia-smi nor amd-smi nor rocm-smi is on PATH, so no GPU can be known to be idle")
-    return _gate(vendor, wanted=None, waiting=Waiting(retry_s=retry_s, max_s=max_s), say=say)
+    return _gate(vendor, target=None, waiting=Waiting(retry_s=retry_s, max_s=max_s), say=say)
 
 
-def _gate(vendor: Vendor, *, wanted: str | None, waiting: Waiting, say: Callable[[str], None]) -> CardGate:
+def _gate(vendor: Vendor, *, target: str | None, waiting: Waiting, say: Callable[[str], None]) -> CardGate:
     settings = gate_settings()
     return CardGate(
         Cards(tools_of(vendor), settings=settings),
         vendor=vendor,
         settings=settings,
-        choice=Choice(wanted=wanted, environment=os.environ),
+        choice=Choice(target=target, environment=os.environ),
         waiting=waiting,
         say=say,
     )

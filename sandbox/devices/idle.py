@@ -17,10 +17,10 @@ from ridgeline.sandbox.devices.values import (
     MIB,
     CardSample,
     CardState,
+    CardVerdict,
     Floor,
     GateSettings,
     GpuProcess,
-    Judged,
     State,
     Vendor,
 )
@@ -36,21 +36,21 @@ VARIABLES: dict[Vendor, tuple[str, ...]] = {
 NO_CARDS = frozenset({"", "-1", "none", "void", "nodevfiles"})
 
 
-def rank_idle(cards: Sequence[Judged]) -> tuple[Judged, ...]:
+def rank_idle(cards: Sequence[CardVerdict]) -> tuple[CardVerdict, ...]:
     """The idle ones, least used memory first, then least power, then the tool's order."""
     unknown = float("inf")
 
-    def rank(judged: Judged) -> tuple[float, float]:
+    def rank(judged: CardVerdict) -> tuple[float, float]:
         card = judged.card
         used = card.memory_used_bytes if card.memory_used_bytes is not None else card.memory_share_pct
         return unknown if used is None else float(used), unknown if card.power_w is None else card.power_w
 
-    return tuple(sorted((one for one in cards if one.state == "idle"), key=rank))
+    return tuple(sorted((verdict for verdict in cards if verdict.state == "idle"), key=rank))
 
 
-def visible(cards: Sequence[CardSample], environment: Mapping[str, str]) -> tuple[CardSample, ...]:
+def visible_cards(cards: Sequence[CardSample], environment: Mapping[str, str]) -> tuple[CardSample, ...]:
     """Those that the variables leave to programs, in their order; all of a vendor whose variables are not set."""
-    found: list[CardSample] = []
+    usable: list[CardSample] = []
     for vendor in dict.fromkeys(card.vendor for card in cards):
         left = [card for card in cards if card.vendor == vendor]
         names = VARIABLES[vendor]
@@ -59,13 +59,13 @@ def visible(cards: Sequence[CardSample], environment: Mapping[str, str]) -> tupl
         for name in names:
             if name in environment:
                 left = _cards_of_list(left, environment[name])
-        found += left
-    return tuple(found)
+        usable += left
+    return tuple(usable)
 
 
 def _cards_of_list(cards: Sequence[CardSample], value: str) -> list[CardSample]:
     """As the runtimes read a list: up to the first word that names no card."""
-    found: list[CardSample] = []
+    listed: list[CardSample] = []
     for word in value.split(","):
         name = word.strip()
         if name.lower() in NO_CARDS:
@@ -76,21 +76,21 @@ def _cards_of_list(cards: Sequence[CardSample], value: str) -> list[CardSample]:
             match = [card for card in cards if card.uuid and card.uuid.lower().startswith(name.lower())]
         if not match:
             break
-        found += match[:1]
-    return found
+        listed += match[:1]
+    return listed
 
 
-def fitting(cards: Sequence[CardSample], wanted: str | None) -> tuple[CardSample, ...]:
+def matching_cards(cards: Sequence[CardSample], target: str | None) -> tuple[CardSample, ...]:
     """Those of the product or architecture that the contract names; all where no card is known to be one."""
-    word = re.sub(r"[^a-z0-9]", "", (wanted or "").lower())
+    word = re.sub(r"[^a-z0-9]", "", (target or "").lower())
     if not word:
         return tuple(cards)
     mine = tuple(card for card in cards if word in _plain(card.name) or word == _plain(card.arch))
     return mine or tuple(cards)
 
 
-def _plain(said: str | None) -> str:
-    return re.sub(r"[^a-z0-9]", "", (said or "").lower())
+def _plain(name: str | None) -> str:
+    return re.sub(r"[^a-z0-9]", "", (name or "").lower())
 
 
 def unbound(environment: Mapping[str, str]) -> dict[str, str]:
@@ -158,55 +158,56 @@ def decide(
         _arrangement(samples[-1], settings),
     )
     for state in ("busy", "unknown"):
-        found = tuple(signal.reason for signal in signals if signal.says == state)
-        if found:
-            return CardState(state="busy" if state == "busy" else "unknown", reasons=found)
+        objections = tuple(signal.reason for signal in signals if signal.says == state)
+        if objections:
+            return CardState(state="busy" if state == "busy" else "unknown", reasons=objections)
     reasons = tuple(signal.reason for signal in signals if signal.reason)
     if signals[2].says is None:
         return CardState(state="unknown", reasons=("utilization is not told", *reasons))
     if not any(signal.says == "idle" for signal in (*signals[:2], _support(samples, settings, floor))):
-        told = "only utilization is told: one signal alone is not believed"
-        return CardState(state="unknown", reasons=(told, *reasons))
+        reason = "only utilization is told: one signal alone is not believed"
+        return CardState(state="unknown", reasons=(reason, *reasons))
     return CardState(state="idle", reasons=reasons)
 
 
 def _processes(
     samples: Sequence[CardSample], settings: GateSettings, *, own_pids: Collection[int], allowed: Collection[str]
 ) -> Signal:
-    told = [sample for sample in samples if sample.processes is not None]
-    if not told:
+    listings = [sample for sample in samples if sample.processes is not None]
+    if not listings:
         return Signal(says=None, reason="")
     foreign = [
         _user(process, sample, settings)
-        for sample in told
+        for sample in listings
         for process in sample.processes or ()
         if process.pid not in own_pids and process.name not in allowed
     ]
     for state in ("busy", "unknown"):
-        found = dict.fromkeys(signal.reason for signal in foreign if signal.says == state)
-        if found:
-            return Signal(says="busy" if state == "busy" else "unknown", reason="; ".join(found))
+        reasons = dict.fromkeys(signal.reason for signal in foreign if signal.says == state)
+        if reasons:
+            return Signal(says="busy" if state == "busy" else "unknown", reason="; ".join(reasons))
     ignored = dict.fromkeys(signal.reason for signal in foreign)
     return Signal(says="idle", reason="; ".join(ignored) or "no process of others on it")
 
 
 def _user(process: GpuProcess, sample: CardSample, settings: GateSettings) -> Signal:
     """AMD's lists name processes that use no card, or another one: memory tells."""
-    held = process.bytes
+    used_bytes = process.bytes
     used = sample.memory_used_bytes if sample.vendor == "amd" else None
-    if held is None:
+    if used_bytes is None:
         if sample.vendor == "nvidia":  # the list is of those that compute
             return Signal(says="busy", reason=f"{process.text} computes on it; its memory is not told")
         return Signal(says="unknown", reason=f"{process.text} is listed, and its memory is not told")
-    if held <= settings.process_bytes:
-        return Signal(says="idle", reason=f"{process.text} is listed with {_mib(held)}, which is no user")
-    if used is not None and held > used + settings.process_bytes:
+    if used_bytes <= settings.process_bytes:
+        return Signal(says="idle", reason=f"{process.text} is listed with {_mib(used_bytes)}, which is no user")
+    if used is not None and used_bytes > used + settings.process_bytes:
         return Signal(says="idle", reason=f"{process.text} holds more than is in use here, so it is on another card")
     if not process.certain:
         return Signal(
-            says="unknown", reason=f"{process.text} holds {_mib(held)} of some card, and the tool does not say of which"
+            says="unknown",
+            reason=f"{process.text} holds {_mib(used_bytes)} of some card, and the tool does not say of which",
         )
-    return Signal(says="busy", reason=f"{process.text} holds {_mib(held)} of it")
+    return Signal(says="busy", reason=f"{process.text} holds {_mib(used_bytes)} of it")
 
 
 def _memory(samples: Sequence[CardSample], settings: GateSettings, floor: Floor) -> Signal:
@@ -214,8 +215,10 @@ def _memory(samples: Sequence[CardSample], settings: GateSettings, floor: Floor)
     total = next((sample.memory_total_bytes for sample in samples if sample.memory_total_bytes), None)
     if not used:
         return _share(samples)
-    seen = floor.memory_bytes
-    baseline = settings.memory_baseline_bytes if seen is None else min(seen, settings.memory_baseline_bytes)
+    floor_bytes = floor.memory_bytes
+    baseline = (
+        settings.memory_baseline_bytes if floor_bytes is None else min(floor_bytes, settings.memory_baseline_bytes)
+    )
     limit, most = baseline + settings.memory_slack_bytes, max(used)
     if most > limit:
         return Signal(says="busy", reason=f"{_mib(most)} of its memory are in use, more than the {_mib(limit)} of rest")
@@ -235,40 +238,42 @@ def _share(samples: Sequence[CardSample]) -> Signal:
 
 
 def _utilization(samples: Sequence[CardSample], settings: GateSettings, floor: Floor) -> Signal:
-    told = [sample.utilization_pct for sample in samples if sample.utilization_pct is not None]
-    if not told:
+    percentages = [sample.utilization_pct for sample in samples if sample.utilization_pct is not None]
+    if not percentages:
         return Signal(says=None, reason="")
-    most, power = max(told), _power(samples, settings, floor)
+    most, power = max(percentages), _power(samples, settings, floor)
     if most <= settings.utilization_pct:
         gaps = [
-            one for one in samples if one.utilization_pct is None and (one.power_w, one.memory_used_bytes) != NOTHING
+            sample
+            for sample in samples
+            if sample.utilization_pct is None and (sample.power_w, sample.memory_used_bytes) != NOTHING
         ]
         if gaps:
             return Signal(says="unknown", reason=f"utilization is not told in {len(gaps)} of {len(samples)} samples")
         if power.says == "unknown":
             return Signal(says="unknown", reason=f"utilization reads {most:g} %, but {power.reason}")
-        return Signal(says="idle", reason=f"utilization at most {most:g} % in {_count(told)}")
-    stuck = min(told) == 100 and len(told) == len(samples)
+        return Signal(says="idle", reason=f"utilization at most {most:g} % in {_count(percentages)}")
+    stuck = min(percentages) == 100 and len(percentages) == len(samples)
     if stuck and power.says is None:
         return Signal(says="unknown", reason="utilization stands at 100 %, as on some idle cards; power is not told")
     if power.says != "idle":
         return Signal(
-            says="busy", reason=f"utilization {_range(told)} %" + (f", {power.reason}" if power.reason else "")
+            says="busy", reason=f"utilization {_range(percentages)} %" + (f", {power.reason}" if power.reason else "")
         )
     if stuck:
         return Signal(says="idle", reason=f"utilization stands at 100 %, but {power.reason}: the meter is stuck")
-    return Signal(says="unknown", reason=f"utilization {_range(told)} %, but {power.reason}: the two disagree")
+    return Signal(says="unknown", reason=f"utilization {_range(percentages)} %, but {power.reason}: the two disagree")
 
 
 def _power(samples: Sequence[CardSample], settings: GateSettings, floor: Floor) -> Signal:
     """`idle`: at rest in every sample. `unknown`: far too much for rest. `busy`: somewhere between."""
-    told = [sample.power_w for sample in samples if sample.power_w is not None]
-    if not told:
+    watts = [sample.power_w for sample in samples if sample.power_w is not None]
+    if not watts:
         return Signal(says=None, reason="")
-    most, limit, rest = max(told), samples[-1].power_limit_w, _rest(samples[-1], settings, floor)
+    most, limit, rest = max(watts), samples[-1].power_limit_w, _rest(samples[-1], settings, floor)
     if limit and most > settings.power_doubt_share * limit:
         return Signal(says="unknown", reason=f"it takes {most:g} W of {limit:g} W")
-    if rest is not None and most <= settings.power_factor * rest and len(told) == len(samples):
+    if rest is not None and most <= settings.power_factor * rest and len(watts) == len(samples):
         return Signal(says="idle", reason=f"it takes {most:g} W, no more than at rest")
     return Signal(says="busy", reason=f"it takes {most:g} W")
 
@@ -308,12 +313,12 @@ def _mib(number: int) -> str:
     return f"{number / MIB:,.0f} MiB"
 
 
-def _range(told: Sequence[float]) -> str:
-    return f"{max(told):g}" if min(told) == max(told) else f"{min(told):g} to {max(told):g}"
+def _range(values: Sequence[float]) -> str:
+    return f"{max(values):g}" if min(values) == max(values) else f"{min(values):g} to {max(values):g}"
 
 
-def _count(told: Sequence[float]) -> str:
-    return "one sample" if len(told) == 1 else f"{len(told)} samples"
+def _count(values: Sequence[float]) -> str:
+    return "one sample" if len(values) == 1 else f"{len(values)} samples"
 
 
 # The least memory and power that each card of this machine was seen with while idle.
@@ -324,11 +329,11 @@ class Floors:
 
     def __init__(self, folder: Path | None) -> None:
         self._path = folder / "floors.json" if folder else None
-        self._known = self._read()
+        self._floors = self._load()
 
     def of(self, card: CardSample) -> Floor:
         """What is known of the card."""
-        return self._known.get(card.key, Floor())
+        return self._floors.get(card.key, Floor())
 
     def learn(self, card: CardSample) -> None:
         """Take a sample of an idle card. A file that cannot be written is done without."""
@@ -339,17 +344,17 @@ class Floors:
         )
         if after == before:
             return
-        self._known[card.key] = after
+        self._floors[card.key] = after
         if self._path is None:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            plain = {key: floor.model_dump() for key, floor in self._known.items()}
+            plain = {key: floor.model_dump() for key, floor in self._floors.items()}
             write_whole(self._path, json.dumps(plain).encode(), synced=False)
         except OSError:
             self._path = None
 
-    def _read(self) -> dict[str, Floor]:
+    def _load(self) -> dict[str, Floor]:
         """A file that is not ours any more is begun anew: it can be learned again."""
         try:
             plain = json.loads(self._path.read_text(encoding="utf-8")) if self._path else {}
@@ -361,9 +366,9 @@ class Floors:
 Number = TypeVar("Number", int, float)
 
 
-def _least(one: Number | None, other: Number | None) -> Number | None:
-    known = [value for value in (one, other) if value is not None]
-    return min(known, default=None)
+def _least(left: Number | None, right: Number | None) -> Number | None:
+    values = [value for value in (left, right) if value is not None]
+    return min(values, default=None)
 
 
 PEAKS = ("utilization_pct", "memory_used_bytes", "memory_share_pct", "power_w")
@@ -386,21 +391,21 @@ class Cards:
         self._floors = Floors(cache_folder("gate")) if floors is None else floors
         self._sleep = sleep
 
-    def judged(self, *, samples: int, interval_s: float) -> tuple[Judged, ...]:
+    def judge(self, *, samples: int, interval_s: float) -> tuple[CardVerdict, ...]:
         """All cards that the tool tells of, after `samples` looks; takes at least `(samples - 1) * interval_s`."""
-        seen = watch(self._tools, samples=samples, interval_s=interval_s, sleep=self._sleep)
-        found = tuple(judge(card, self._settings, floor=self._floors.of(card[-1])) for card in seen)
-        for one, card in zip(found, seen, strict=True):
-            if one.state == "idle" and (card[-1].utilization_pct or 0) <= self._settings.utilization_pct:
-                self._floors.learn(card[-1])
-        return found
+        histories = watch(self._tools, samples=samples, interval_s=interval_s, sleep=self._sleep)
+        verdicts = tuple(judge(history, self._settings, floor=self._floors.of(history[-1])) for history in histories)
+        for verdict, history in zip(verdicts, histories, strict=True):
+            if verdict.state == "idle" and (history[-1].utilization_pct or 0) <= self._settings.utilization_pct:
+                self._floors.learn(history[-1])
+        return verdicts
 
 
-def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> Judged:
+def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> CardVerdict:
     """One card from its samples, shown with the most it took in any. Own process excluded."""
     state = decide(samples, settings=settings, own_pids=(os.getpid(),), floor=floor)
-    most = {name: max(told) for name in PEAKS if (told := _values_of(samples, name))}
-    return Judged(card=samples[-1].model_copy(update=most), state=state.state, reasons=state.reasons)
+    most = {name: max(values) for name in PEAKS if (values := _values_of(samples, name))}
+    return CardVerdict(card=samples[-1].model_copy(update=most), state=state.state, reasons=state.reasons)
 
 
 def _values_of(samples: Sequence[CardSample], name: str) -> list[float]:
@@ -424,15 +429,15 @@ def gate_settings(environment: Mapping[str, str] | None = None) -> GateSettings:
     `environment`: default this process's own. Raises BadSetting.
     """
     words = (os.environ if environment is None else environment).get(VARIABLE, "").replace(",", " ").split()
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in GateSettings.model_fields:
-            known = ", ".join(GateSettings.model_fields)
-            raise BadSetting(f"{VARIABLE}: {word!r} is no key=value of the gate; known: {known}")
-        given[key] = (*GateSettings().allowed, *value.split("+")) if key == "allowed" else value
+            names = ", ".join(GateSettings.model_fields)
+            raise BadSetting(f"{VARIABLE}: {word!r} is no key=value of the gate; known: {names}")
+        values[key] = (*GateSettings().allowed, *value.split("+")) if key == "allowed" else value
     try:
-        return GateSettings.model_validate(given)
+        return GateSettings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadSetting(f"{VARIABLE}: {first['loc'][0]}: {first['msg']}; give another value") from None
+        problem = error.errors()[0]
+        raise BadSetting(f"{VARIABLE}: {problem['loc'][0]}: {problem['msg']}; give another value") from None

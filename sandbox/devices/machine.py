@@ -48,13 +48,13 @@ class Cpu(Value):
 def read_cpu(proc: Path = Path("/proc/cpuinfo"), caches: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> Cpu:
     """This machine's processor; where files are missing, only what the interpreter knows of it."""
     text = proc.read_text(errors="replace") if proc.is_file() else ""
-    found = _caches(caches)
+    sizes = _caches(caches)
     return Cpu(
         model=_model(text),
         features=features(text),
-        l1d_bytes=found.get((1, "Data")),
-        l2_bytes=found.get((2, "Unified")),
-        l3_bytes=found.get((3, "Unified")),
+        l1d_bytes=sizes.get((1, "Data")),
+        l2_bytes=sizes.get((2, "Unified")),
+        l3_bytes=sizes.get((3, "Unified")),
     )
 
 
@@ -79,13 +79,13 @@ def _model(cpuinfo: str) -> str:
 
 
 def _caches(folder: Path) -> dict[tuple[int, str], int]:
-    found: dict[tuple[int, str], int] = {}
+    sizes: dict[tuple[int, str], int] = {}
     for index in sorted(folder.glob("index*")):
         parts = {name: index / name for name in ("level", "type", "size")}
         if all(part.is_file() for part in parts.values()):
             text = {name: part.read_text().strip() for name, part in parts.items()}
-            found[int(text["level"]), text["type"]] = size(text["size"])
-    return found
+            sizes[int(text["level"]), text["type"]] = size(text["size"])
+    return sizes
 
 
 logger = logging.getLogger(__name__)
@@ -127,10 +127,10 @@ class LocalDevice:
         return self._machine
 
     def _gpu(self) -> Machine:
-        found = nvidia_machine()
-        if found is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
-            found = amd_machine()
-        return _require_machine(found, self._contract, "nvidia-smi")
+        machine = nvidia_machine()
+        if machine is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
+            machine = amd_machine()
+        return _require_machine(machine, self._contract, "nvidia-smi")
 
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
         """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.
@@ -144,7 +144,7 @@ class LocalDevice:
                 self._ceilings[dtype] = self._measure(machine, dtype)
             else:
                 folder = cache_folder("ceilings")
-                card = GpuCeilings(contract=self._contract, held=self._card, root=self._root, cache=folder)
+                card = GpuCeilings(contract=self._contract, hold_card=self._card, root=self._root, cache=folder)
                 self._ceilings[dtype] = card.measure(machine, dtype, fresh=fresh)
         return self._ceilings[dtype]
 
@@ -152,11 +152,11 @@ class LocalDevice:
     def _card(self) -> Iterator[Mapping[str, str]]:
         """An idle card and the environment that binds to it."""
         if self._gate is None:
-            with card_for(self._contract, wait_s=self._wait_s, say=logger.warning) as bound:
-                yield bound
+            with card_for(self._contract, wait_s=self._wait_s, say=logger.warning) as environment:
+                yield environment
             return
-        with self._gate.held() as held:
-            yield held.environment
+        with self._gate.hold() as bound:
+            yield bound.environment
 
     def _measure(self, machine: Machine, dtype: str) -> Ceilings:
         buffer = min(LARGEST_BUFFER, max(SMALLEST_BUFFER, 4 * (machine.l3_bytes or 0)))
@@ -213,17 +213,17 @@ def _cpu_machine(cpu: Cpu, compiler: str) -> Machine:
 def _compiler() -> str:
     """The compiler's own first line; empty without gcc."""
     try:
-        asked = run(("gcc", "--version"), cwd=Path("/"), timeout_s=10)
+        answer = run(("gcc", "--version"), cwd=Path("/"), timeout_s=10)
     except ProgramMissing:
         return ""
-    return asked.output.splitlines()[0].strip() if asked.ok and asked.output else ""
+    return answer.output.splitlines()[0].strip() if answer.ok and answer.output else ""
 
 
 def _require_machine(machine: Machine | None, contract: Contract, tool: str) -> Machine:
     if machine is None:
-        wanted = contract.target_gpu or contract.target_backend
+        target = contract.target_gpu or contract.target_backend
         raise DeviceLost(
-            f"the contract runs on {wanted}, and {tool} names no such device here; run `ridgeline doctor`, "
+            f"the contract runs on {target}, and {tool} names no such device here; run `ridgeline doctor`, "
             "or set target_gpu: cpu for a kernel of this machine's processor"
         )
     return machine
@@ -259,7 +259,7 @@ def amd_machine() -> Machine | None:
 
 def _output(argv: tuple[str, ...]) -> str | None:
     try:
-        asked = run(argv, cwd=Path("/"), timeout_s=TIMEOUT_S)
+        answer = run(argv, cwd=Path("/"), timeout_s=TIMEOUT_S)
     except ProgramMissing:
         return None
-    return asked.output if asked.ok else None
+    return answer.output if answer.ok else None

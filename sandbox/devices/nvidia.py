@@ -10,7 +10,15 @@ from xml.etree import ElementTree
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, pci, percent, text
-from ridgeline.sandbox.devices.values import CardSample, GpuProcess, Listed, Reading, Told, Unreadable, gpu_machine
+from ridgeline.sandbox.devices.values import (
+    CardSample,
+    GpuProcess,
+    Listed,
+    Reading,
+    ToolAnswer,
+    Unreadable,
+    gpu_machine,
+)
 
 SLOWDOWNS = {
     0x4: "power cap",
@@ -50,8 +58,8 @@ def parse_readings(text: str, fields: tuple[str, ...], *, monotonic_s: float) ->
     A last line that was cut when the tool was ended, and lines of another shape, are left out.
     """
     rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]), skipinitialspace=True)
-    whole = (dict(zip(fields, cells, strict=True)) for cells in rows if len(cells) == len(fields))
-    return tuple(_reading(cells, monotonic_s) for cells in whole)
+    records = (dict(zip(fields, cells, strict=True)) for cells in rows if len(cells) == len(fields))
+    return tuple(_reading(cells, monotonic_s) for cells in records)
 
 
 def parse_processes(text: str) -> tuple[str, ...]:
@@ -84,10 +92,10 @@ def _mask(cell: str) -> int | None:
 
 def _moment(cell: str, monotonic_s: float) -> float | None:
     try:
-        told = datetime.strptime(cell, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC)
+        moment = datetime.strptime(cell, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC)
     except ValueError:
         return None
-    return 1e6 * (told.timestamp() + monotonic_s)
+    return 1e6 * (moment.timestamp() + monotonic_s)
 
 
 # What nvidia-smi prints as CSV: cards, and the processes on them; the header says which is which. Pure.
@@ -122,26 +130,26 @@ def _is_header(line: str) -> bool:
     return len(KNOWN.intersection(names)) >= 2 or bool(MOVING.intersection(names))
 
 
-def read_csv(text_: str, source: str) -> tuple[Told, ...]:
-    """One `Told` per moment. Raises Unreadable for a line with too few cells, and where no names are known."""
-    lines, first = text_.splitlines(), 1
+def read_csv(text_: str, source: str) -> tuple[ToolAnswer, ...]:
+    """One `ToolAnswer` per moment. Raises Unreadable for a line with too few cells, and where no names are known."""
+    lines, first_line = text_.splitlines(), 1
     at = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if at is None:
         header_line = next((names for line in lines if (names := _bare(line)) is not None), None)
         if header_line is None:
             raise Unreadable(source, line=1, why="no header of nvidia-smi's CSV")
-        lines, at, first = [header_line, *lines], 0, 0
+        lines, at, first_line = [header_line, *lines], 0, 0
     header = [cell.strip() for cell in lines[at].split(",")]
     fields = [UNIT.sub("", cell) for cell in header]
-    units = {name: found[1] for name, cell in zip(fields, header, strict=True) if (found := UNIT.search(cell))}
+    units = {name: match[1] for name, cell in zip(fields, header, strict=True) if (match := UNIT.search(cell))}
     rows = [
         _cells(line, fields, source, number)
-        for number, line in enumerate(lines[at + 1 :], start=at + 1 + first)
+        for number, line in enumerate(lines[at + 1 :], start=at + 1 + first_line)
         if line.strip() and [cell.strip() for cell in line.split(",")] != header
     ]
     if "pid" in fields:
-        return (Told(source=source, vendor="nvidia", processes=tuple(_process(row, units) for row in rows)),)
-    return tuple(Told(source=source, vendor="nvidia", cards=cards) for cards in _moments(rows, units))
+        return (ToolAnswer(source=source, vendor="nvidia", processes=tuple(_process(row, units) for row in rows)),)
+    return tuple(ToolAnswer(source=source, vendor="nvidia", cards=cards) for cards in _moments(rows, units))
 
 
 def _bare(line: str) -> str | None:
@@ -155,9 +163,9 @@ def _cells(line: str, names: list[str], source: str, number: int) -> dict[str, s
     """The tool does not quote: commas that are too many belong to the one name in the line."""
     cells = [cell.strip() for cell in line.split(",")]
     spare = len(cells) - len(names)
-    named = next((place for place, name in enumerate(names) if name in ("process_name", "name")), None)
-    if spare > 0 and named is not None:
-        cells[named : named + spare + 1] = [", ".join(cells[named : named + spare + 1])]
+    name_column = next((place for place, name in enumerate(names) if name in ("process_name", "name")), None)
+    if spare > 0 and name_column is not None:
+        cells[name_column : name_column + spare + 1] = [", ".join(cells[name_column : name_column + spare + 1])]
     if len(cells) != len(names):
         why = f"{len(cells)} cells under {len(names)} names" if len(cells) > 1 else f"is no row: {line.strip()[:80]!r}"
         raise Unreadable(source, line=number, why=why)
@@ -167,9 +175,9 @@ def _cells(line: str, names: list[str], source: str, number: int) -> dict[str, s
 def _process(row: Mapping[str, str], units: Mapping[str, str]) -> Listed:
     owner = text(row.get("gpu_uuid")) or pci(row.get("gpu_bus_id", row.get("pci.bus_id")))
     field = "used_gpu_memory" if "used_gpu_memory" in row else "used_memory"
-    held = memory(row.get(field), unit=units.get(field, "MiB"))
+    used_bytes = memory(row.get(field), unit=units.get(field, "MiB"))
     name = text(row.get("process_name", row.get("name"))) or ""
-    return Listed(owner=owner, process=GpuProcess(pid=integer(row.get("pid")), name=name, bytes=held))
+    return Listed(owner=owner, process=GpuProcess(pid=integer(row.get("pid")), name=name, bytes=used_bytes))
 
 
 def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> list[tuple[CardSample, ...]]:
@@ -177,14 +185,14 @@ def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> lis
     moments: list[list[CardSample]] = [[]]
     stamp: str | None = None
     for row in rows:
-        named = any(name in row for name in ("index", "uuid", "pci.bus_id"))
-        now = None if named else row.get("timestamp")
+        has_identity = any(name in row for name in ("index", "uuid", "pci.bus_id"))
+        now = None if has_identity else row.get("timestamp")
         if now != stamp and moments[-1]:
             moments.append([])
         card = _card(row, units, position=len(moments[-1]))
-        if any(card.key == other.key and card.index == other.index for other in moments[-1]):
+        if any(card.key == earlier.key and card.index == earlier.index for earlier in moments[-1]):
             moments.append([])
-            card = card if named else card.model_copy(update={"index": "0"})
+            card = card if has_identity else card.model_copy(update={"index": "0"})
         stamp = now
         moments[-1].append(card)
     return [tuple(moment) for moment in moments if moment]
@@ -192,11 +200,11 @@ def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> lis
 
 def _card(row: Mapping[str, str], units: Mapping[str, str], *, position: int) -> CardSample:
     mig = text(row.get("mig.mode.current", row.get("mig.mode")))
-    named = any(name in row for name in ("index", "uuid", "pci.bus_id"))
+    has_identity = any(name in row for name in ("index", "uuid", "pci.bus_id"))
     return CardSample(
         vendor="nvidia",
         tool="nvidia-smi",
-        index=text(row.get("index")) if named else str(position),
+        index=text(row.get("index")) if has_identity else str(position),
         uuid=text(row.get("uuid", row.get("gpu_uuid"))),
         pci=pci(row.get("pci.bus_id", row.get("gpu_bus_id"))),
         name=text(row.get("name", row.get("gpu_name"))),
@@ -221,24 +229,24 @@ PROCESS = re.compile(r"^\|\s+(\d+)\s+(?:\S+\s+\S+\s+)?(\d+)\s+([CGM+]+)\s+(.+?)\
 NONE = "No running processes found"
 
 
-def read_table(said: str, source: str) -> tuple[Told, ...]:
+def read_table(output: str, source: str) -> tuple[ToolAnswer, ...]:
     """The table that plain `nvidia-smi` prints. Raises Unreadable where a card's second line is missing."""
-    lines = said.splitlines()
+    lines = output.splitlines()
     cards, listed = [], []
     listing = any("Processes:" in line for line in lines)
     for place, line in enumerate(lines):
-        if (first := FIRST.match(line)) and ":" in first[3]:
-            cards.append(_row(first, lines[place + 1 : place + 3], source, place + 1))
-        elif (found := PROCESS.match(line)) and "C" in found[3]:
-            held = GpuProcess(pid=int(found[2]), name=found[4], bytes=memory(found[5]))
-            listed.append(Listed(owner=found[1], process=held))
+        if (card_line := FIRST.match(line)) and ":" in card_line[3]:
+            cards.append(_row(card_line, lines[place + 1 : place + 3], source, place + 1))
+        elif (match := PROCESS.match(line)) and "C" in match[3]:
+            process = GpuProcess(pid=int(match[2]), name=match[4], bytes=memory(match[5]))
+            listed.append(Listed(owner=match[1], process=process))
     if not cards:
         raise Unreadable(source, line=1, why="no card in nvidia-smi's table")
-    processes = tuple(listed) if listing and (listed or NONE in said) else None
-    return (Told(source=source, vendor="nvidia", cards=tuple(cards), processes=processes),)
+    processes = tuple(listed) if listing and (listed or NONE in output) else None
+    return (ToolAnswer(source=source, vendor="nvidia", cards=tuple(cards), processes=processes),)
 
 
-def _row(first: re.Match[str], below: list[str], source: str, number: int) -> CardSample:
+def _row(card_line: re.Match[str], below: list[str], source: str, number: int) -> CardSample:
     second = SECOND.search(below[0]) if below else None
     if second is None:
         raise Unreadable(source, line=number + 1, why="the table is cut off within a card")
@@ -246,9 +254,9 @@ def _row(first: re.Match[str], below: list[str], source: str, number: int) -> Ca
     return CardSample(
         vendor="nvidia",
         tool="nvidia-smi",
-        index=first[1],
-        pci=pci(first[3]),
-        name=first[2],
+        index=card_line[1],
+        pci=pci(card_line[3]),
+        name=card_line[2],
         power_w=amount(second[1]),
         power_limit_w=amount(second[2]),
         memory_used_bytes=memory(second[3]),
@@ -259,18 +267,20 @@ def _row(first: re.Match[str], below: list[str], source: str, number: int) -> Ca
     )
 
 
-def read_xml(said: str, source: str) -> tuple[Told, ...]:
+def read_xml(output: str, source: str) -> tuple[ToolAnswer, ...]:
     """`nvidia-smi -q -x`. Raises Unreadable for XML that is broken or tells of no card."""
     try:
-        root = ElementTree.fromstring(said)
+        root = ElementTree.fromstring(output)
     except ElementTree.ParseError as error:
         raise Unreadable(source, line=error.position[0], why="the XML is cut off or broken") from None
     cards = [_page(gpu, str(place)) for place, gpu in enumerate(root.iter("gpu"))]
     if not cards:
         raise Unreadable(source, line=1, why="no card in nvidia-smi's XML")
-    listed = [one for place, gpu in enumerate(root.iter("gpu")) for one in _processes(gpu, str(place))]
-    told = any(gpu.find("processes") is not None for gpu in root.iter("gpu"))
-    return (Told(source=source, vendor="nvidia", cards=tuple(cards), processes=tuple(listed) if told else None),)
+    listed = [process for place, gpu in enumerate(root.iter("gpu")) for process in _processes(gpu, str(place))]
+    has_list = any(gpu.find("processes") is not None for gpu in root.iter("gpu"))
+    return (
+        ToolAnswer(source=source, vendor="nvidia", cards=tuple(cards), processes=tuple(listed) if has_list else None),
+    )
 
 
 def _page(gpu: ElementTree.Element, index: str) -> CardSample:
@@ -304,14 +314,14 @@ def _power(gpu: ElementTree.Element, names: tuple[str, ...]) -> float | None:
 
 
 def _processes(gpu: ElementTree.Element, index: str) -> list[Listed]:
-    found = []
+    processes = []
     for entry in gpu.iterfind("processes/process_info"):
         if "C" in (entry.findtext("type") or "C"):
-            name, held = text(entry.findtext("process_name")) or "", memory(entry.findtext("used_memory"))
-            found.append(
-                Listed(owner=index, process=GpuProcess(pid=integer(entry.findtext("pid")), name=name, bytes=held))
+            name, used_bytes = text(entry.findtext("process_name")) or "", memory(entry.findtext("used_memory"))
+            processes.append(
+                Listed(owner=index, process=GpuProcess(pid=integer(entry.findtext("pid")), name=name, bytes=used_bytes))
             )
-    return found
+    return processes
 
 
 # The first card as a machine's name: what does not change from day to day.

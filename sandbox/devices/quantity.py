@@ -27,8 +27,8 @@ def amount(cell: object) -> float | None:
 
 def memory(cell: object, *, unit: str = "") -> int | None:
     """Bytes; `unit` where the cell has none of its own."""
-    value, own = _parts(cell)
-    factor = MEMORY.get((own or unit).lower())
+    value, suffix = _parts(cell)
+    factor = MEMORY.get((suffix or unit).lower())
     return None if value is None or value < 0 or factor is None else round(value * factor)
 
 
@@ -40,16 +40,16 @@ def integer(cell: object) -> int | None:
 
 def text(cell: object) -> str | None:
     """A name; None for the many spellings of `not told`."""
-    said = str(cell).strip() if isinstance(cell, str | int) and not isinstance(cell, bool) else ""
-    return None if said.strip("[]").lower() in ("", "n/a", "unknown", "none", "not supported", "err!") else said
+    name = str(cell).strip() if isinstance(cell, str | int) and not isinstance(cell, bool) else ""
+    return None if name.strip("[]").lower() in ("", "n/a", "unknown", "none", "not supported", "err!") else name
 
 
 def pci(cell: object) -> str | None:
     """`00000000:1B:00.0` and `0000:1b:00.0` are one address."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2}\.[0-9a-fA-F])", (text(cell) or "").strip()
     )
-    return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}".lower() if found else None
+    return f"{int(match[1], 16):04x}:{match[2]}:{match[3]}".lower() if match else None
 
 
 def _parts(cell: object) -> tuple[float | None, str]:
@@ -58,7 +58,7 @@ def _parts(cell: object) -> tuple[float | None, str]:
         unit, cell = str(cell.get("unit", "")), cell.get("value")
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         return None, ""
-    found = NUMBER.fullmatch(str(cell).strip())
-    if found is None or not math.isfinite(float(found[1])):
+    match = NUMBER.fullmatch(str(cell).strip())
+    if match is None or not math.isfinite(float(match[1])):
         return None, ""
-    return float(found[1]), unit or found[2]
+    return float(match[1]), unit or match[2]

@@ -26,7 +26,7 @@ from ridgeline.sandbox.devices.values import (
     Kind,
     Listed,
     Reading,
-    Told,
+    ToolAnswer,
     Unreadable,
     Vendor,
 )
@@ -49,7 +49,7 @@ class Tools(Protocol):
 
     vendor: Vendor
 
-    def moment(self) -> tuple[Told, ...]:
+    def moment(self) -> tuple[ToolAnswer, ...]:
         """All cards now; nothing when the tool failed or took too long."""
         ...
 
@@ -62,15 +62,15 @@ class NvidiaTools:
     def __init__(self) -> None:
         self._queries = [nvidia_smi.CARDS_QUERY, OLD_CARDS_QUERY]
 
-    def moment(self) -> tuple[Told, ...]:
+    def moment(self) -> tuple[ToolAnswer, ...]:
         """Two short calls. An empty list of processes is told only where every process could be seen."""
-        cards: tuple[Told, ...] = ()
+        cards: tuple[ToolAnswer, ...] = ()
         for query in list(self._queries):
             if cards := _ask_tool(query):
                 self._queries = [query]
                 break
         listed = _ask_tool(nvidia_smi.PROCESSES_QUERY) if cards else ()
-        hidden = all(not one.processes for one in listed) and not sees_all_processes()
+        hidden = all(not answer.processes for answer in listed) and not sees_all_processes()
         return cards if hidden else (*cards, *listed)
 
 
@@ -80,20 +80,24 @@ class AmdTools:
     vendor: Vendor = "amd"
 
     def __init__(self) -> None:
-        self._standing: tuple[Told, ...] | None = None
+        self._standing: tuple[ToolAnswer, ...] | None = None
         self._rocm = [rocm_smi.ROCM_CARDS_QUERY, rocm_smi.ROCM_PLAIN_QUERY]
 
-    def moment(self) -> tuple[Told, ...]:
+    def moment(self) -> tuple[ToolAnswer, ...]:
         """Several calls of half a second each: they are Python programs."""
         if moving := _ask_tool(amd_smi.METRIC_QUERY):
             if self._standing is None:
                 self._standing = (*_ask_tool(amd_smi.LIST_QUERY), *_ask_tool(amd_smi.STATIC_QUERY))
             return (*self._standing, *moving, *_ask_tool(amd_smi.PROCESS_QUERY))
         for query in list(self._rocm):
-            if said := _ask_tool(query):
+            if answers := _ask_tool(query):
                 self._rocm = [query]
-                asked = any(one.processes is not None for one in said)
-                return said if asked else (*said, Told(source="rocm-smi", vendor="amd", processes=()))
+                lists_processes = any(answer.processes is not None for answer in answers)
+                return (
+                    answers
+                    if lists_processes
+                    else (*answers, ToolAnswer(source="rocm-smi", vendor="amd", processes=()))
+                )
         return ()
 
 
@@ -111,25 +115,25 @@ def watch(
     tools: Tools, *, samples: int, interval_s: float, sleep: Callable[[float], None] = time.sleep
 ) -> tuple[tuple[CardSample, ...], ...]:
     """`samples` moments, `interval_s` seconds apart; per card, what was told. A moment that failed is missing."""
-    told: list[Told] = []
+    answers: list[ToolAnswer] = []
     for number in range(samples):
         if number:
             sleep(interval_s)
-        told += tools.moment()
-    return series(told)
+        answers += tools.moment()
+    return series(answers)
 
 
-def _ask_tool(query: tuple[str, ...]) -> tuple[Told, ...]:
+def _ask_tool(query: tuple[str, ...]) -> tuple[ToolAnswer, ...]:
     """Nothing when the tool is missing, failed, was too slow, or said what cannot be read."""
-    return tuple(_read(query))
+    return tuple(_query_tool(query))
 
 
-def _read(query: tuple[str, ...]) -> Iterator[Told]:
-    said = ask(query, timeout_s=MOMENT_TIMEOUT_S)
-    if said is None:
+def _query_tool(query: tuple[str, ...]) -> Iterator[ToolAnswer]:
+    output = ask(query, timeout_s=MOMENT_TIMEOUT_S)
+    if output is None:
         return
     try:
-        yield from parse(said, query[0])
+        yield from parse(output, query[0])
     except Unreadable as error:
         logger.debug("%s: %s", " ".join(query), error)
 
@@ -161,7 +165,7 @@ class Smi(Protocol):
 
     def look(self) -> Look: ...
 
-    def polled(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
+    def poll(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
         """Readings taken during the block are in the list after it."""
         ...
 
@@ -182,27 +186,27 @@ class NvidiaSmi:
         notes = (HIDDEN,) if apps == () and not sees_all_processes() else ()
         foreign = None if notes else apps
         while self._fields:
-            said = ask(nvidia.query(self._fields[0], index=self.index))
-            if said is not None:
-                found = nvidia.parse_readings(said, self._fields[0], monotonic_s=_monotonic_s())
-                return Look(reading=found[0] if found else None, foreign=foreign, notes=notes)
+            output = ask(nvidia.query(self._fields[0], index=self.index))
+            if output is not None:
+                readings = nvidia.parse_readings(output, self._fields[0], monotonic_s=_monotonic_s())
+                return Look(reading=readings[0] if readings else None, foreign=foreign, notes=notes)
             del self._fields[0]
-        told = f"nvidia-smi tells nothing of card {self.index}: clocks and slowdowns are not known"
-        return Look(foreign=foreign, notes=(*notes, told))
+        note = f"nvidia-smi tells nothing of card {self.index}: clocks and slowdowns are not known"
+        return Look(foreign=foreign, notes=(*notes, note))
 
     @contextlib.contextmanager
-    def polled(self, into: list[Reading]) -> Iterator[None]:
+    def poll(self, into: list[Reading]) -> Iterator[None]:
         """`nvidia-smi -lms` beside the block."""
         fields = tuple(field for field in self._fields[0] if field not in nvidia.COUNTS) if self._fields else ()
         if not fields:
             yield
             return
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-            said = Path(folder) / "readings.csv"
+            output_file = Path(folder) / "readings.csv"
             argv = (*nvidia.query(fields, index=self.index), "-lms", str(POLL_MS))
-            with run_beside(argv, cwd=Path("/"), output_file=said, env={"TZ": "UTC"}):
+            with run_beside(argv, cwd=Path("/"), output_file=output_file, env={"TZ": "UTC"}):
                 yield
-            text = said.read_text(errors="replace")
+            text = output_file.read_text(errors="replace")
         into += nvidia.parse_readings(text, fields, monotonic_s=_monotonic_s())
 
 
@@ -217,31 +221,31 @@ class AmdSmi:
 
     def look(self) -> Look:
         for options in self._options:
-            said = ask(amd.metric_query(self.index, options))
-            if said is not None and (found := amd.parse_metric(said, at_us=1e6 * time.monotonic())):
+            output = ask(amd.metric_query(self.index, options))
+            if output is not None and (reading := amd.parse_metric(output, at_us=1e6 * time.monotonic())):
                 self._options = (options,)
                 listed = ask(amd.process_query(self.index))
-                return Look(reading=found, foreign=None if listed is None else amd.parse_processes(listed))
+                return Look(reading=reading, foreign=None if listed is None else amd.parse_processes(listed))
         return self._rocm()
 
     def _rocm(self) -> Look:
-        said = ask(amd.ROCM_QUERY)
-        if said is None:
+        output = ask(amd.ROCM_QUERY)
+        if output is None:
             return Look(notes=("neither amd-smi nor rocm-smi tells anything: the card's state is not known",))
         self.tool = "rocm-smi"
-        found = amd.parse_rocm_smi(said, card=f"card{self.index}", at_us=1e6 * time.monotonic())
-        foreign = amd.parse_rocm_smi_processes(said)
+        reading = amd.parse_rocm_smi(output, card=f"card{self.index}", at_us=1e6 * time.monotonic())
+        foreign = amd.parse_rocm_smi_processes(output)
         notes = ["rocm-smi tells no slowdowns: whether the card was throttled is not known"]
         if foreign is None:
             notes.append("rocm-smi does not say which of several cards a process uses: other users are not known")
-        return Look(reading=found, foreign=foreign, notes=tuple(notes))
+        return Look(reading=reading, foreign=foreign, notes=tuple(notes))
 
-    def polled(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
+    def poll(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
 
 class CardWatch:
-    """`with watch.around():` around one process; then `watch.seen()`."""
+    """`with watch.around():` around one process; then `watch.conditions()`."""
 
     def __init__(self, smi: Smi) -> None:
         self._smi = smi
@@ -251,21 +255,25 @@ class CardWatch:
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
         self._looks.append(self._smi.look())
-        with self._smi.polled(self._during):
+        with self._smi.poll(self._during):
             yield
         self._looks.append(self._smi.look())
 
-    def seen(self, began_us: float, ended_us: float) -> tuple[Card, tuple[str, ...]]:
+    def conditions(self, began_us: float, ended_us: float) -> tuple[Card, tuple[str, ...]]:
         """The card while the process ran, and what could not be seen."""
         before, after = self._looks[0], self._looks[-1]
-        told = [look.foreign for look in (before, after) if look.foreign is not None]
+        lists = [look.foreign for look in (before, after) if look.foreign is not None]
         card = Card(
             tool=self._smi.tool,
             index=self._smi.index,
             before=before.reading,
-            during=tuple(one for one in self._during if one.at_us is not None and began_us <= one.at_us <= ended_us),
+            during=tuple(
+                reading
+                for reading in self._during
+                if reading.at_us is not None and began_us <= reading.at_us <= ended_us
+            ),
             after=after.reading,
-            foreign=tuple(dict.fromkeys(name for names in told for name in names)) if told else None,
+            foreign=tuple(dict.fromkeys(name for names in lists for name in names)) if lists else None,
         )
         return card, tuple(dict.fromkeys((*before.notes, *after.notes)))
 
@@ -281,21 +289,23 @@ def smi_of(kind: Kind, environment: dict[str, str], *, card: CardSample | None =
         case "cpu":
             return None
         case "nvidia":
-            return NvidiaSmi(_first(environment, "CUDA_VISIBLE_DEVICES"))
+            return NvidiaSmi(_first_visible(environment, "CUDA_VISIBLE_DEVICES"))
         case "amd":
-            return AmdSmi(_first(environment, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
+            return AmdSmi(
+                _first_visible(environment, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+            )
 
 
 def ask(argv: tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> str | None:
     """What the tool printed; None without the tool, or when it failed or took longer than `timeout_s` seconds."""
     try:
-        said = capture(argv, cwd=Path("/"), timeout_s=timeout_s, env={"TZ": "UTC"})
+        answer = capture(argv, cwd=Path("/"), timeout_s=timeout_s, env={"TZ": "UTC"})
     except ProgramMissing:
         return None
-    return said.stdout.decode(errors="replace") if said.returncode == 0 else None
+    return answer.stdout.decode(errors="replace") if answer.returncode == 0 else None
 
 
-def _first(environment: dict[str, str], *names: str) -> str:
+def _first_visible(environment: dict[str, str], *names: str) -> str:
     """Without any of the variables a program uses card 0."""
     values = (environment.get(name, "").split(",")[0].strip() for name in names)
     return next((value for value in values if value), "0")
@@ -332,8 +342,8 @@ LARGEST = 64 * 1024 * 1024
 """Characters; a recording of a day of samples is smaller."""
 
 
-def parse(text: str, source: str) -> tuple[Told, ...]:
-    """What the text tells, one `Told` per moment in it. Raises Unreadable, which names `source` and the line."""
+def parse(text: str, source: str) -> tuple[ToolAnswer, ...]:
+    """What the text tells, one `ToolAnswer` per moment in it. Raises Unreadable, which names `source` and the line."""
     if not text.strip():
         raise Unreadable(source, line=1, why="is empty")
     if len(text) > LARGEST:
@@ -341,11 +351,11 @@ def parse(text: str, source: str) -> tuple[Told, ...]:
     if text.lstrip().startswith(("<?xml", "<!DOCTYPE nvidia", "<nvidia_smi_log")):
         return nvidia_pages.read_xml(text.lstrip(), source)
     if has_documents(text):
-        return tuple(_document(one, source) for one in documents(text, source))
+        return tuple(_document(document, source) for document in documents(text, source))
     return _lines(text, source)
 
 
-def _lines(text: str, source: str) -> tuple[Told, ...]:
+def _lines(text: str, source: str) -> tuple[ToolAnswer, ...]:
     lines = text.splitlines()
     if any(line.startswith("device,") for line in lines):
         return rocm_smi.read_rocm_smi_csv(text, source)
@@ -360,74 +370,74 @@ def _lines(text: str, source: str) -> tuple[Told, ...]:
     raise Unreadable(source, line=1, why=f"is not {KNOWN}")
 
 
-def _document(one: object, source: str) -> Told:
-    if rocm_smi.is_rocm_smi_answer(one):
-        return rocm_smi.read_rocm_smi(one, source)
-    if amd_smi.is_amd_smi_answer(one):
-        return amd_smi.read_amd_smi(one, source)
+def _document(document: object, source: str) -> ToolAnswer:
+    if rocm_smi.is_rocm_smi_answer(document):
+        return rocm_smi.read_rocm_smi(document, source)
+    if amd_smi.is_amd_smi_answer(document):
+        return amd_smi.read_amd_smi(document, source)
     raise Unreadable(source, line=1, why=f"the JSON is not {KNOWN}")
 
 
-def series(told: Sequence[Told]) -> tuple[tuple[CardSample, ...], ...]:
+def series(answers: Sequence[ToolAnswer]) -> tuple[tuple[CardSample, ...], ...]:
     """The samples of each card, in the order of time; cards in the order of the tool."""
     merged: list[tuple[CardSample, ...]] = []
-    for vendor in dict.fromkeys(one.vendor for one in told):
-        mine = [one for one in told if one.vendor == vendor]
-        known = _standing_facts(mine)
-        merged += [_merge(moment, known) for moment in _moments(mine)]
-    found: dict[tuple[str, str], list[CardSample]] = {}
+    for vendor in dict.fromkeys(answer.vendor for answer in answers):
+        mine = [answer for answer in answers if answer.vendor == vendor]
+        facts = _standing_facts(mine)
+        merged += [_merge(moment, facts) for moment in _moments(mine)]
+    by_card: dict[tuple[str, str], list[CardSample]] = {}
     for card in chain.from_iterable(merged):
-        found.setdefault((card.vendor, card.index or card.key), []).append(card)
-    return tuple(_standing(samples) for samples in found.values())
+        by_card.setdefault((card.vendor, card.index or card.key), []).append(card)
+    return tuple(_standing(samples) for samples in by_card.values())
 
 
-def _standing_facts(told: Iterable[Told]) -> tuple[CardSample, ...]:
+def _standing_facts(answers: Iterable[ToolAnswer]) -> tuple[CardSample, ...]:
     """Every card that any answer names, with nothing that moves."""
     cards: list[CardSample] = []
-    for card in chain.from_iterable(one.cards for one in told):
+    for card in chain.from_iterable(answer.cards for answer in answers):
         _put(cards, card.model_copy(update=dict.fromkeys((*MOVING, "processes"))))
     return tuple(cards)
 
 
-def _moments(told: Iterable[Told]) -> list[list[Told]]:
+def _moments(answers: Iterable[ToolAnswer]) -> list[list[ToolAnswer]]:
     """Answers that only tell what does not move have no moment of their own."""
-    moments: list[list[Told]] = [[]]
+    moments: list[list[ToolAnswer]] = [[]]
     times: dict[tuple[str, str], int] = {}
-    for one in told:
-        facts = _facts(one)
+    for answer in answers:
+        facts = _facts(answer)
         number = max((times.get(fact, 0) for fact in facts), default=0)
         times |= dict.fromkeys(facts, number + 1)
         moments += [[] for _ in range(number + 1 - len(moments))]
-        moments[number].append(one)
+        moments[number].append(answer)
     return moments
 
 
-def _facts(told: Told) -> set[tuple[str, str]]:
+def _facts(answer: ToolAnswer) -> set[tuple[str, str]]:
     moving = {
-        (card.index or card.key, name) for card in told.cards for name in MOVING if getattr(card, name) is not None
+        (card.index or card.key, name) for card in answer.cards for name in MOVING if getattr(card, name) is not None
     }
-    return moving | ({("", "processes")} if told.processes is not None else set())
+    return moving | ({("", "processes")} if answer.processes is not None else set())
 
 
-def _merge(moment: Iterable[Told], known: Sequence[CardSample]) -> tuple[CardSample, ...]:
+def _merge(moment: Iterable[ToolAnswer], facts: Sequence[CardSample]) -> tuple[CardSample, ...]:
     """One sample per card of the moment, with the processes that are on it or may be."""
-    cards: list[CardSample] = [*known]
+    cards: list[CardSample] = [*facts]
     listed: list[Listed] | None = None
-    for told in moment:
-        for card in told.cards:
+    for answer in moment:
+        for card in answer.cards:
             _put(cards, card)
-        if told.processes is not None:
-            listed = [*(listed or ()), *told.processes]
-            vendor = told.vendor
+        if answer.processes is not None:
+            listed = [*(listed or ()), *answer.processes]
+            vendor = answer.vendor
     if listed and not cards:  # a list alone: on which cards is not known
-        owners = dict.fromkeys(one.owner for one in listed)
+        owners = dict.fromkeys(entry.owner for entry in listed)
         cards = [_owner(vendor, owner) for owner in owners]
     return tuple(cards) if listed is None else tuple(_using(card, cards, listed) for card in cards)
 
 
 def _put(cards: list[CardSample], card: CardSample) -> None:
     """Add the card, or what it tells to the one that it is."""
-    place = next((at for at, other in enumerate(cards) if _same(card, other)), None)
+    place = next((at for at, known_card in enumerate(cards) if _same(card, known_card)), None)
     if place is None:
         cards.append(card)
     else:
@@ -440,30 +450,30 @@ def _owner(vendor: Vendor, owner: str | None) -> CardSample:
     return CardSample(vendor=vendor, index=owner if uuid is None and pci is None else None, uuid=uuid, pci=pci)
 
 
-def _same(one: CardSample, other: CardSample) -> bool:
+def _same(left: CardSample, right: CardSample) -> bool:
     """By number, since cards that were cloned or divided share addresses; else by UUID or address."""
-    if one.index is not None and other.index is not None:
-        return one.index == other.index
-    pairs = ((one.uuid, other.uuid), (one.pci, other.pci))
+    if left.index is not None and right.index is not None:
+        return left.index == right.index
+    pairs = ((left.uuid, right.uuid), (left.pci, right.pci))
     return any(mine is not None and mine == theirs for mine, theirs in pairs)
 
 
-def _over(first: CardSample, second: CardSample) -> CardSample:
-    told = {
+def _over(base: CardSample, second: CardSample) -> CardSample:
+    facts = {
         name: value
         for name in CardSample.model_fields
         if name not in SURROUNDING and (value := getattr(second, name)) is not None
     }
-    return first.model_copy(update=told)
+    return base.model_copy(update=facts)
 
 
 def _using(card: CardSample, cards: Sequence[CardSample], listed: Iterable[Listed]) -> CardSample:
     mine: list[GpuProcess] = []
-    for one in listed:
-        if one.owner is None or not any(one.owner in _names(other) for other in cards):
-            mine.append(one.process.model_copy(update={"certain": len(cards) == 1}))
-        elif one.owner in _names(card):
-            mine.append(one.process)
+    for entry in listed:
+        if entry.owner is None or not any(entry.owner in _names(candidate) for candidate in cards):
+            mine.append(entry.process.model_copy(update={"certain": len(cards) == 1}))
+        elif entry.owner in _names(card):
+            mine.append(entry.process)
     return card.model_copy(update={"processes": tuple(mine)})
 
 
@@ -473,13 +483,15 @@ def _names(card: CardSample) -> tuple[str | None, ...]:
 
 def _standing(samples: Sequence[CardSample]) -> tuple[CardSample, ...]:
     """What one sample tells of a card's identity holds for all; moments that tell nothing are left out."""
-    whole = samples[0]
+    identity = samples[0]
     for sample in samples[1:]:
-        whole = _over(whole, sample)
-    still = {name: getattr(whole, name) for name in CardSample.model_fields if name not in (*MOVING, *SURROUNDING)}
+        identity = _over(identity, sample)
+    still = {name: getattr(identity, name) for name in CardSample.model_fields if name not in (*MOVING, *SURROUNDING)}
     filled = tuple(sample.model_copy(update=still) for sample in samples)
     telling = tuple(
-        one for one in filled if one.processes is not None or any(getattr(one, name) is not None for name in MOVING)
+        sample
+        for sample in filled
+        if sample.processes is not None or any(getattr(sample, name) is not None for name in MOVING)
     )
     return telling or filled[:1]
 
@@ -497,20 +509,20 @@ def has_documents(text: str) -> bool:
 
 def documents(text: str, source: str) -> tuple[object, ...]:
     """Every whole document, one that repeats the one before it left out. Raises Unreadable where one is broken."""
-    found: list[object] = []
+    parsed: list[object] = []
     at = 0
     while (begin := START.search(text, at)) is not None:
         try:
-            one, at = json.JSONDecoder(parse_constant=_refuse).raw_decode(text, begin.end())
+            document, at = json.JSONDecoder(parse_constant=_refuse).raw_decode(text, begin.end())
         except (ValueError, RecursionError) as error:
             position = error.pos if isinstance(error, json.JSONDecodeError) else begin.end()
             position = min(position, len(text.rstrip()))
             cut = position == len(text.rstrip()) or "Unterminated string" in str(error)
             why = "the JSON is cut off" if cut else f"the JSON is broken ({_words(error)})"
             raise Unreadable(source, line=text.count("\n", 0, position) + 1, why=why) from None
-        if not found or one != found[-1]:
-            found.append(one)
-    return tuple(found)
+        if not parsed or document != parsed[-1]:
+            parsed.append(document)
+    return tuple(parsed)
 
 
 def _refuse(word: str) -> float:

@@ -91,7 +91,7 @@ class Listed(Value):
     process: GpuProcess
 
 
-class Told(Value):
+class ToolAnswer(Value):
     """One answer of one tool at one moment; usually it tells only some things of every card."""
 
     source: str
@@ -108,7 +108,7 @@ class CardState(Value):
     reasons: tuple[str, ...]
 
 
-class Judged(Value):
+class CardVerdict(Value):
     """A card as it was last seen, and what was decided of it."""
 
     card: CardSample
@@ -253,12 +253,12 @@ AMD = re.compile(r"^(gfx|mi\d|radeon|amd|instinct)", re.IGNORECASE)
 
 def device_kind(contract: Contract) -> Kind:
     """From `target_gpu` (a product, an architecture or `cpu`), else from the backend."""
-    named = contract.target_gpu
-    if named is None:
+    target = contract.target_gpu
+    if target is None:
         return OF_BACKEND[contract.target_backend]
-    if named.lower() == "cpu":
+    if target.lower() == "cpu":
         return "cpu"
-    return "amd" if AMD.match(named) else "nvidia"
+    return "amd" if AMD.match(target) else "nvidia"
 
 
 def gpu_machine(kind: str, *, name: str, arch: str, rest: tuple[str, ...]) -> Machine:

@@ -358,7 +358,7 @@ def _gather_conditions(core: CoreWatch, card: CardWatch | None) -> Conditions:
     conditions = core.conditions()
     if card is None:
         return conditions
-    of_card, notes = card.seen(conditions.load.began_us, conditions.load.ended_us)
+    of_card, notes = card.conditions(conditions.load.began_us, conditions.load.ended_us)
     return conditions.model_copy(update={"card": of_card, "notes": (*conditions.notes, *notes)})
 
 

@@ -225,7 +225,7 @@ class Conduct:
     @contextlib.contextmanager
     def device(self) -> Iterator[None]:
         """An idle card, or the processor's lease. Raises DeviceBusy and DeviceLost."""
-        with self.gate.held() if self.gate else lease("cpu", wait_s=self.wait_s):
+        with self.gate.hold() if self.gate else lease("cpu", wait_s=self.wait_s):
             yield
 
 

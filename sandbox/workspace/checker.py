@@ -93,7 +93,7 @@ class ContractChecker:
 
     def _card(self) -> contextlib.AbstractContextManager[object]:
         """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
-        return contextlib.nullcontext() if self._commands.gate is None else self._commands.gate.held()
+        return contextlib.nullcontext() if self._commands.gate is None else self._commands.gate.hold()
 
     def _judge(self, ran: GuardedRun, data: bytes | None, expects_csv: bool) -> tuple[Kind, str]:
         if ran.tampered:

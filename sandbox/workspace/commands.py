@@ -68,7 +68,7 @@ class Commands:
         `wait_s`: for the lease, where there is no gate, which has its own patience. Raises DeviceBusy.
         """
         if self.gate is not None:
-            with self.gate.held() as bound:
+            with self.gate.hold() as bound:
                 yield bound
             return
         with lease(self.kind, wait_s=wait_s):

@@ -162,7 +162,7 @@ def test_an_nvidia_card_is_read_before_during_and_after(tool):
     with watch.around(), core:
         time.sleep(0.5)
     load = core.conditions().load
-    card, notes = watch.seen(load.began_us, load.ended_us)
+    card, notes = watch.conditions(load.began_us, load.ended_us)
     assert card.before is not None
     assert (card.before.sm_mhz, card.before.idle) == (345, True)
     assert card.after is not None
@@ -178,7 +178,7 @@ def test_who_else_computes_on_the_card(tool):
     watch = CardWatch(NvidiaSmi("0"))
     with watch.around():
         (folder / "apps").write_text("453, /usr/bin/python3, 650\n", encoding="utf-8")
-    assert watch.seen(0, 1)[0].foreign == ("/usr/bin/python3 (453)",)
+    assert watch.conditions(0, 1)[0].foreign == ("/usr/bin/python3 (453)",)
 
 
 def test_a_card_whose_tool_fails_is_not_known(tool):
@@ -186,7 +186,7 @@ def test_a_card_whose_tool_fails_is_not_known(tool):
     watch = CardWatch(NvidiaSmi("0"))
     with watch.around():
         pass
-    card, notes = watch.seen(0, 1)
+    card, notes = watch.conditions(0, 1)
     assert (card.before, card.during, card.after, card.foreign) == (None, (), None, None)
     assert "not known" in notes[0]
 

@@ -54,7 +54,7 @@ def make_gate(tmp_path, monkeypatch):
 def test_an_idle_card_is_held_under_its_lease_and_bound(make_gate, tmp_path):
     gate, time, said = make_gate(ReplayedTools(cards(h100(0, use="80 %"), h100(1))))
     assert gate.environment == {}
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert bound.card.key == SECOND
         assert gate.environment["CUDA_VISIBLE_DEVICES"] == "GPU-00000001-0000-0000-0000-000000000000"
         with pytest.raises(DeviceBusy), lease(SECOND, wait_s=0, folder=tmp_path / "leases"):
@@ -69,9 +69,9 @@ def test_an_idle_card_is_held_under_its_lease_and_bound(make_gate, tmp_path):
 
 def test_the_seconds_of_every_lease_are_counted_and_waiting_is_not(make_gate):
     gate, time, _ = make_gate(ReplayedTools(BUSY, IDLE))
-    with gate.held():
+    with gate.hold():
         time.now += 90
-    with gate.held():
+    with gate.hold():
         time.now += 62
     assert (time.now, gate.held_s) == (600 + 152, 152)
 
@@ -80,7 +80,7 @@ def test_the_seconds_of_every_lease_are_counted_and_waiting_is_not(make_gate):
 @pytest.mark.parametrize("idle_at", [0, 1, 3, 6])
 def test_looked_at_every_ten_minutes_up_to_an_hour(make_gate, idle_at):
     gate, time, said = make_gate(ReplayedTools(*[BUSY] * idle_at, IDLE))
-    with gate.held():
+    with gate.hold():
         pass
     assert time.now == 600 * idle_at
     assert len(said) == idle_at
@@ -91,28 +91,28 @@ def test_looked_at_every_ten_minutes_up_to_an_hour(make_gate, idle_at):
 def test_never_idle_is_seven_looks_and_then_a_stop(make_gate):
     tools = ReplayedTools(BUSY)
     gate, time, said = make_gate(tools)
-    with pytest.raises(DeviceBusy, match=r"no idle GPU within 60 min.*ridgeline resume") as caught, gate.held():
+    with pytest.raises(DeviceBusy, match=r"no idle GPU within 60 min.*ridgeline resume") as caught, gate.hold():
         pass
     assert (caught.value.exit_code, tools.asked, time.now, len(said)) == (4, 7, 3600, 6)
 
 
 def test_a_tool_that_fails_is_a_busy_card(make_gate):
     gate, _, said = make_gate(ReplayedTools(""))
-    with pytest.raises(DeviceBusy, match="no visible card is told of"), gate.held():
+    with pytest.raises(DeviceBusy, match="no visible card is told of"), gate.hold():
         pass
     assert said
 
 
 def test_a_card_that_got_busy_before_the_lease_was_had_is_left_alone(make_gate, tmp_path):
     gate, time, _ = make_gate(ReplayedTools(IDLE, BUSY, BUSY, IDLE))
-    with gate.held():
+    with gate.hold():
         pass
     assert time.now == 1200, "idle, busy under the lease; busy; idle"
 
 
 def test_a_card_whose_lease_is_out_is_passed_over(make_gate, tmp_path):
     gate, time, _ = make_gate(ReplayedTools(cards(h100(0), h100(1))))
-    with lease(FIRST, wait_s=0, folder=tmp_path / "leases"), gate.held() as bound:
+    with lease(FIRST, wait_s=0, folder=tmp_path / "leases"), gate.hold() as bound:
         assert bound.card.key == SECOND
     assert time.now == 0
 
@@ -121,7 +121,7 @@ def test_two_commands_are_never_on_one_card(make_gate):
     tools = ReplayedTools(cards(h100(0), h100(1)))
     gates = [make_gate(tools)[0] for _ in range(3)]
     with ExitStack() as stack:
-        held = [stack.enter_context(gate.held()).card.key for gate in gates[:2]]
+        held = [stack.enter_context(gate.hold()).card.key for gate in gates[:2]]
         assert sorted(held) == [FIRST, SECOND]
 
 
@@ -138,7 +138,7 @@ def test_the_lease_of_another_command_is_waited_for_not_slept_over(make_gate, tm
         return found
 
     gate._free = seen_and_ended
-    with gate.held():
+    with gate.hold():
         pass
     assert (time.now, len(said)) == (0, 1)
 
@@ -148,20 +148,20 @@ def test_the_card_used_before_is_kept_without_a_long_look(make_gate):
     light, heavy = h100(0, used="100 MiB"), h100(1, used="200 MiB")
     tools = ReplayedTools(*[cards(light, heavy)] * 7, cards(h100(0, used="300 MiB"), heavy))
     gate, time, _ = make_gate(tools, settings=settings)
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert (bound.card.key, tools.asked) == (FIRST, 7)
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert (bound.card.key, tools.asked) == (FIRST, 9)
     time.now += settings.recent_s + 1
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert (bound.card.key, tools.asked) == (FIRST, 16), "others have less in use now, times stay comparable"
 
 
 def test_another_card_is_taken_when_ours_is_busy_and_that_is_said(make_gate):
     gate, _, said = make_gate(ReplayedTools(*[cards(h100(0), h100(1))] * 2, cards(h100(0, use="50 %"), h100(1))))
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert bound.card.key == FIRST
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert bound.card.key == SECOND
     assert said == ["GPU gate: the card used before is busy; nvidia 1 NVIDIA H100 80GB HBM3 from now on"]
 
@@ -169,9 +169,9 @@ def test_another_card_is_taken_when_ours_is_busy_and_that_is_said(make_gate):
 def test_utilization_of_the_command_that_just_ended_is_not_waited_ten_minutes_for(make_gate):
     settings = SETTINGS.model_copy(update={"settle_s": 5.0, "repeat_samples": 2})
     gate, time, said = make_gate(ReplayedTools(IDLE, IDLE, IDLE, BUSY, IDLE, BUSY, IDLE), settings=settings)
-    with gate.held():
+    with gate.hold():
         pass
-    with gate.held():
+    with gate.hold():
         pass
     assert time.waits == [settings.repeat_interval_s] * 5, "twice idle in a row"
     assert said == []
@@ -180,7 +180,7 @@ def test_utilization_of_the_command_that_just_ended_is_not_waited_ten_minutes_fo
 def test_a_card_that_does_not_become_idle_again_is_given_up_soon(make_gate):
     settings = SETTINGS.model_copy(update={"settle_s": 5.0})
     gate, time, said = make_gate(ReplayedTools(IDLE, *[BUSY] * 21, IDLE), settings=settings)
-    with gate.held():
+    with gate.hold():
         pass
     assert time.now == 5 + 600
     assert len(said) == 1
@@ -188,11 +188,11 @@ def test_a_card_that_does_not_become_idle_again_is_given_up_soon(make_gate):
 
 def test_only_visible_cards_of_the_wanted_product(make_gate):
     told = cards(h100(0), h100(1))
-    gate, _, _ = make_gate(ReplayedTools(told), environment={"CUDA_VISIBLE_DEVICES": "1"}, wanted="H100")
-    with gate.held() as bound:
+    gate, _, _ = make_gate(ReplayedTools(told), environment={"CUDA_VISIBLE_DEVICES": "1"}, target="H100")
+    with gate.hold() as bound:
         assert bound.card.key == SECOND
     gate, _, _ = make_gate(ReplayedTools(told), environment={"CUDA_VISIBLE_DEVICES": ""})
-    with pytest.raises(DeviceBusy, match="no visible card"), gate.held():
+    with pytest.raises(DeviceBusy, match="no visible card"), gate.hold():
         pass
 
 
@@ -200,7 +200,7 @@ def test_only_visible_cards_of_the_wanted_product(make_gate):
 def test_no_tool_on_path_is_said_at_once(make_gate, monkeypatch, tmp_path):
     gate, time, _ = make_gate(ReplayedTools(IDLE))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DeviceLost, match="no nvidia-smi on PATH.*ridgeline doctor"), gate.held():
+    with pytest.raises(DeviceLost, match="no nvidia-smi on PATH.*ridgeline doctor"), gate.hold():
         pass
     assert time.now == 0
 
@@ -222,7 +222,7 @@ def test_a_foreign_process_of_the_list_counts_where_all_processes_can_be_seen(mo
     listed = apps("GPU-00000000-0000-0000-0000-000000000000, 42, trainer, 40000 MiB")
     folder = stand_in(tmp_path / "n", "nvidia-smi", [cards(h100(used="40100 MiB"))], apps_text=listed)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    (found,) = Cards(NvidiaTools(), settings=SETTINGS, floors=Floors(None)).judged(samples=1, interval_s=0)
+    (found,) = Cards(NvidiaTools(), settings=SETTINGS, floors=Floors(None)).judge(samples=1, interval_s=0)
     assert found.state == "busy"
     assert "trainer (pid 42) holds 40,000 MiB of it" in found.reasons
 

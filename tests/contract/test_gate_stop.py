@@ -44,7 +44,7 @@ def gate_at(tmp_path, monkeypatch):
 def test_a_stop_is_noticed_within_a_step(gate_at, stop_at, noticed):
     gate, now = gate_at(ReplayedTools(BUSY), stop_at)
     words = r"asked to stop while no GPU was idle: .*ridgeline resume"
-    with pytest.raises(StopAsked, match=words) as caught, gate.held():
+    with pytest.raises(StopAsked, match=words) as caught, gate.hold():
         pass
     assert now[0] == noticed
     assert isinstance(caught.value, DeviceBusy)
@@ -53,13 +53,13 @@ def test_a_stop_is_noticed_within_a_step(gate_at, stop_at, noticed):
 
 def test_an_idle_card_is_taken_whoever_asked_to_stop(gate_at):
     gate, now = gate_at(ReplayedTools(IDLE), 0)
-    with gate.held() as bound:
+    with gate.hold() as bound:
         assert bound.card.key == CARD
     assert now[0] == 0
 
 
 def test_a_stop_is_noticed_while_another_command_has_the_lease(gate_at, tmp_path):
     gate, now = gate_at(ReplayedTools(IDLE), 0.15, step_s=0.1)  # a lease is waited for in real time
-    with lease(CARD, wait_s=0, folder=tmp_path / "leases"), pytest.raises(StopAsked), gate.held():
+    with lease(CARD, wait_s=0, folder=tmp_path / "leases"), pytest.raises(StopAsked), gate.hold():
         pass
     assert now[0] == pytest.approx(0.2)

@@ -113,7 +113,7 @@ def test_the_version_is_asked_without_loading_torch(site):
     ("dtype", "gflops"), [("bf16", 640e3), ("bfloat16", 640e3), ("fp16", 650e3), ("fp32", 50e3), ("tf32", 400e3)]
 )
 def test_measured_for_the_contract(site, dtype, gflops):
-    found = GpuCeilings(contract=contract(), held=free).measure(CARD, dtype)
+    found = GpuCeilings(contract=contract(), hold_card=free).measure(CARD, dtype)
     assert (found.copy_gbps, found.flops_gflops) == pytest.approx((3000, gflops), rel=1e-3)
     assert (found.machine, found.kept) == (CARD.fingerprint, False)
     assert "counting bytes read plus bytes written" in found.method
@@ -127,7 +127,7 @@ def test_measured_for_the_contract(site, dtype, gflops):
     ("dtype", "why"), [("fp8", FP8), ("fp64", "torch has no matrix product of it"), ("fp4", "torch has no matrix")]
 )
 def test_a_type_without_a_product_has_a_bandwidth_and_a_reason(site, dtype, why):
-    found = GpuCeilings(contract=contract(), held=free).measure(CARD, dtype)
+    found = GpuCeilings(contract=contract(), hold_card=free).measure(CARD, dtype)
     assert found.copy_gbps == pytest.approx(3000, rel=1e-3)
     assert found.flops_gflops is None
     assert f"no operation peak for {dtype}: {why}" in found.method
@@ -144,7 +144,7 @@ def test_a_type_without_a_product_has_a_bandwidth_and_a_reason(site, dtype, why)
 )
 def test_what_cannot_be_measured_is_said_and_not_kept(site, monkeypatch, tmp_path, mode, why):
     monkeypatch.setenv("FAKE_TORCH", mode)
-    found = GpuCeilings(contract=contract(), held=free, cache=tmp_path / "cache").measure(CARD, "bf16")
+    found = GpuCeilings(contract=contract(), hold_card=free, cache=tmp_path / "cache").measure(CARD, "bf16")
     assert (found.copy_gbps, found.flops_gflops) == (None, None)
     assert found.method.startswith("not measured: ")
     assert why in found.method
@@ -153,15 +153,15 @@ def test_what_cannot_be_measured_is_said_and_not_kept(site, monkeypatch, tmp_pat
 
 def test_what_a_library_prints_around_the_answer_does_no_harm(site, monkeypatch):
     monkeypatch.setenv("FAKE_TORCH", "noisy")
-    assert GpuCeilings(contract=contract(), held=free).measure(CARD, "bf16").copy_gbps is not None
+    assert GpuCeilings(contract=contract(), hold_card=free).measure(CARD, "bf16").copy_gbps is not None
 
 
 def test_without_torch_and_without_python(site, tmp_path):
     bare = contract(pass_environment=())  # PYTHONPATH is withheld: -I as good as
     where = tmp_path / "python3.99"
-    assert "python3.99" in GpuCeilings(contract=contract(str(where)), held=free).measure(CARD, "bf16").method
+    assert "python3.99" in GpuCeilings(contract=contract(str(where)), hold_card=free).measure(CARD, "bf16").method
     compiled = {"benchmark_command": ("./bench", "{csv}"), "quick_command": ("./bench", "{csv}", "{shapes}")}
-    found = GpuCeilings(contract=contract(**compiled), held=free).measure(CARD, "bf16")
+    found = GpuCeilings(contract=contract(**compiled), hold_card=free).measure(CARD, "bf16")
     assert "no command of the contract begins with a Python" in found.method
     assert interpreter_of(bare, tmp_path) == (sys.executable,)
 
@@ -186,7 +186,7 @@ def test_which_interpreter_a_contract_names(command, words):
 
 def test_kept_for_card_and_torch(site, tmp_path):
     cache, now = tmp_path / "cache", [1e9]
-    device = GpuCeilings(contract=contract(), held=free, cache=cache, now=lambda: now[0])
+    device = GpuCeilings(contract=contract(), hold_card=free, cache=cache, now=lambda: now[0])
     first = device.measure(CARD, "bf16")
     again = device.measure(CARD, "fp16")
     assert (first.kept, again.kept) == (False, True)
@@ -206,7 +206,7 @@ def test_kept_for_card_and_torch(site, tmp_path):
 
 @pytest.mark.parametrize("spoiled", ["", "{}", '{"schema_version": 99}'])
 def test_a_spoiled_cache_is_measured_again(site, tmp_path, spoiled):
-    device = GpuCeilings(contract=contract(), held=free, cache=tmp_path / "cache")
+    device = GpuCeilings(contract=contract(), hold_card=free, cache=tmp_path / "cache")
     device.measure(CARD, "bf16")
     (path,) = (tmp_path / "cache").iterdir()
     path.write_text(spoiled)
@@ -215,7 +215,7 @@ def test_a_spoiled_cache_is_measured_again(site, tmp_path, spoiled):
 
 
 def test_the_lease_is_held_while_it_measures(site):
-    device = GpuCeilings(contract=contract(), held=lambda: leased(0.1))
+    device = GpuCeilings(contract=contract(), hold_card=lambda: leased(0.1))
     with lease("nvidia", wait_s=0), pytest.raises(DeviceBusy, match="nvidia: process"):
         device.measure(CARD, "bf16")
 
@@ -227,7 +227,7 @@ class Gate:
         self.asked = 0
 
     @contextlib.contextmanager
-    def held(self):
+    def hold(self):
         self.asked += 1
         yield SimpleNamespace(environment={"CUDA_VISIBLE_DEVICES": "GPU-1"})
 

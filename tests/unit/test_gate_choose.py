@@ -2,8 +2,8 @@
 
 import pytest
 
-from ridgeline.sandbox.devices.idle import binding, fitting, rank_idle, unbound, visible
-from ridgeline.sandbox.devices.values import CardSample, Judged
+from ridgeline.sandbox.devices.idle import binding, matching_cards, rank_idle, unbound, visible_cards
+from ridgeline.sandbox.devices.values import CardSample, CardVerdict
 
 
 def card(index, vendor="nvidia", **fields):
@@ -13,7 +13,7 @@ def card(index, vendor="nvidia", **fields):
 def test_least_memory_then_least_power():
     found = rank_idle(
         [
-            Judged(card=card(index, memory_used_bytes=used, power_w=watts), state=state, reasons=())
+            CardVerdict(card=card(index, memory_used_bytes=used, power_w=watts), state=state, reasons=())
             for index, used, watts, state in [
                 (0, 500, 50, "idle"),
                 (1, 300, 90, "idle"),
@@ -46,7 +46,7 @@ def test_least_memory_then_least_power():
 )
 def test_variables_leave_only_some_cards(vendor, environment, left):
     cards = [card(index, vendor, uuid=f"GPU-{letter}00") for index, letter in enumerate("abcd")]
-    assert "".join(one.index for one in visible(cards, environment)) == left
+    assert "".join(one.index for one in visible_cards(cards, environment)) == left
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_variables_leave_only_some_cards(vendor, environment, left):
 )
 def test_the_contract_names_a_product(wanted, left):
     cards = [card(0, name="NVIDIA A100-SXM4-80GB"), card(1, name="NVIDIA H100 80GB HBM3")]
-    assert "".join(one.index for one in fitting(cards, wanted)) == left
+    assert "".join(one.index for one in matching_cards(cards, wanted)) == left
 
 
 def test_an_architecture_is_one_too():
     cards = [card(0, "amd", arch="gfx90a"), card(1, "amd", arch="gfx942")]
-    assert [one.index for one in fitting(cards, "gfx942")] == ["1"]
+    assert [one.index for one in matching_cards(cards, "gfx942")] == ["1"]
 
 
 @pytest.mark.feature("F097")
