@@ -87,41 +87,47 @@ class ApprovalFiles:
         Raises UserError for an answer that is none, naming the file.
         """
         if not self._place(request.key, DECISION).is_file():
-            first = not self._place(request.key, REQUEST).is_file()
+            is_new = not self._place(request.key, REQUEST).is_file()
             self._ask(request)
-            if self._stop.stop_requested(request.round) and not (first and request.gate == "change"):
+            if self._stop.stop_requested(request.round) and not (is_new and request.gate == "change"):
                 self._decide_by_policy(request, "reject", "the campaign was asked to stop before anybody decided")
             elif overdue(request, self._now()):
                 choice: Literal["approve", "reject"] = "approve" if request.late == "accept" else "reject"
                 self._decide_by_policy(request, choice, f"nobody decided within {request.hours:g} h")
             else:
                 return None
-        found = self._read_decision(request.key)
+        decision = self._read_decision(request.key)
         write_whole(self._place(request.key, TAKEN), b"")
-        return found
+        return decision
 
     def waiting(self) -> tuple[Waits, ...]:
         """The questions without an answer, oldest first. Raises UserError for a file that is no question any more."""
-        found = []
+        questions = []
         for path in sorted(self.folder.glob(f"*{REQUEST}")):
-            request = _question(path)
+            request = _read_question(path)
             if not self._place(request.key, DECISION).is_file():
-                found.append(Waits(request=request, page=self.page(request.key), deferred=self._read_deferral(request)))
-        return tuple(sorted(found, key=lambda one: one.request.asked_at))
+                questions.append(
+                    Waits(request=request, page=self.page(request.key), deferred=self._read_deferral(request))
+                )
+        return tuple(sorted(questions, key=lambda question: question.request.asked_at))
 
     def find_unused_decision(self) -> Decided | None:
         """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
-        asked = [_question(path) for path in self.folder.glob(f"*{REQUEST}")]
-        last = max(asked, key=lambda one: one.asked_at, default=None)
-        if last is None or not self._place(last.key, DECISION).is_file() or self._place(last.key, TAKEN).is_file():
+        requests = [_read_question(path) for path in self.folder.glob(f"*{REQUEST}")]
+        newest = max(requests, key=lambda request: request.asked_at, default=None)
+        if (
+            newest is None
+            or not self._place(newest.key, DECISION).is_file()
+            or self._place(newest.key, TAKEN).is_file()
+        ):
             return None
-        return self.decision_of(last.key)
+        return self.decision_of(newest.key)
 
     def decision_of(self, key: str) -> Decided | None:
         """The decided question of that key; None where it is open, or none. Raises UserError for an unusable file."""
         if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
             return None
-        request = _question(self._place(key, REQUEST))
+        request = _read_question(self._place(key, REQUEST))
         return Decided(request=request, decision=self._read_decision(key), late=self._late(key))
 
     def decide(self, decision: Decision) -> None:
@@ -137,11 +143,11 @@ class ApprovalFiles:
             if not path.is_file():
                 write_whole(path, decision.model_dump_json(indent=1).encode() + b"\n")
                 return
-            first = self._read_decision(decision.key)
+            earlier = self._read_decision(decision.key)
             late = self._place(decision.key, LATE)
             append_whole(late, decision.model_dump_json().encode() + b"\n")
         raise DecidedAlready(
-            f"{decision.key}: was decided already: {describe_decision(first)}; a decision is not taken back,"
+            f"{decision.key}: was decided already: {describe_decision(earlier)}; a decision is not taken back,"
             f" and your answer ({describe_decision(decision)}) is kept in {late}"
         )
 
@@ -150,6 +156,7 @@ class ApprovalFiles:
         write_whole(self._place(key, DEFERRED), deferred.model_dump_json(indent=1).encode() + b"\n")
 
     def _ask(self, request: ApprovalRequest) -> None:
+        """Write the question and its page, unless the same question lies there."""
         path = self._place(request.key, REQUEST)
         data = request.model_dump_json(indent=1).encode() + b"\n"
         if path.is_file() and path.read_bytes() == data:
@@ -159,10 +166,10 @@ class ApprovalFiles:
 
     def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:
         """What was changed, by heading: of every measured change that the question is about."""
-        named = [(f"Change of round {one.round}, {whose(one)}", one.diff) for one in request.options]
-        named = named or [("Change", request.diff)]
+        diffs = [(f"Change of round {option.round}, {whose(option)}", option.diff) for option in request.options]
+        diffs = diffs or [("Change", request.diff)]
         store = self._artifacts
-        return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in named if diff and store]
+        return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in diffs if diff and store]
 
     def _decide_by_policy(self, request: ApprovalRequest, choice: Literal["approve", "reject"], reason: str) -> None:
         """Nobody has decided; a person who does so at this very moment comes first."""
@@ -171,18 +178,20 @@ class ApprovalFiles:
             self.decide(decision)
 
     def _read_decision(self, key: str) -> Decision:
+        """The stored answer. Raises UserError, naming file and field, where it is none or for another question."""
         path = self._place(key, DECISION)
         try:
-            found = Decision.model_validate_json(path.read_bytes())
+            decision = Decision.model_validate_json(path.read_bytes())
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in problem["loc"])
             raise UserError(f"{path}: {where}: {problem['msg']}; write it with `ridgeline approve`") from None
-        if found.key != key:
-            raise UserError(f"{path}: key: is {found.key}, the open question is {key}; delete the file")
-        return found
+        if decision.key != key:
+            raise UserError(f"{path}: key: is {decision.key}, the open question is {key}; delete the file")
+        return decision
 
     def _late(self, key: str) -> tuple[Decision, ...]:
+        """Answers that came after the decision; empty where their file is absent or unreadable."""
         try:
             lines = self._place(key, LATE).read_bytes().splitlines()
             return tuple(Decision.model_validate_json(line) for line in lines)
@@ -190,6 +199,7 @@ class ApprovalFiles:
             return ()  # they decide nothing
 
     def _read_deferral(self, request: ApprovalRequest) -> Deferred | None:
+        """The note that somebody decides later; None where there is none."""
         path = self._place(request.key, DEFERRED)
         try:
             return Deferred.model_validate_json(path.read_bytes()) if path.is_file() else None
@@ -201,6 +211,7 @@ class ApprovalFiles:
         return str(self.folder / f"{key}.md")
 
     def _place(self, key: str, kind: str) -> Path:
+        """The file of one kind that belongs to a question."""
         return self.folder / f"{key}{kind}"
 
 
@@ -215,7 +226,8 @@ def describe_decision(decision: Decision) -> str:
     return f"{decision.choice} by {decision.by} at {decision.at}{reason}"
 
 
-def _question(path: Path) -> ApprovalRequest:
+def _read_question(path: Path) -> ApprovalRequest:
+    """The question in a file. Raises UserError where the file holds none."""
     try:
         return ApprovalRequest.model_validate_json(path.read_bytes())
     except ValidationError:
@@ -227,8 +239,8 @@ def _question(path: Path) -> ApprovalRequest:
 
 def find_open_page(campaign: Path) -> str | None:
     """The page to answer: a question to a person, or one to a model."""
-    asked = ApprovalFiles(campaign).waiting()
-    return asked[0].page if asked else open_request(campaign)
+    questions = ApprovalFiles(campaign).waiting()
+    return questions[0].page if questions else open_request(campaign)
 
 
 def question_of(page: str | None) -> str | None:
@@ -247,16 +259,16 @@ def find_unused_decision(campaign: Path) -> Decided | None:
     return ApprovalFiles(campaign).find_unused_decision()
 
 
-def next_of(campaign: str, found: Decided) -> str:
+def describe_unused(campaign: str, decided: Decided) -> str:
     """One sentence: who decided what, and the command that goes on with it."""
-    place = f" of round {found.request.round}" if found.request.round else ""
+    place = f" of round {decided.request.round}" if decided.request.round else ""
     return (
-        f"decided, not resumed: {found.request.gate}{place}: {describe_decision(found.decision)};"
+        f"decided, not resumed: {decided.request.gate}{place}: {describe_decision(decided.decision)};"
         f" go on with `ridgeline resume {campaign}`"
     )
 
 
-def how(campaign: str, page: str) -> str:
+def describe_wait(campaign: str, page: str) -> str:
     """One sentence: who is waited for, what to read, and the command that answers; `page` as `wanted` gives it."""
     if Path(page).parent.name == FOLDER:
         return f"waits for a person: read {page}, then `ridgeline approve {campaign} --resume`"

@@ -56,15 +56,15 @@ class Answer:
 def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
     """Of all campaigns in these folders, oldest first; without folders, of this repository."""
     where = {campaign.resolve() for campaign in _campaigns(folders)}
-    found = [(campaign, one) for campaign in sorted(where) for one in ApprovalFiles(campaign).waiting()]
-    return sorted(found, key=lambda pair: pair[1].request.asked_at)
+    questions = [(campaign, question) for campaign in sorted(where) for question in ApprovalFiles(campaign).waiting()]
+    return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
 
 def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, Decided]]:
     """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
-    found = [(campaign, one) for campaign in where if (one := find_unused_decision(campaign)) is not None]
-    return sorted(found, key=lambda pair: pair[1].decision.at)
+    decisions = [(campaign, decision) for campaign in where if (decision := find_unused_decision(campaign)) is not None]
+    return sorted(decisions, key=lambda pair: pair[1].decision.at)
 
 
 def find_question(campaign: Path, key: str | None) -> Waits:
@@ -73,13 +73,15 @@ def find_question(campaign: Path, key: str | None) -> Waits:
     Raises UserError where there is none, or several and no key.
     """
     files = ApprovalFiles(campaign)
-    found = files.waiting()
-    chosen = [one for one in found if key in (None, one.request.key)]
+    questions = files.waiting()
+    chosen = [question for question in questions if key in (None, question.request.key)]
     if not chosen and (late := files.decision_of(key) if key else find_unused_decision(campaign)) is not None:
         return Waits(request=late.request, page=files.page(late.request.key), decision=late.decision)
     if not chosen:
-        known = f"; open: {', '.join(one.request.key for one in found)}" if found else ""
-        raise UserError(f"{campaign.name}: asks nothing{f' called {key}' if key else ''}{known}; see `ridgeline queue`")
+        open_keys = f"; open: {', '.join(question.request.key for question in questions)}" if questions else ""
+        raise UserError(
+            f"{campaign.name}: asks nothing{f' called {key}' if key else ''}{open_keys}; see `ridgeline queue`"
+        )
     if len(chosen) > 1:
         raise UserError(f"{campaign.name}: asks several things; add --key {chosen[0].request.key}")
     return chosen[0]
@@ -113,7 +115,7 @@ def store_decision(
         by=answer.by,
         at=at,
         exhausted="" if choice == "edit" else answer.end.strip(),
-        round=_chosen(request, answer.round) if choice == "approve" else None,
+        round=_choose_round(request, answer.round) if choice == "approve" else None,
     )
     if choice == "edit" and question.decision is None:
         try_edit(campaign, question, decision)
@@ -122,18 +124,20 @@ def store_decision(
     return choice
 
 
-def _chosen(request: ApprovalRequest, given: int | None) -> int | None:
+def _choose_round(request: ApprovalRequest, round_number: int | None) -> int | None:
     """Which of several measured changes is approved. Raises UserError where that is not said, or may not be."""
     if not request.options:
         return None
     acceptable = [option.round for option in request.options if option.acceptable]
-    if given is None and len(acceptable) == 1:
+    if round_number is None and len(acceptable) == 1:
         return acceptable[0]
-    if given not in acceptable:
-        known = " or ".join(f"--round {number}" for number in acceptable) or "none of them: reject them, or edit again"
-        told = f"{given}: may not be kept" if given is not None else "several changes were measured"
-        raise UserError(f"--round: {told}; choose {known}")
-    return given
+    if round_number not in acceptable:
+        choices = (
+            " or ".join(f"--round {number}" for number in acceptable) or "none of them: reject them, or edit again"
+        )
+        problem = f"{round_number}: may not be kept" if round_number is not None else "several changes were measured"
+        raise UserError(f"--round: {problem}; choose {choices}")
+    return round_number
 
 
 def refuse_late(question: Waits) -> None:
@@ -156,25 +160,26 @@ def _tell(campaign: Path, question: Waits, decision: Decision, *, goes_on: bool)
         logger.warning("notify: decided: %s", error)
 
 
-def _edits(campaign: Path, given: Path) -> tuple[FileEdit, ...]:
+def _edits(campaign: Path, source: Path) -> tuple[FileEdit, ...]:
     """The editable files that were given: all of a folder, or the one whose name an editable file has."""
-    known = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
-    assert known is not None
-    globs = known.contract.editable_globs
-    if given.is_dir():
-        files = {path.relative_to(given).as_posix(): path for path in sorted(given.rglob("*")) if path.is_file()}
-    elif given.is_file():
-        names = [glob for glob in globs if Path(glob).name == given.name] or [given.name]
-        files = {names[0]: given}
+    history = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    assert history is not None
+    globs = history.contract.editable_globs
+    if source.is_dir():
+        files = {path.relative_to(source).as_posix(): path for path in sorted(source.rglob("*")) if path.is_file()}
+    elif source.is_file():
+        names = [glob for glob in globs if Path(glob).name == source.name] or [source.name]
+        files = {names[0]: source}
     else:
-        raise UserError(f"--edit: {given}: no such file or folder; give the edited files")
+        raise UserError(f"--edit: {source}: no such file or folder; give the edited files")
     chosen = {name: path for name, path in files.items() if matches(name, globs)}
     if not chosen:
-        raise UserError(f"--edit: {given}: has no editable file; editable: {', '.join(globs)}")
+        raise UserError(f"--edit: {source}: has no editable file; editable: {', '.join(globs)}")
     return tuple(FileEdit(path=name, text=_text(path)) for name, path in chosen.items())
 
 
 def _text(path: Path) -> str:
+    """Text of an edited file. Raises UserError where it is too large or not UTF-8."""
     if path.stat().st_size > LARGEST:
         raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
     try:
@@ -184,14 +189,15 @@ def _text(path: Path) -> str:
 
 
 def _campaigns(folders: Sequence[Path]) -> list[Path]:
+    """Campaigns in and below these folders, or of this repository. Raises UserError for a folder that is absent."""
     if not folders:
         return campaigns.around(Path.cwd())
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
-        found += [folder] if campaigns.is_campaign(folder) else [*campaigns.around(folder), *campaigns.below(folder)[0]]
-    return found
+        paths += [folder] if campaigns.is_campaign(folder) else [*campaigns.around(folder), *campaigns.below(folder)[0]]
+    return paths
 
 
 # A person's edit is built and tested when it is given, on the campaign's own machine, before it is a decision.
@@ -209,7 +215,7 @@ def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
     Raises UserError with the compiler's or the test's line where it fails, DeviceBusy where a process keeps the
     campaign or its card: the question stays open.
     """
-    from ridgeline.agent.campaign.runner import going_on, read_campaign
+    from ridgeline.agent.campaign.runner import check_machine, read_campaign
     from ridgeline.agent.campaign.wiring import connect
     from ridgeline.graph.loop.round import try_draft
     from ridgeline.graph.rules.person_edit import make_edit
@@ -219,13 +225,15 @@ def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
         raise UserError(
             f"--edit: {question.request.key} was asked by an older Ridgeline; `ridgeline resume` asks it again"
         )
-    found = read_campaign(campaign)
-    if not found.place.repository.is_dir():
-        raise UserError(f"--edit: {found.place.repository}: is not here; an edit is built and tested when it is given")
+    origin = read_campaign(campaign)
+    if not origin.place.repository.is_dir():
+        raise UserError(f"--edit: {origin.place.repository}: is not here; an edit is built and tested when it is given")
     with lease("running", wait_s=PATIENCE_S, folder=campaign):
-        moved = going_on(campaign, found.request, found.contract_file)
+        fingerprint = check_machine(campaign, origin.request, origin.contract_file)
         # no planner is asked: which one the campaign has says nothing here
-        ports = connect(replace(found.place, moved_to=moved), found.request.contract, "catalog", found.request.limits)
+        ports = connect(
+            replace(origin.place, moved_to=fingerprint), origin.request.contract, "catalog", origin.request.limits
+        )
         trial = try_draft(ports, make_edit(question.request.edit, decision))
     if isinstance(trial, Failed):
         raise UserError(f"--edit: {CAUSES[trial.reason]}: {line_of(trial.detail)}; the question stays open")
@@ -234,15 +242,15 @@ def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
 def line_of(output: str) -> str:
     """The first line that names an error, as compilers do; else the first line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "it says nothing")
-    return found if len(found) <= LONGEST else f"{found[: LONGEST - 3]}..."
+    message = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "it says nothing")
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - 3]}..."
 
 
 # An answer to the open question of a mailbox campaign: which question it is for, and whether it can be used.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Submission:
     """What somebody answered, as it came."""
 
     data: bytes
@@ -265,14 +273,14 @@ class Stored:
     """Parts that the planner will leave out, each with its reason."""
 
 
-def store_answer(campaign: Path, request: Asked, given: Given) -> Stored:
+def store_answer(campaign: Path, request: Asked, submission: Submission) -> Stored:
     """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
-    text = check_answer(given.data, request, source=given.source)
-    dropped = _usable(text, request, given.source)
+    text = check_answer(submission.data, request, source=submission.source)
+    dropped = _check_parts(text, request, submission.source)
     counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in request.ask.messages)
-    spent = counts if given.tokens is None else given.tokens
-    author = plain(given.by, limit=200)
-    about = Answered(digest=request.digest, text=text, author=author, tokens=spent, dollars=given.dollars)
+    spent = counts if submission.tokens is None else submission.tokens
+    author = plain(submission.by, limit=200)
+    about = Answered(digest=request.digest, text=text, author=author, tokens=spent, dollars=submission.dollars)
     return Stored(path=Mailbox(campaign).store(request, about), dropped=dropped)
 
 
@@ -282,13 +290,13 @@ def open_question(campaign: Path, *, replace: bool = False) -> Asked:
     Raises UserError when there is none.
     """
     box = Mailbox(campaign)
-    asked = box.open_request()
-    if asked is not None:
-        return asked
-    known = box.requests()
-    if not known:
+    request = box.open_request()
+    if request is not None:
+        return request
+    requests = box.requests()
+    if not requests:
         raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
-    newest = known[-1]
+    newest = requests[-1]
     if ModelTape(campaign / FILE, repaired=False).find_answer(newest.ask) is not None:
         raise UserError(
             f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"
@@ -300,12 +308,12 @@ def open_question(campaign: Path, *, replace: bool = False) -> Asked:
 
 def following(campaign: Path) -> str | None:
     """Go on as far as nothing has to be measured; the page of the next question, None where none is asked."""
-    from ridgeline.agent.campaign.runner import ahead
+    from ridgeline.agent.campaign.runner import plan_ahead
 
-    return open_request(campaign) if ahead(campaign) else None
+    return open_request(campaign) if plan_ahead(campaign) else None
 
 
-def _usable(text: str, request: Asked, source: str) -> tuple[str, ...]:
+def _check_parts(text: str, request: Asked, source: str) -> tuple[str, ...]:
     """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
 
     The planner's own checks, made here so that a mistake costs none of its tries.
@@ -322,8 +330,10 @@ def _usable(text: str, request: Asked, source: str) -> tuple[str, ...]:
         checks = Checks.model_validate_json(request.checks)
     except ValidationError:
         return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
-    found = assess_answer(text, checks, Library().line)
-    if found.why:
-        first, *others = [found.why.replace("\n", "; ")] if request.ask.answer_schema else found.why.splitlines()
-        raise UserErrors([f"{source}: {first} (request {request.number:03d} stays open, no try is spent)", *others])
-    return found.dropped
+    check = assess_answer(text, checks, Library().line)
+    if check.why:
+        reason, *more_reasons = [check.why.replace("\n", "; ")] if request.ask.answer_schema else check.why.splitlines()
+        raise UserErrors(
+            [f"{source}: {reason} (request {request.number:03d} stays open, no try is spent)", *more_reasons]
+        )
+    return check.dropped

@@ -37,16 +37,16 @@ def page(campaign: Path) -> str:
     """The report as one self-contained HTML page. Raises `UserError` before the first event."""
     from ridgeline.graph.reports.html import report_html
 
-    known = folders.history(campaign)
+    history = folders.history(campaign)
     head = JsonlLedger(campaign / folders.LEDGER).lines()[-1].sha256
-    return report_html(known, diffs=diffs(campaign, known), head=head)
+    return report_html(history, diffs=diffs(campaign, history), head=head)
 
 
 def diffs(campaign: Path, history: "History") -> dict[int, str]:
     """The change of every round that has one and whose diff is still there."""
     store = ArtifactStore(campaign)
-    found = {closed.round: change_of(store, closed) for closed in history.rounds}
-    return {number: text for number, text in found.items() if text}
+    by_round = {closed.round: change_of(store, closed) for closed in history.rounds}
+    return {number: text for number, text in by_round.items() if text}
 
 
 def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
@@ -71,11 +71,11 @@ def write_pack(campaign: Path, target: Path) -> Pack:
     """Make the folder. Raises `UserError` where it exists with something in it, or the campaign has no event yet."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(f"--pack: {target}: is there already; name a new folder")
-    known = folders.history(campaign)
-    files, missing = _files(campaign, known)
-    patches = _patches(ArtifactStore(campaign), known)
+    history = folders.history(campaign)
+    files, missing = _files(campaign, history)
+    patches = _patches(ArtifactStore(campaign), history)
     files |= {name: text.encode(errors="surrogateescape") for name, text in patches.items()}
-    files["README.md"] = _readme(known, patches=len(patches), missing=missing).encode()
+    files["README.md"] = _readme(history, patches=len(patches), missing=missing).encode()
     files[SUMS] = "".join(f"{sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())).encode()
     for name, data in files.items():
         write_whole(target / name, data, synced=False)
@@ -107,14 +107,15 @@ def _patches(store: ArtifactStore, history: "History") -> dict[str, str]:
     """The kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
     from ridgeline.graph.rules.history import lineage
 
-    kept = lineage(history)
+    rounds = lineage(history)
     return {
-        f"patches/{number:04d}-round-{closed.round}.patch": _patch(store, history, closed, of=(number, len(kept)))
-        for number, closed in enumerate(kept, start=1)
+        f"patches/{number:04d}-round-{closed.round}.patch": _patch(store, history, closed, of=(number, len(rounds)))
+        for number, closed in enumerate(rounds, start=1)
     }
 
 
 def _patch(store: ArtifactStore, history: "History", closed: "RoundClosed", *, of: tuple[int, int]) -> str:
+    """One round's change as a mail for `git am`; `of`: its number and how many there are."""
     from ridgeline.graph.reports.figures import applied_of
     from ridgeline.graph.reports.files import commit_message
 
@@ -138,6 +139,7 @@ def _patch(store: ArtifactStore, history: "History", closed: "RoundClosed", *, o
 
 
 def _readme(history: "History", *, patches: int, missing: tuple[str, ...]) -> str:
+    """The page that explains the pack."""
     from ridgeline.graph.reports.final_report import comparison, headline, reproduce
     from ridgeline.graph.rules.history import best_round
     from ridgeline.prompts.render import render

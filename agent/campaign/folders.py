@@ -26,27 +26,27 @@ MOST_FOLDERS = 20_000
 """Folders that one search looks into: about a second on a local disk."""
 
 
-def find(given: str | None, start: Path | None = None) -> Path:
+def find(name: str | None, start: Path | None = None) -> Path:
     """Directory of a campaign: a path, a name below `agent/workspace`, or without either the newest one here.
 
     Raises `UserError` when there is none.
     """
     here = start or Path.cwd()
-    if given is None:
+    if name is None:
         return _newest(here)
-    path = here / given
+    path = here / name
     if is_campaign(path):
         return path.resolve()
     if path.is_dir() and (inside := [*_below(path)]):
         return max(inside, key=_age).resolve()
-    named = [campaign for campaign in _around(here) if campaign.name == given]
-    if named:
-        return max(named, key=_age).resolve()
+    matches = [campaign for campaign in _around(here) if campaign.name == name]
+    if matches:
+        return max(matches, key=_age).resolve()
     if path.is_dir():
-        raise UserError(f"{given}: holds no campaign (no {LEDGER}); give a campaign's directory")
-    known = sorted(campaign.name for campaign in _around(here))
-    mend = f"known here: {', '.join(known)}" if known else "start one with `ridgeline run`"
-    raise UserError(f"{given}: no such campaign; {mend}")
+        raise UserError(f"{name}: holds no campaign (no {LEDGER}); give a campaign's directory")
+    campaign_names = sorted(campaign.name for campaign in _around(here))
+    mend = f"known here: {', '.join(campaign_names)}" if campaign_names else "start one with `ridgeline run`"
+    raise UserError(f"{name}: no such campaign; {mend}")
 
 
 def is_campaign(path: Path) -> bool:
@@ -57,10 +57,10 @@ def is_campaign(path: Path) -> bool:
 def read_status(campaign: Path) -> dict[str, Any]:
     """`status.json` of a campaign; empty when there is none or it is not readable as JSON yet."""
     try:
-        found = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
+        status = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # not JSON, or not even text
         return {}
-    return found if isinstance(found, dict) else {}
+    return status if isinstance(status, dict) else {}
 
 
 def is_alive(status: dict[str, Any]) -> bool:
@@ -78,10 +78,10 @@ def history(campaign: Path) -> "History":
     from ridgeline.graph.rules.history import fold_ledger
     from ridgeline.sandbox.store.ledger import JsonlLedger
 
-    found = fold_ledger(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
-    if found is None:
+    campaign_history = fold_ledger(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
+    if campaign_history is None:
         raise UserError(f"{campaign}: has no closed event yet; see `ridgeline status {campaign.name}`")
-    return found
+    return campaign_history
 
 
 def repository(start: Path) -> Path | None:
@@ -104,24 +104,26 @@ def below(folder: Path) -> tuple[list[Path], bool]:
 
     Hidden folders, links and the inside of campaigns are left out.
     """
-    found: list[Path] = []
-    level, looked = [folder], 0
+    campaigns: list[Path] = []
+    level, folder_count = [folder], 0
     for _ in range(DEEPEST + 1):
         deeper: list[Path] = []
         for place in level:
-            looked += 1
-            if looked > MOST_FOLDERS:
-                return found, False
+            folder_count += 1
+            if folder_count > MOST_FOLDERS:
+                return campaigns, False
             inside = _entries(place)
             files = {entry.name for entry in inside if entry.is_file()}
             if LEDGER in files or {STATUS, REQUEST} <= files:  # other programs write a status.json too
-                found.append(place)
+                campaigns.append(place)
                 continue
             deeper += [
-                Path(one.path) for one in inside if one.is_dir(follow_symlinks=False) and _is_searchable(one.name)
+                Path(child.path)
+                for child in inside
+                if child.is_dir(follow_symlinks=False) and _is_searchable(child.name)
             ]
         level = deeper
-    return found, True
+    return campaigns, True
 
 
 def names(incomplete: str) -> list[str]:
@@ -130,13 +132,15 @@ def names(incomplete: str) -> list[str]:
 
 
 def _newest(here: Path) -> Path:
-    found = [*_around(here)]
-    if not found:
+    """The campaign here that was written last. Raises UserError where there is none."""
+    campaigns = [*_around(here)]
+    if not campaigns:
         raise UserError("CAMPAIGN: none found here; give its directory, or start one with `ridgeline run`")
-    return max(found, key=_age).resolve()
+    return max(campaigns, key=_age).resolve()
 
 
 def _around(here: Path) -> Iterator[Path]:
+    """Campaigns of a folder, of its repository and of its demos, in no order."""
     if is_campaign(here):
         yield here
     root = repository(here)
@@ -148,10 +152,12 @@ def _around(here: Path) -> Iterator[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
+    """Campaigns in a folder's `agent/workspace`."""
     yield from (path for path in sorted((folder / WORKSPACE).glob("*")) if is_campaign(path))
 
 
 def _is_searchable(name: str) -> bool:
+    """Whether a search for campaigns looks into folders of that name."""
     return not name.startswith(".") and name not in SKIPPED
 
 
@@ -165,6 +171,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _age(campaign: Path) -> float:
+    """When ledger or status were written last: seconds since 1970."""
     files = (campaign / LEDGER, campaign / STATUS)
     return max(file.stat().st_mtime for file in files if file.is_file())
 
@@ -180,7 +187,9 @@ def announce_server(url: str, folders: Sequence[Path]) -> Iterator[None]:
     """Lets the campaigns of these folders link their pages while it lasts. `url`: without a token."""
     folder = cache_folder("serve")
     place = folder / f"{os.getpid()}.json" if folder else None
-    roots = [str(root) for given in folders for root in (given.resolve(), repository(given.resolve())) if root]
+    roots = [
+        str(root) for directory in folders for root in (directory.resolve(), repository(directory.resolve())) if root
+    ]
     with contextlib.suppress(OSError):  # a link less
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -210,11 +219,12 @@ def link(
 
 
 def _server(campaign: Path) -> str | None:
+    """Address of a running server that shows the campaign; None where there is none."""
     folder = cache_folder("serve")
     for place in sorted(folder.glob("*.json")) if folder else ():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(place.read_bytes())
+            announcement = json.loads(place.read_bytes())
             alive = is_alive({"pid": int(place.stem)})
-            if alive and any(campaign.is_relative_to(root) for root in found["folders"]):
-                return str(found["url"])
+            if alive and any(campaign.is_relative_to(root) for root in announcement["folders"]):
+                return str(announcement["url"])
     return None

@@ -46,7 +46,7 @@ def require_address(text: str, origin: str) -> None:
     """Raises UserError, naming `origin`, for an address that cannot be one."""
     kind, _, place = text.partition(":")
     if kind == "mailto":
-        if not all("@" in one.strip("@") and " " not in one for one in place.split(",")):
+        if not all("@" in address.strip("@") and " " not in address for address in place.split(",")):
             raise UserError(f"{origin}: mailto: needs addresses; write for example mailto:ada@example.org")
         if not os.environ.get(SMTP) and _sendmail() is None:
             raise UserError(
@@ -110,6 +110,7 @@ def _to_slack(place: str, event: Mapping[str, Any]) -> None:
 
 
 def _to_mail(place: str, event: Mapping[str, Any]) -> None:
+    """Send by SMTP where a server is named, else by sendmail. Raises Undelivered."""
     mail = EmailMessage()
     mail["Subject"] = " ".join(str(event["title"]).split())
     mail["From"] = f"{getuser()}@{socket.getfqdn()}"
@@ -120,9 +121,9 @@ def _to_mail(place: str, event: Mapping[str, Any]) -> None:
         program = _sendmail()
         if program is None:
             raise Undelivered(f"this machine has no sendmail; export {SMTP}")
-        done = subprocess.run((program, "-t", "-i"), input=mail.as_bytes(), capture_output=True, check=False)
-        if done.returncode:
-            raise Undelivered(f"sendmail left with {done.returncode}: {done.stderr.decode(errors='replace')[:200]}")
+        result = subprocess.run((program, "-t", "-i"), input=mail.as_bytes(), capture_output=True, check=False)
+        if result.returncode:
+            raise Undelivered(f"sendmail left with {result.returncode}: {result.stderr.decode(errors='replace')[:200]}")
         return
     url = urlsplit(server)
     kind = smtplib.SMTP_SSL if url.scheme == "smtps" else smtplib.SMTP

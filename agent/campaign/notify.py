@@ -112,7 +112,7 @@ class Hook:
             env |= {ADDRESS: name, **{key: os.environ[key] for key in SENDING if key in os.environ}}
             name = hide_secret(name)
         try:
-            done = run(
+            result = run(
                 argv,
                 cwd=self._campaign,
                 timeout_s=LIMIT_S,
@@ -123,10 +123,10 @@ class Hook:
             )
         except (WorldError, OSError) as error:
             return str(error)
-        if done.timed_out:
+        if result.timed_out:
             return f"{name} took more than {LIMIT_S:g} s and was ended"
-        if done.returncode != 0:
-            return f"{name} left with {done.returncode}: {redact(done.output, limit=200)}"
+        if result.returncode != 0:
+            return f"{name} left with {result.returncode}: {redact(result.output, limit=200)}"
         return ""
 
 
@@ -174,15 +174,15 @@ def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
     The campaign's own is left alone where this user did not give it on this machine: folders of campaigns are copied.
     Raises UserError for a variable that names no command.
     """
-    own = _read_receiver(campaign)
-    place = _find_permission(own) if own else None
+    argv = _read_receiver(campaign)
+    place = _find_permission(argv) if argv else None
     if place is not None and place.is_file():
-        return Hook(own, campaign)
+        return Hook(argv, campaign)
     text = (os.environ if environment is None else environment).get(VARIABLE, "")
     if text.strip():
         return Hook(parse_receiver(text, VARIABLE), campaign)
-    if own:
-        command = hide_secret(own[0]) if is_address(own[0]) else redact(shlex.join(own))
+    if argv:
+        command = hide_secret(argv[0]) if is_address(argv[0]) else redact(shlex.join(argv))
         logger.warning(
             "notify: %s was not given on this machine and is not run; export %s to be told", command, VARIABLE
         )
@@ -190,14 +190,15 @@ def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
 
 
 def _read_receiver(campaign: Path) -> tuple[str, ...]:
+    """The campaign's own command; empty where none is kept."""
     path = campaign / FILE
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except FileNotFoundError:
         return ()
     except ValueError:
-        found = None
-    words = found.get("command") if isinstance(found, dict) else None
+        document = None
+    words = document.get("command") if isinstance(document, dict) else None
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         logger.warning("%s: holds no command any more; nobody is notified", path)
         return ()

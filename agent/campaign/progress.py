@@ -146,10 +146,10 @@ class StatusView:
         self._ports = ports
         self._progress = progress
         self._hook = hook(campaign_dir)
-        self._seen = 0
+        self._line_count = 0
         self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
         self._tell()  # a resumed campaign first says what has been, and notifies nobody of it
-        self._begun = self._seen
+        self._lines_at_start = self._line_count
 
     def enter_node(self, node: str, state: State) -> None:
         """A node begins."""
@@ -171,10 +171,10 @@ class StatusView:
     def _tell(self) -> list[Body]:
         """What the ledger has gained."""
         lines = self._ports.ledger.lines()
-        fresh = [line.body for line in lines[self._seen :]]
+        fresh = [line.body for line in lines[self._line_count :]]
         for body in fresh:
             self._progress.show_closed(body)
-        self._seen = len(lines)
+        self._line_count = len(lines)
         return fresh
 
     def end(self, status: Status, *, problem: str = "") -> None:
@@ -187,22 +187,24 @@ class StatusView:
         elif status == "waiting":
             page = find_open_page(self._folder)
             self._hook.tell("waiting", **about, request=page, link=link(self._folder, question=question_of(page)))
-        elif status == "concluded" and self._seen > self._begun:
+        elif status == "concluded" and self._line_count > self._lines_at_start:
             self._notify_conclusion()
 
     def _notify_conclusion(self) -> None:
         """Of this run; a campaign that had concluded before has been told of."""
-        done = self._ports.ledger.lines()[-1].body
-        if isinstance(done, Concluded):
+        conclusion = self._ports.ledger.lines()[-1].body
+        if isinstance(conclusion, Concluded):
             about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
-            known = fold_ledger(self._ports.ledger.lines())
-            assert known is not None
-            self._hook.tell("concluded", **about, said=notice(compute_result(known)), speedup=done.speedup)
+            history = fold_ledger(self._ports.ledger.lines())
+            assert history is not None
+            self._hook.tell("concluded", **about, said=notice(compute_result(history)), speedup=conclusion.speedup)
 
     def _rounds(self) -> int:
+        """Closed rounds in the ledger."""
         return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))
 
     def _write(self, status: Status, *, problem: str = "") -> None:
+        """Overwrite `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
         overwrite(self._folder / "status.json", json.dumps(view).encode())
 
@@ -224,12 +226,12 @@ def _about(state: State) -> tuple[int, str]:
     """Round and hypothesis of the open trial."""
     trial = state.get("trial")
     if trial is None:
-        seen = state.get("analysis")
-        return (seen.round if seen else 0), ""
-    first = find_proposal(trial)
+        analysis = state.get("analysis")
+        return (analysis.round if analysis else 0), ""
+    proposal = find_proposal(trial)
     drafted = find(trial, Drafted)
     repairs = f" (repair {len(drafted.repairs)})" if drafted and drafted.repairs else ""
-    return first.round, first.hypothesis.change + repairs
+    return proposal.round, proposal.hypothesis.change + repairs
 
 
 # The spectators of a running campaign: a live line on a terminal, plain lines anywhere else.
@@ -302,8 +304,8 @@ class Course:
     def summary(self) -> str:
         """Best so far, counts and time in one phrase."""
         rounds = self._history.rounds if self._history else ()
-        kept = sum(closed.accepted for closed in rounds)
-        return f"{self.best}, {kept} kept, {len(rounds) - kept} rolled back{self.left}"
+        accepted_count = sum(closed.accepted for closed in rounds)
+        return f"{self.best}, {accepted_count} kept, {len(rounds) - accepted_count} rolled back{self.left}"
 
 
 class PlainProgress:
@@ -312,13 +314,13 @@ class PlainProgress:
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
         self._course = Course(clock, before_s=before_s)
         self._clock = clock
-        self._said = -QUIET_S
+        self._last_line_s = -QUIET_S
         self._round = -1
 
     def phase(self, name: str, round: int, detail: str = "") -> None:
         """Said at the start of a round, and later when nothing was said for a while."""
         now = self._clock()
-        if round == self._round and now - self._said < QUIET_S:
+        if round == self._round and now - self._last_line_s < QUIET_S:
             return
         self._round = round
         self._line(f"round {round}: {name}" + (f": {detail}" if detail else ""))
@@ -335,7 +337,8 @@ class PlainProgress:
         """Nothing to give back."""
 
     def _line(self, text: str) -> None:
-        self._said = self._clock()
+        """Print one line after the time that has passed."""
+        self._last_line_s = self._clock()
         note(f"[{self._course.elapsed}] {text}")
 
 
@@ -413,6 +416,7 @@ def _describe_measured_ceilings(body: Rooflined) -> list[str]:
 
 
 def _minutes(seconds: float) -> str:
+    """Seconds as minutes and seconds."""
     return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
 
 

@@ -69,18 +69,18 @@ REFUSALS = (UserError, CampaignError, NotAGitRepository, DetachedHead, DirtyTree
 
 
 @contextmanager
-def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
+def undo_refused_start(campaign_dir: Path, repository: Path) -> Iterator[None]:
     """Around the whole of a first run: takes back what a refusal leaves, until the baseline is in the ledger.
 
     Every error goes on to the caller; a disk that is full before anything was recorded becomes a `UserError`.
     """
-    made = [folder for folder in (campaign_dir, *campaign_dir.parents) if not folder.exists()]
+    new_folders = [folder for folder in (campaign_dir, *campaign_dir.parents) if not folder.exists()]
     try:
         yield
     except Exception as error:
         recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy | Waiting)  # can be resumed
         if not recorded or (isinstance(error, REFUSALS) and not _has_baseline(campaign_dir)):
-            _take_back(campaign_dir, repository, made)
+            _take_back(campaign_dir, repository, new_folders)
         full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
         if full and not recorded:
             raise UserError(
@@ -90,10 +90,12 @@ def nothing_left(campaign_dir: Path, repository: Path) -> Iterator[None]:
 
 
 def _has_baseline(campaign_dir: Path) -> bool:
+    """Whether the ledger holds a closed baseline."""
     return any(isinstance(line.body, BaselineClosed) for line in JsonlLedger(campaign_dir / "ledger.jsonl").lines())
 
 
-def _take_back(campaign_dir: Path, repository: Path, made: list[Path]) -> None:
+def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) -> None:
+    """Remove the campaign's branch, its files and those of `new_folders` that are empty then."""
     if (campaign_dir / "ledger.jsonl").exists():
         opened = JsonlLedger(campaign_dir / "ledger.jsonl").lines()[0].body
         assert isinstance(opened, Opened)
@@ -104,7 +106,7 @@ def _take_back(campaign_dir: Path, repository: Path, made: list[Path]) -> None:
             shutil.rmtree(inside, ignore_errors=True)
         else:
             inside.unlink(missing_ok=True)
-    for folder in made:
+    for folder in new_folders:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -114,38 +116,38 @@ def _take_back(campaign_dir: Path, repository: Path, made: list[Path]) -> None:
 logger = logging.getLogger(__name__)
 
 
-def going_on(campaign_dir: Path, request: Request, contract_file: Path) -> str | None:
+def check_machine(campaign_dir: Path, request: Request, contract_file: Path) -> str | None:
     """Fingerprint of this machine when the campaign began on another one; None when it began here.
 
     Raises UserError when request and ledger disagree, or when this machine's times would be compared with recorded
     ones of the other: only preset `evidence`, which times both versions side by side, can go on elsewhere.
     """
-    known = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
-    if known is None or known.concluded is not None:
+    history = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    if history is None or history.concluded is not None:
         return None
-    if (known.contract, known.limits) != (request.contract, request.limits):
+    if (history.contract, history.limits) != (request.contract, request.limits):
         raise UserError(
             f"{campaign_dir / 'request.json'}: request: differs from what the ledger says the campaign began with;"
             " restore it from a copy, or start a new campaign"
         )
     tell_of_edits(contract_file, request)
     here = LocalDevice(request.contract).machine()
-    if here.fingerprint == known.opened.machine.fingerprint:
+    if here.fingerprint == history.opened.machine.fingerprint:
         return None
-    if why := _bound(known):
+    if why := _find_machine_bond(history):
         raise UserError(
-            f"{campaign_dir.name}: began on {known.opened.machine.name} ({known.opened.machine.fingerprint[:12]}), this"
+            f"{campaign_dir.name}: began on {history.opened.machine.name} ({history.opened.machine.fingerprint[:12]}), this"
             f" is {here.name} ({here.fingerprint[:12]}): {why}; resume it there, or start a new campaign here"
         )
     logger.warning(
         "%s: began on another machine (%s); the open round is measured afresh here",
         campaign_dir.name,
-        known.opened.machine.name,
+        history.opened.machine.name,
     )
     return here.fingerprint
 
 
-def _bound(history: History) -> str:
+def _find_machine_bond(history: History) -> str:
     """Why the campaign is bound to the machine it began on; empty when it is not."""
     if history.baseline is None:
         return "its baseline is half measured"
@@ -161,8 +163,8 @@ def tell_of_edits(contract_file: Path, request: Request) -> None:
     try:
         now, then = load(contract_file).contract, request.contract
         # folders that `run --wiki` attached come after the file's own
-        own = then.knowledge.wiki[: len(now.knowledge.wiki)]
-        same = then.model_copy(update={"knowledge": Knowledge(wiki=own)}) == now
+        own_wikis = then.knowledge.wiki[: len(now.knowledge.wiki)]
+        same = then.model_copy(update={"knowledge": Knowledge(wiki=own_wikis)}) == now
     except UserError:
         same = False
     if not same:
@@ -204,29 +206,30 @@ FUSE = 20_000
 """LangGraph's recursion limit: a fuse, not a stop rule."""
 
 
-def start(asked: StartRequest, *, recording: Path | None = None) -> Outcome:
+def start(start_request: StartRequest, *, recording: Path | None = None) -> Outcome:
     """Run a campaign to its end. Raises errors with an `exit_code` and a one-line message."""
-    repository = find_repository(asked.contract.path.parent)
-    inside = PurePosixPath(asked.contract.path.parent.resolve().relative_to(repository).as_posix())
+    repository = find_repository(start_request.contract.path.parent)
+    inside = PurePosixPath(start_request.contract.path.parent.resolve().relative_to(repository).as_posix())
     created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
-    request = _request(asked, created, str(inside / asked.contract.path.name))
+    request = _request(start_request, created, str(inside / start_request.contract.path.name))
     place = Place(
         repository=repository,
         contract_dir=inside,
-        campaign_dir=asked.campaign_dir or repository / "agent" / "workspace" / _name(asked, request, repository),
+        campaign_dir=start_request.campaign_dir
+        or repository / "agent" / "workspace" / _derive_name(start_request, request, repository),
         recording=recording.resolve() if recording else None,
     )
-    specs = _read_request(recording).specs if recording else _documented_specs(asked.contract)
+    specs = _read_request(recording).specs if recording else _documented_specs(start_request.contract)
     request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
     _require_empty(place.campaign_dir)
-    with nothing_left(place.campaign_dir, repository):
-        _make(place, request, asked)
-        ports = connect(place, request.contract, request.planner, request.limits, model=asked.model)
-        return _run(place, request, ports, asked.progress)
+    with undo_refused_start(place.campaign_dir, repository):
+        _write_request(place, request, start_request)
+        ports = connect(place, request.contract, request.planner, request.limits, model=start_request.model)
+        return _run(place, request, ports, start_request.progress)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Origin:
     """What a campaign's folder says of how it began."""
 
     place: Place
@@ -235,34 +238,35 @@ class Kept:
     model: Choice | None
 
 
-def read_campaign(campaign_dir: Path) -> Kept:
+def read_campaign(campaign_dir: Path) -> Origin:
     """Raises UserError or SchemaMismatch where the folder is not one to go on with."""
-    found = _read(campaign_dir)
-    return Kept(
+    document = _read_request_file(campaign_dir)
+    return Origin(
         place=Place(
-            repository=_repository(campaign_dir, Path(found["repository"])),
-            contract_dir=PurePosixPath(found["contract_dir"]),
+            repository=_repository(campaign_dir, Path(document["repository"])),
+            contract_dir=PurePosixPath(document["contract_dir"]),
             campaign_dir=campaign_dir,
-            recording=Path(found["recording"]) if found["recording"] else None,
+            recording=Path(document["recording"]) if document["recording"] else None,
         ),
-        request=Request.model_validate(found["request"]),
-        contract_file=Path(found["contract_file"]),
-        model=Choice.model_validate(found["model"]) if found.get("model") else None,
+        request=Request.model_validate(document["request"]),
+        contract_file=Path(document["contract_file"]),
+        model=Choice.model_validate(document["model"]) if document.get("model") else None,
     )
 
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     """Go on where the campaign stopped. A concluded one is only summed up."""
-    found = read_campaign(campaign_dir)
-    place, request = found.place, found.request
+    origin = read_campaign(campaign_dir)
+    place, request = origin.place, origin.request
     if place.recording is None:
-        place = replace(place, moved_to=going_on(campaign_dir, request, found.contract_file))
-    model = elsewhere(found.model, os.environ) if found.model else None
+        place = replace(place, moved_to=check_machine(campaign_dir, request, origin.contract_file))
+    model = elsewhere(origin.model, os.environ) if origin.model else None
     ports = connect(place, request.contract, request.planner, request.limits, model=model)
     return _run(place, request, ports, progress)
 
 
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
+    """Drive the loop under the campaign's lease, and say how it ended. Raises what stopped it."""
     live = StatusView(place.campaign_dir, ports, progress)
     with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
         try:
@@ -292,6 +296,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
 
 
 def _report_end(ended: Outcome, progress: Progress) -> Outcome:
+    """Show the outcome and pass it on."""
     progress.show_outcome(ended)
     return ended
 
@@ -309,14 +314,14 @@ def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) 
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
     gc.set_threshold(100_000, 20, 20)
     config: Any = {"configurable": {"thread_id": THREAD}, "recursion_limit": FUSE}
-    given: State | None = initial(request)
+    graph_input: State | None = initial(request)
     saved = graph.get_state(config)
     if saved.values:
         if saved.values.get("schema") != SCHEMA:
             raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
-        given = None if saved.next else initial(request)
+        graph_input = None if saved.next else initial(request)
     # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
-    stream = graph.stream(given, config, context=ports, stream_mode="tasks", durability="exit")
+    stream = graph.stream(graph_input, config, context=ports, stream_mode="tasks", durability="exit")
     asks: Sequence[Any] = ()
     for number, event in enumerate(stream):
         if number == 0:
@@ -329,19 +334,18 @@ def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) 
         else:
             live.leave_node(event["name"])
     if asks:
-        raise Waiting(_asks(asks[0]))
+        raise Waiting(_describe_interrupt(asks[0]))
 
 
-def _asks(asked: Any) -> str:
+def _describe_interrupt(interrupt: Any) -> str:
     """What an interrupt of the graph wants to know, and how to tell it."""
-    told = asked["value"] if isinstance(asked, dict) else asked.value
-    place = "" if told["gate"] == "target" else f" of round {told['round']}"
-    return (
-        f"waits for a person: {told['gate']}{place}: {told['title']}; see `ridgeline queue`, then `ridgeline approve`"
-    )
+    question = interrupt["value"] if isinstance(interrupt, dict) else interrupt.value
+    place = "" if question["gate"] == "target" else f" of round {question['round']}"
+    return f"waits for a person: {question['gate']}{place}: {question['title']}; see `ridgeline queue`, then `ridgeline approve`"
 
 
 def _request(request: StartRequest, created: str, contract_path: str) -> Request:
+    """What the campaign is opened with, as it is kept for a resume."""
     return Request(
         contract=request.contract.contract,
         contract_path=contract_path,
@@ -354,7 +358,7 @@ def _request(request: StartRequest, created: str, contract_path: str) -> Request
     )
 
 
-def _name(asked: StartRequest, request: Request, repository: Path) -> str:
+def _derive_name(start_request: StartRequest, request: Request, repository: Path) -> str:
     """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
     from ridgeline.sandbox.devices.machine import LocalDevice
 
@@ -364,17 +368,20 @@ def _name(asked: StartRequest, request: Request, repository: Path) -> str:
         created=request.created,
         contract_path=request.contract_path,
         machine=LocalDevice(request.contract).machine(),
-        overrides=dict(asked.overrides),
+        overrides=dict(start_request.overrides),
         branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
     )
     if isinstance(target, Questions):
-        given = {name: f"--target {name}" for name in asked.overrides}
-        where = f"{asked.contract.path.name}: "
-        raise NeedsAnswer("\n".join(f"{given.get(q.field, where + q.field)}: {q.message}" for q in target.questions))
+        flag_names = {name: f"--target {name}" for name in start_request.overrides}
+        where = f"{start_request.contract.path.name}: "
+        raise NeedsAnswer(
+            "\n".join(f"{flag_names.get(q.field, where + q.field)}: {q.message}" for q in target.questions)
+        )
     names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
     git, workspace = Repository(repository).git, repository / "agent" / "workspace"
 
     def free(name: str) -> bool:
+        """Whether neither a folder nor a branch has the name."""
         branch = target.git_branch.replace(target.campaign, name)
         return not (workspace / name).exists() and (
             target.campaign not in target.git_branch or git.tip(f"refs/heads/{branch}") is None
@@ -403,55 +410,58 @@ def _require_empty(folder: Path) -> None:
         raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
 
 
-def _make(place: Place, request: Request, asked: StartRequest) -> None:
+def _write_request(place: Place, request: Request, start_request: StartRequest) -> None:
+    """Make the folder with what a resume needs: the request, where it came from, who is notified."""
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
-    keep(place.campaign_dir, asked.notify)
-    kept = {
+    keep(place.campaign_dir, start_request.notify)
+    document = {
         "schema": SCHEMA,
         "repository": str(place.repository),
         "contract_dir": str(place.contract_dir),
-        "contract_file": str(asked.contract.path),
+        "contract_file": str(start_request.contract.path),
         "recording": str(place.recording) if place.recording else None,
         "request": request.model_dump(mode="json"),
-        "model": asked.model.model_dump(mode="json") if asked.model else None,
+        "model": start_request.model.model_dump(mode="json") if start_request.model else None,
     }
-    write_whole(place.campaign_dir / REQUEST, json.dumps(kept, indent=1).encode() + b"\n")
+    write_whole(place.campaign_dir / REQUEST, json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _read(campaign_dir: Path) -> dict[str, Any]:
+def _read_request_file(campaign_dir: Path) -> dict[str, Any]:
+    """`request.json`, parsed. Raises UserError for a damaged file, SchemaMismatch for one of another version."""
     path = campaign_dir / REQUEST
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{path}: not found; give the folder of a campaign") from error
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: is not JSON any more ({error.msg}); restore it from a copy") from error
-    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA:
-        found = kept.get("schema") if isinstance(kept, dict) else None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        schema = document.get("schema") if isinstance(document, dict) else None
         raise SchemaMismatch(
-            f"{path}: schema: is {found}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
+            f"{path}: schema: is {schema}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
         )
-    return kept
+    return document
 
 
 def _read_request(recording: Path) -> Request:
-    return Request.model_validate(_read(recording)["request"])
+    """The request of a recorded campaign."""
+    return Request.model_validate(_read_request_file(recording)["request"])
 
 
-def _repository(campaign_dir: Path, noted: Path) -> Path:
+def _repository(campaign_dir: Path, original: Path) -> Path:
     """The repository that the campaign's folder lies in now, if it is the campaign's; else the one it began in.
 
     So a repository that was copied whole, campaigns and all, is the one that its copy goes on in.
     """
-    around = campaign_dir.resolve().parents
-    inside = around[2] if len(around) > 2 else noted
+    parents = campaign_dir.resolve().parents
+    inside = parents[2] if len(parents) > 2 else original
     if not (inside / ".git").exists():
-        return noted
+        return original
     try:
         base = json.loads((campaign_dir / "base.json").read_text(encoding="utf-8"))["commit"]
     except FileNotFoundError:
         return inside  # killed before the base was fixed: the place is all there is to go by
-    return inside if Repository(inside).git.has(base) else noted
+    return inside if Repository(inside).git.has(base) else original
 
 
 # SQLite checkpoints: a convenience for resuming inside a round. The ledger is the record.
@@ -515,34 +525,35 @@ def without_device(place: Place, request: Request, ports: Ports, why: str) -> Ou
 
 def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     """How the campaign stands now."""
-    known = fold_ledger(ports.ledger.lines())
-    assert known is not None
-    opened, found = known.opened, compute_result(known)
-    final = found.final
+    history = fold_ledger(ports.ledger.lines())
+    assert history is not None
+    opened, result = history.opened, compute_result(history)
+    final = result.final
     return Outcome(
         campaign=opened.target.campaign,
         dir=str(place.campaign_dir),
-        status="concluded" if found.concluded else status,
-        stop_reason=found.stop_reason,
-        rounds=len(known.rounds),
-        accepted=len(accepted_rounds(known)),
-        rolled_back=len(rolled_back_rounds(known)),
+        status="concluded" if result.concluded else status,
+        stop_reason=result.stop_reason,
+        rounds=len(history.rounds),
+        accepted=len(accepted_rounds(history)),
+        rolled_back=len(rolled_back_rounds(history)),
         metric=opened.target.primary_metric,
         speedup=final.speedup if final else None,
         speedup_lower=final.lower if final else None,
-        best_commit=found.best_commit if known.baseline else None,
+        best_commit=result.best_commit if history.baseline else None,
         branch=opened.branch,
-        cost=found.cost,
-        result=found,
+        cost=result.cost,
+        result=result,
         report=str(place.campaign_dir / "final_report.md"),
-        noise=_summarize_noise(known),
+        noise=_summarize_noise(history),
         preset=opened.limits.preset,
         planner=opened.planner,
-        request=find_open_page(place.campaign_dir) if status == "waiting" and not found.concluded else None,
+        request=find_open_page(place.campaign_dir) if status == "waiting" and not result.concluded else None,
     )
 
 
 def _summarize_noise(history: History) -> Seen | None:
+    """The measured noise as the outcome reports it; None before it is measured."""
     noise = folded_noise(history)
     if noise is None:
         return None
@@ -565,7 +576,7 @@ def add_stop_summary(ports: Ports, why: str) -> None:
     """
     history, now = fold_ledger(ports.ledger.lines()), datetime.now(UTC)
     if history is None:
-        text = _alone(why, now)
+        text = _render_stop_summary(why, now)
     elif history.concluded is None:
         text = performance(history.model_copy(update={"concluded": _make_stop(why, now)}))
     else:
@@ -574,6 +585,7 @@ def add_stop_summary(ports: Ports, why: str) -> None:
 
 
 def _make_stop(why: str, now: datetime) -> Concluded:
+    """The end of a campaign that found no idle device, for rendering alone."""
     return Concluded(
         stop_reason=f"T6 {why}",
         checks=(StopCheck(id="T6", description="no idle device", satisfied=True),),
@@ -587,7 +599,7 @@ def _make_stop(why: str, now: datetime) -> Concluded:
     )
 
 
-def _alone(why: str, now: datetime) -> str:
+def _render_stop_summary(why: str, now: datetime) -> str:
     """Of a campaign that could not even measure the ceilings: there is nothing else to say of it."""
     return render(
         "stop_summary.v1.md",
@@ -632,19 +644,24 @@ class Remembered(Away):
         self.machine = lambda: machine
 
 
-def ahead(campaign_dir: Path) -> bool:
+def plan_ahead(campaign_dir: Path) -> bool:
     """Ask what can be asked without measuring; whether a new question lies in the mailbox now.
 
     False, with nothing changed, while the campaign runs, before its baseline is known, and where its repository is
     not: closing a round writes to both.
     """
-    found = read_campaign(campaign_dir)
-    known = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
-    if known is None or known.baseline is None or known.concluded is not None or not found.place.repository.is_dir():
+    origin = read_campaign(campaign_dir)
+    history = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    if (
+        history is None
+        or history.baseline is None
+        or history.concluded is not None
+        or not origin.place.repository.is_dir()
+    ):
         return False
     try:
         with lease("running", wait_s=0, folder=campaign_dir), checkpoints(campaign_dir) as saver:
-            drive(saver, found.request, _ports(found, Remembered(known.opened.machine)), NoView())
+            drive(saver, origin.request, _connect_without_device(origin, Remembered(history.opened.machine)), NoView())
     except Waiting:
         return True
     except (NeedsDevice, DeviceBusy):
@@ -652,10 +669,11 @@ def ahead(campaign_dir: Path) -> bool:
     return False
 
 
-def _ports(found: Kept, device: Remembered) -> Ports:
-    model = elsewhere(found.model, os.environ) if found.model else None
-    ports = connect(found.place, found.request.contract, found.request.planner, found.request.limits, model=model)
-    tape = Tape(found.place.campaign_dir / "tape.jsonl")
-    profiled = found.request.contract.profile is not None  # else there is nothing that a profiler would have to run
+def _connect_without_device(origin: Origin, device: Remembered) -> Ports:
+    """The campaign's ports; those that measure answer from the tape or raise NeedsDevice."""
+    model = elsewhere(origin.model, os.environ) if origin.model else None
+    ports = connect(origin.place, origin.request.contract, origin.request.planner, origin.request.limits, model=model)
+    tape = Tape(origin.place.campaign_dir / "tape.jsonl")
+    profiled = origin.request.contract.profile is not None  # else there is nothing that a profiler would have to run
     away = {name: tape_port(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
     return replace(ports, device=device, **away)

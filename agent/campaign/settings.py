@@ -74,12 +74,12 @@ class Settings(Value):
 
 def from_contract(contract: Contract, file: str = "ridgeline.yaml") -> Layer:
     """The contract's layer. Raises `UserError` for a key that no limit has."""
-    found = [_setting(key, value, f"{file}: limits.{key}") for key, value in contract.limits.items()]
+    settings = [_setting(key, value, f"{file}: limits.{key}") for key, value in contract.limits.items()]
     if "blocks" not in contract.limits and contract.paired_command and device_kind(contract) != "cpu":
-        found.insert(0, Setting(key="blocks", value=GPU_BLOCKS, origin=f"{file}: paired_command on a GPU"))
+        settings.insert(0, Setting(key="blocks", value=GPU_BLOCKS, origin=f"{file}: paired_command on a GPU"))
     if contract.max_iterations is not None:
-        found.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
-    return Layer(settings=tuple(found))
+        settings.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
+    return Layer(settings=tuple(settings))
 
 
 def from_environment(environment: Mapping[str, str]) -> Layer:
@@ -90,47 +90,52 @@ def from_environment(environment: Mapping[str, str]) -> Layer:
 
 def from_flags(flags: Mapping[str, Raw]) -> Layer:
     """Flags that were given, by field of `Limits`; None means not given."""
-    named = {"max_dollars": "--budget-usd", "max_tokens": "--budget-tokens", "max_gpu_minutes": "--budget-gpu-minutes"}
-    found = [
-        Setting(key=key, value=value, origin=named.get(key, f"--{key.replace('_', '-')}"))
+    flag_names = {
+        "max_dollars": "--budget-usd",
+        "max_tokens": "--budget-tokens",
+        "max_gpu_minutes": "--budget-gpu-minutes",
+    }
+    settings = [
+        Setting(key=key, value=value, origin=flag_names.get(key, f"--{key.replace('_', '-')}"))
         for key, value in flags.items()
         if value is not None
     ]
-    return Layer(settings=tuple(found))
+    return Layer(settings=tuple(settings))
 
 
 def from_assignments(assignments: Iterable[str]) -> Layer:
     """Values of `--set key=value`. Raises `UserError` for one without `=` or with an unknown key."""
-    found: list[Setting] = []
+    settings: list[Setting] = []
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise UserError(f"--set: {text!r} is not key=value; write for example --set margin=0.02")
-        found.append(_setting(key.strip(), value.strip(), f"--set {key.strip()}"))
-    return Layer(settings=tuple(found))
+        settings.append(_setting(key.strip(), value.strip(), f"--set {key.strip()}"))
+    return Layer(settings=tuple(settings))
 
 
 def resolve(layers: Iterable[Layer]) -> Settings:
     """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be."""
-    given = {setting.key: setting for layer in layers for setting in layer.settings}
-    values: dict[str, Raw] = {key: _parse_value(setting) for key, setting in given.items()}
-    for setting in given.values():
+    by_key = {setting.key: setting for layer in layers for setting in layer.settings}
+    values: dict[str, Raw] = {key: _parse_value(setting) for key, setting in by_key.items()}
+    for setting in by_key.values():
         _check_bounds(setting, values[setting.key])
     preset = str(values.get("preset", "evidence"))
     if preset not in PRESETS:
-        raise UserError(f"{given['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
+        raise UserError(f"{by_key['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
     try:
         limits = Limits.model_validate({**dict(PRESETS[preset]), **values})
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key = str(problem["loc"][0])
-        said = str(problem["msg"])
-        raise UserError(f"{given[key].origin}: {said[:1].lower()}{said[1:]}; correct the value") from None
-    _agrees(limits, given)
-    return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in given.items()))
+        message = str(problem["msg"])
+        raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; correct the value") from None
+    _check_looks(limits, by_key)
+    return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in by_key.items()))
 
 
 def _setting(key: str, value: Raw, origin: str) -> Setting:
+    """One value of a layer. Raises UserError for a key that no limit has."""
     if key in RETIRED:
         raise UserError(f"{origin}: {key} was removed, because nothing ever read it; leave it out")
     if key not in Limits.model_fields:
@@ -154,6 +159,7 @@ def _parse_value(setting: Setting) -> Raw:
 
 
 def _check_bounds(setting: Setting, value: Raw) -> None:
+    """Raises UserError for a number of rounds that is out of bounds."""
     if setting.key != "max_rounds" or value is None:
         return
     try:
@@ -164,10 +170,11 @@ def _check_bounds(setting: Setting, value: Raw) -> None:
         raise UserError(f"{setting.origin}: is {rounds}; give 1 to {MAX_ROUNDS}, or leave it out for no limit")
 
 
-def _agrees(limits: Limits, given: Mapping[str, Setting]) -> None:
+def _check_looks(limits: Limits, by_key: Mapping[str, Setting]) -> None:
+    """Raises UserError unless the looks rise from 1 or more."""
     looks = limits.looks
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
-        origin = given["looks"].origin if "looks" in given else "looks"
+        origin = by_key["looks"].origin if "looks" in by_key else "looks"
         raise UserError(
             f"{origin}: looks must rise and begin with 1 or more, found {looks}; write for example 1,2,4,8,12"
         )

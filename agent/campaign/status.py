@@ -56,7 +56,7 @@ def status_of(campaign: Path) -> CampaignStatus:
     checked = verify(ledger)
     history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
     rounds = history.rounds if history else ()
-    told = claim_speedup(compute_result(history)) if history else None
+    claim = claim_speedup(compute_result(history)) if history else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
     answered = find_unused_decision(campaign) if state not in ("running", "concluded") else None
@@ -70,10 +70,10 @@ def status_of(campaign: Path) -> CampaignStatus:
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
         metric=history.opened.target.primary_metric if history else "",
-        speedup=told.speedup if told else None,
-        speedup_lower=told.lower if told else None,
-        speedup_level=told.level if told else None,
-        speedup_final=bool(told and told.from_final),
+        speedup=claim.speedup if claim else None,
+        speedup_lower=claim.lower if claim else None,
+        speedup_level=claim.level if claim else None,
+        speedup_final=bool(claim and claim.from_final),
         stop_reason=history.concluded.stop_reason if history and history.concluded else "",
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
@@ -86,6 +86,7 @@ def status_of(campaign: Path) -> CampaignStatus:
 
 
 def _moment(written: object) -> str:
+    """Seconds since 1970 as ISO-8601 UTC; other text as it is."""
     from datetime import UTC, datetime
 
     if isinstance(written, int | float):

@@ -24,7 +24,7 @@ class Nowhere:
 
 def graph() -> CompiledStateGraph[Any, Any, Any, Any]:
     """The loop. A run of it ends at once; the server's log has one line that says how to begin a campaign."""
-    shown: CompiledStateGraph[Any, Any, Any, Any] = build_loop()
-    shown.name = "ridgeline"
-    shown.context_schema = Nowhere
-    return shown
+    loop: CompiledStateGraph[Any, Any, Any, Any] = build_loop()
+    loop.name = "ridgeline"
+    loop.context_schema = Nowhere
+    return loop

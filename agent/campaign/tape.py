@@ -60,19 +60,20 @@ class Tape:
         self.mode = mode
         self._machine = machine
         self._later = later
-        self._answers = self._read()
+        self._answers = self._load()
         self._earlier = set(self._answers)
         """Keys that an earlier process recorded."""
 
-    def _read(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, Any]:
+        """Key -> answer of every complete line."""
         if not self._path.exists():
             return {}
         data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) != len(data) and self.mode == "live":
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        if len(complete_lines) != len(data) and self.mode == "live":
             # a kill in the middle of a write leaves half a line: the call is asked again
-            os.truncate(self._path, len(whole))
-        lines = (_line(self._path, number, raw) for number, raw in enumerate(whole.splitlines(), start=1))
+            os.truncate(self._path, len(complete_lines))
+        lines = (_line(self._path, number, raw) for number, raw in enumerate(complete_lines.splitlines(), start=1))
         return {line["key"]: line["answer"] for line in lines}
 
     def is_answered(self, key: str) -> bool:
@@ -84,13 +85,14 @@ class Tape:
         return not (isinstance(measured_on, str) and self._machine and measured_on != self._machine)
 
     def answer(self, key: str) -> Any:
+        """The recorded answer in JSON form. Raises KeyError where there is none."""
         return self._answers[key]
 
     def is_outdated(self, key: str, port: str) -> bool:
         """Whether a resumed campaign asks again: an earlier process was told that nobody had asked to stop."""
-        again = self.mode == "live" and port == "signals" and self._answers[key] is False and key in self._earlier
+        asks_again = self.mode == "live" and port == "signals" and self._answers[key] is False and key in self._earlier
         self._earlier.discard(key)
-        return again
+        return asks_again
 
     def record(self, key: str, *, port: str, method: str, about: str, answer: Any) -> None:
         """Written before anybody acts on it, so that a killed process has lost nothing."""
@@ -103,16 +105,17 @@ class Tape:
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    """One parsed line. Raises UserError, with its number, where it is no answer of this schema."""
     try:
-        found = json.loads(raw)
+        line = json.loads(raw)
     except ValueError as error:
         raise UserError(f"{path}: line {number}: is not JSON any more; restore the file from a copy") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA or "key" not in found or "answer" not in found:
+    if not isinstance(line, dict) or line.get("schema") != SCHEMA or "key" not in line or "answer" not in line:
         raise UserError(
             f"{path}: line {number}: is not an answer of schema {SCHEMA}; restore the file from a copy, or use the"
             " version of Ridgeline that wrote it"
         )
-    return found
+    return line
 
 
 class Taped:
@@ -121,7 +124,7 @@ class Taped:
     def __init__(self, name: str, inner: object | None, tape: Tape) -> None:
         for method in _methods(name):
             call = getattr(inner, method) if inner is not None else None
-            setattr(self, method, _through(name, method, call, tape))
+            setattr(self, method, _wrap_method(name, method, call, tape))
 
 
 def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
@@ -129,7 +132,9 @@ def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
     return Taped(name, inner, tape)
 
 
-def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:
+def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:
+    """A port's method that asks the tape first and records what it answers."""
+
     @wraps(cast("Callable[..., Any]", getattr(PROTOCOLS[port], method)))
     def run(*args: Any, **kwargs: Any) -> Any:
         key = _key(port, method, args, kwargs)
@@ -143,11 +148,11 @@ def _through(port: str, method: str, call: Callable[..., Any] | None, tape: Tape
         about = _about(kwargs, args)
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
-        found = call(*args, **kwargs)
-        if found is None and port in UNDECIDED:
+        answer = call(*args, **kwargs)
+        if answer is None and port in UNDECIDED:
             return None
-        tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(found, mode="json"))
-        return found
+        tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(answer, mode="json"))
+        return answer
 
     return run
 
@@ -183,9 +188,11 @@ def _word(value: Any) -> str:
 
 @cache
 def _methods(port: str) -> tuple[str, ...]:
+    """Names of a port's public methods."""
     return tuple(name for name in vars(PROTOCOLS[port]) if not name.startswith("_"))
 
 
 @cache
 def _adapter(port: str, method: str) -> TypeAdapter[Any]:
+    """What turns a method's answer into JSON and back."""
     return TypeAdapter(get_type_hints(getattr(PROTOCOLS[port], method))["return"])

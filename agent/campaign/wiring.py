@@ -122,12 +122,14 @@ def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | N
 
 
 def _patience(limits: Limits) -> HangWatchdog:
+    """The watchdog for polls that hang, by the limits."""
     return HangWatchdog(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
 
 
 def _timer(
     commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice, limits: Limits
 ) -> ContractTimer:
+    """The timer on the contract's own commands."""
     return ContractTimer(
         commands,
         builder,
@@ -140,14 +142,14 @@ def _timer(
 
 def quiet_s(environment: Mapping[str, str]) -> float:
     """How long a comparison waits for a disturbed core to rest: `RIDGELINE_QUIET_S`, seconds. Raises UserError."""
-    told = environment.get("RIDGELINE_QUIET_S", "")
+    text = environment.get("RIDGELINE_QUIET_S", "")
     try:
-        found = float(told or TOTAL_S)
+        seconds = float(text or TOTAL_S)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < math.inf:
-        raise UserError(f"RIDGELINE_QUIET_S: is {told!r}; give seconds, 0 never waits")
-    return found
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise UserError(f"RIDGELINE_QUIET_S: is {text!r}; give seconds, 0 never waits")
+    return seconds
 
 
 def _profiler(
@@ -174,10 +176,10 @@ def _planner(
     from ridgeline.sandbox.store.durable import cache_folder
 
     wikis = require_readable(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
-    asked = open_model(model, campaign=workspace.campaign_dir, limits=limits)
+    metered_model = open_model(model, campaign=workspace.campaign_dir, limits=limits)
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
-    inner = ModelPlanner(asked, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
-    return FrugalPlanner(inner, cost_so_far=lambda: asked.heard)
+    inner = ModelPlanner(metered_model, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
+    return FrugalPlanner(inner, cost_so_far=lambda: metered_model.heard)
 
 
 def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
@@ -239,11 +241,13 @@ def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
 
 def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
     """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
-    said = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
-    return UserError(f"{loaded.path.name}: {_ends(said)} ({failed.reason}); correct the benchmark or the contract")
+    detail = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
+    return UserError(
+        f"{loaded.path.name}: {_shorten_middle(detail)} ({failed.reason}); correct the benchmark or the contract"
+    )
 
 
-def _ends(text: str) -> str:
+def _shorten_middle(text: str) -> str:
     """The first words name the command, the last ones the reason."""
     return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
 
@@ -265,10 +269,10 @@ class Metered:
 
         def ask(*args: Any, **kwargs: Any) -> Any:
             before = self._gate.held_s
-            found = call(*args, **kwargs)
-            if isinstance(found, Value) and "gpu_s" in type(found).model_fields:
-                return found.model_copy(update={"gpu_s": round(self._gate.held_s - before, 3)})
-            return found
+            answer = call(*args, **kwargs)
+            if isinstance(answer, Value) and "gpu_s" in type(answer).model_fields:
+                return answer.model_copy(update={"gpu_s": round(self._gate.held_s - before, 3)})
+            return answer
 
         return ask
 

@@ -46,12 +46,14 @@ def answer(
 
     The campaign goes on as far as nothing has to be measured, so that the next question may be there at once.
     """
-    from ridgeline.agent.campaign.decisions import Given, open_question, store_answer
+    from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
     found = campaigns.find(campaign)
     asked = open_question(found, replace=replace)
     source = "standard input" if file == "-" else file
-    stored = store_answer(found, asked, Given(data=_read(file), source=source, by=by, dollars=dollars, tokens=tokens))
+    stored = store_answer(
+        found, asked, Submission(data=_read(file), source=source, by=by, dollars=dollars, tokens=tokens)
+    )
     if resume:
         console.note(f"{found.name}: answer {asked.number:03d} stored{_without(stored.dropped)}; going on")
         from ridgeline.agent.cli.campaign import resume as go_on
@@ -141,7 +143,7 @@ REASON = typer.Option("", help="Why, for the record.")
 
 def queue(folders: Folders = None, as_json: ApprovalJson = False) -> None:
     """What campaigns wait for a person to decide, oldest first, and what was decided and not resumed."""
-    from ridgeline.agent.campaign.approvals import next_of
+    from ridgeline.agent.campaign.approvals import describe_unused
     from ridgeline.agent.campaign.decisions import decided_questions, open_questions
     from ridgeline.agent.providers.base import plain
 
@@ -162,7 +164,7 @@ def queue(folders: Folders = None, as_json: ApprovalJson = False) -> None:
         folder, first = found[0]
         console.say(f"read {first.page}, then `ridgeline approve {folder}`")
     for folder, done in decided:
-        console.say(plain(f"{done.request.campaign}: {next_of(str(folder), done)}", limit=LONGEST))
+        console.say(plain(f"{done.request.campaign}: {describe_unused(str(folder), done)}", limit=LONGEST))
 
 
 def approve(

@@ -233,9 +233,9 @@ def tell(outcome: "Outcome", *, as_json: bool) -> None:
     if outcome.problem:
         console.complain(outcome.problem)
     if outcome.request:
-        from ridgeline.agent.campaign.approvals import how
+        from ridgeline.agent.campaign.approvals import describe_wait
 
-        console.complain(f"{outcome.campaign}: {how(outcome.dir, outcome.request)}")
+        console.complain(f"{outcome.campaign}: {describe_wait(outcome.dir, outcome.request)}")
     if code := EXIT_CODES[outcome.status]:
         raise typer.Exit(code)
 

@@ -135,9 +135,9 @@ def _stands(now: "CampaignStatus") -> str:
     if now.status == "concluded":
         return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
     if now.request:
-        from ridgeline.agent.campaign.approvals import how
+        from ridgeline.agent.campaign.approvals import describe_wait
 
-        return f"{now.campaign}: {how(now.campaign, now.request)}"
+        return f"{now.campaign}: {describe_wait(now.campaign, now.request)}"
     if now.decision:
         return f"{now.campaign}: decided, not resumed: {now.decision}; go on with `ridgeline resume {now.campaign}`"
     return f"{now.campaign}: {now.status}; go on with `ridgeline resume {now.campaign}`"

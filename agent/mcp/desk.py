@@ -267,7 +267,7 @@ class Desk:
 
     def answer(self, asked: AnswerRequest) -> Told:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
-        from ridgeline.agent.campaign.decisions import Given, open_question, store_answer
+        from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
         campaign = self._roots.campaign(asked.campaign)
         request = open_question(campaign)
@@ -279,7 +279,7 @@ class Desk:
             raise UserError(f"number: the open request is {request.number}; read it, then answer with its number")
         if not asked.by.strip():
             raise UserError("by: say who or what wrote the answer")
-        given = Given(data=asked.text.encode(), source="text", by=f"{asked.by} (mcp)")
+        given = Submission(data=asked.text.encode(), source="text", by=f"{asked.by} (mcp)")
         stored = store_answer(campaign, request, given)
         return {**about, "stored": True, "dropped": list(stored.dropped), **_after(campaign)}
 
@@ -337,7 +337,7 @@ def _brief(campaign: Path) -> Told:
 
 
 def _describe_decided(campaign: Path, decision: Decided) -> Told:
-    from ridgeline.agent.campaign.approvals import next_of
+    from ridgeline.agent.campaign.approvals import describe_unused
 
     return {
         "campaign": campaign.name,
@@ -346,7 +346,7 @@ def _describe_decided(campaign: Path, decision: Decided) -> Told:
         "choice": decision.decision.choice,
         "by": decision.decision.by,
         "at": decision.decision.at,
-        "told": next_of(str(campaign), decision),
+        "told": describe_unused(str(campaign), decision),
     }
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from ridgeline.agent.campaign.approvals import Waits, next_of
+from ridgeline.agent.campaign.approvals import Waits, describe_unused
 from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
 from ridgeline.agent.campaign.evidence_pack import change_of, read_for_page
 from ridgeline.agent.campaign.progress import Course
@@ -191,7 +191,8 @@ def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None 
         goes_on=goes_on,
         open=len(found),
         decided=[
-            (name, next_of(str(catalogue.folder(name)), each)) for name, each in catalogue.list_unused_decisions()
+            (name, describe_unused(str(catalogue.folder(name)), each))
+            for name, each in catalogue.list_unused_decisions()
         ],
     )
 
